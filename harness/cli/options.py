@@ -1,0 +1,97 @@
+"""Options that several commands share, and the request they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from harness.errors import UserError
+from harness.execution.plan import Request
+from harness.grid import parse_overrides
+from harness.profiles import Profile, load_profile
+from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+profile_option = click.option(
+    "--profile", default="paper", show_default=True, metavar="NAME|FILE.toml", help="The profile to work by."
+)
+results_option = click.option(
+    "--results", default="results", show_default=True, metavar="DIR", type=click.Path(path_type=Path), help="The store."
+)
+data_option = click.option(
+    "--data-root", metavar="DIR", type=click.Path(path_type=Path), help="The folder of data files; else HARNESS_DATA."
+)
+
+
+def grid_options(command: Command) -> Command:
+    """The options that name a grid."""
+    for option in reversed(
+        (
+            profile_option,
+            click.option("--methods", metavar="A,B[key=value]", help="Method variants; else the profile's."),
+            click.option("--settings", metavar="S,T", help="Training corpora mixtures; else the profile's."),
+            click.option("--encoders", metavar="E,NAME=DIR", help="Encoders; else the profile's. A folder by NAME=DIR."),
+            click.option("--seeds", metavar="N|0,3,7", help="A number of seeds from 0, or a list; else the profile's."),
+            click.option("--suites", metavar="A,B", help="Evaluation suites; else all of the profile."),
+            click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter."),
+            results_option,
+            data_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def make_request(
+    profile: str,
+    methods: str | None,
+    settings: str | None,
+    encoders: str | None,
+    seeds: str | None,
+    suites: str | None,
+    sets: Sequence[str],
+    data_root: Path | None,
+) -> Request:
+    """What the options ask for. Raises UserError and SpecError."""
+    loaded = load_profile(profile)
+    names, folders = _encoders(encoders, loaded)
+    if data_root is not None and not data_root.is_dir():
+        raise UserError(f"--data-root {data_root} is no folder; give the folder that holds sts/, wiki/ and the like")
+    return Request(
+        profile=loaded,
+        methods=[Variant.parse(text) for text in _listed(methods, loaded.defaults.methods)],
+        settings=[parse_setting(text) for text in _listed(settings, loaded.defaults.settings)],
+        encoders=names,
+        seeds=parse_seeds(seeds) if seeds is not None else tuple(range(loaded.defaults.seeds)),
+        suites=_listed(suites, list(loaded.suites)),
+        overrides=parse_overrides(sets),
+        folders=folders,
+        data=data_root,
+    )
+
+
+def _listed(text: str | None, default: Sequence[str]) -> list[str]:
+    if text is None:
+        return list(default)
+    return list(dict.fromkeys(part for part in split(text) if part)) or list(default)
+
+
+def _encoders(text: str | None, profile: Profile) -> tuple[list[str], dict[str, Path]]:
+    """Names, and the folders of those given as NAME=DIR or as a path."""
+    names, folders = [], {}
+    for item in _listed(text, profile.defaults.encoders):
+        name, equals, place = item.partition("=")
+        if not equals and item.startswith((".", "/", "~")):
+            name, place = Path(item).expanduser().resolve().name, item
+        name = parse_encoder(name)
+        if place:
+            folder = Path(place).expanduser().resolve()
+            if not (folder / "config.json").is_file():
+                raise UserError(f"the encoder folder {place} has no config.json; give a folder saved by transformers")
+            folders[name] = folder
+        names.append(name)
+    return names, folders

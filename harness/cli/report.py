@@ -1,0 +1,40 @@
+"""`harness report`: the store as Markdown, LaTeX, CSV and one HTML file."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from harness.cli.options import results_option
+from harness.errors import UserError
+from harness.profiles import load_profile
+from harness.store import Store
+
+
+@click.command()
+@click.option("--profile", metavar="NAME|FILE.toml", help="Only this profile's results; else all.")
+@results_option
+@click.option(
+    "--out", default="reports/build", show_default=True, metavar="DIR", type=click.Path(path_type=Path), help="Where to."
+)
+@click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
+def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
+    """Render what the store holds as report.md, report.tex, report.csv and index.html."""
+    from harness.reporting import build
+
+    name = load_profile(profile).name if profile else None
+    store = Store(results)
+    loaded, problems = store.load()
+    for line in problems:
+        click.echo(f"warning: {line}", err=True)
+    chosen = [result for result in loaded if name in (None, result.profile)]
+    if not chosen:
+        what = f"no results of the profile '{name}'" if name else "no results"
+        raise UserError(f"{results} has {what}; run `harness run --profile {profile or 'tiny'}` first")
+    failed = [failure.model_dump() for failure in store.failures() if name in (None, failure.profile)]
+    page = build(chosen, store.frame(chosen), out, name, failed).resolve()
+    click.echo(f"{len(chosen)} results rendered; open {page}")
+    if open_it and not webbrowser.open(page.as_uri()):
+        click.echo("no browser could be opened here; open the file yourself", err=True)

@@ -1,0 +1,81 @@
+"""`harness run`: plan, run, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.options import grid_options, make_request
+from harness.cli.planning import describe, refuse_lacking
+from harness.errors import UserError
+from harness.execution.plan import Plan, make_plan
+from harness.store import Result, Store
+
+
+@click.command()
+@grid_options
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@click.option("--device", default="auto", show_default=True, type=click.Choice(["auto", "cpu", "cuda"]))
+@click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
+@click.pass_context
+def run(context: click.Context, results: Path, jobs: int, device: str, dry_run: bool, **grid: Any) -> None:
+    """Train and evaluate a grid of methods x settings x encoders x seeds.
+
+    What is done is not done again; what was interrupted goes on where it stopped.
+    """
+    store = Store(results)
+    plan = make_plan(make_request(**grid), store)
+    describe(plan, store)
+    if dry_run:
+        return
+    refuse_lacking(plan)
+    failures = 0
+    finished = [planned.result for planned in plan.done if planned.result]
+    if plan.todo:
+        new, failures = _execute(plan, store, jobs, device)
+        finished += new
+    else:
+        click.echo("nothing to do: every run of this plan is done")
+    _table(finished)
+    if plan.todo:
+        click.echo(f"results are in {results}; `harness report --profile {grid['profile']}` renders them")
+    if failures:
+        context.exit(1)
+
+
+def _execute(plan: Plan, store: Store, jobs: int, device: str) -> tuple[list[Result], int]:
+    from harness.cli.progress import display
+    from harness.execution.environment import cores, pick_device
+    from harness.execution.local import execute
+    from harness.execution.worker import Context
+
+    _check_writable(store.root)
+    jobs = min(jobs, len(plan.todo))
+    where = Context(store.root, pick_device(device), max(1, cores() // jobs))
+    with display(len(plan.todo)) as report:
+        outcome = execute(plan.todo, plan.sources, where, jobs, report)
+    if outcome.failures:
+        click.echo(f"{len(outcome.failures)} of {len(plan.todo)} runs failed; `harness status` lists them, the same "
+                   "command tries them again", err=True)
+    return outcome.results, len(outcome.failures)
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"--results {folder} cannot be written: {error.strerror}; give another folder") from error
+
+
+def _table(results: list[Result]) -> None:
+    """Mean and deviation over seeds of what the plan asked for."""
+    if not results:
+        return
+    from harness.cli.tables import show_summaries
+
+    show_summaries(Store(Path()).frame(results))

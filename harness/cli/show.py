@@ -1,0 +1,77 @@
+"""`harness show`: one run, or one method and its readings."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import click
+
+from harness.cli.options import results_option
+from harness.cli.planning import duration
+from harness.cli.tables import plain_table
+from harness.errors import UserError
+from harness.registry import get, names
+from harness.spec import RunSpec
+from harness.store import Result, Store
+
+
+@click.command()
+@click.argument("what", metavar="RUN|METHOD")
+@results_option
+def show(what: str, results: Path) -> None:
+    """Show a run by its key or result file, or a method with its hyperparameters and readings."""
+    if what in names("method"):
+        _method(what)
+        return
+    found = _results(what, Store(results))
+    if not found:
+        raise UserError(f"{results} has no result of '{what}'; `harness status` lists what there is")
+    for result in found:
+        _run(result)
+
+
+def _results(what: str, store: Store) -> list[Result]:
+    path = Path(what)
+    if path.suffix == ".json":
+        if not path.is_file():
+            raise UserError(f"there is no file {path}; give a result file or a run's key")
+        return [store.read(path)]
+    if "/" not in what:
+        raise UserError(f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N")
+    key = str(RunSpec.parse(what))
+    return [result for result in store.load()[0] if result.spec.key == key]
+
+
+def _run(result: Result) -> None:
+    click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
+    click.echo(f"finished {result.finished}, {duration(result.timings.total_s)}, {result.peak_memory_mb:.0f} MB peak, "
+               f"code {result.revision or 'unknown'}")
+    if result.dev.best_step is not None:
+        click.echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
+    for part, values in result.hyperparameters.items():
+        click.echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+    rows = [
+        (suite, task, metric, f"{value:.4f}".rstrip("0").rstrip("."))
+        for suite, tasks in result.scores.items()
+        for task, metrics in tasks.items()
+        for metric, value in metrics.items()
+    ]
+    plain_table(("suite", "task", "metric", "value"), rows)
+    plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
+    for line in result.warnings:
+        click.echo(f"warning: {line}")
+
+
+def _method(name: str) -> None:
+    method = get("method", name)
+    click.echo(f"{name}: {method.paper}")
+    plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in method.readings.items()])
+    values = {reading: method.configure(reading).named() for reading in method.readings}
+    rows = []
+    for item in dataclasses.fields(method.Hyperparameters):
+        key = item.name.rstrip("_")
+        shown = [str(values[reading][key]) for reading in method.readings]
+        rows.append((key, *shown, str(item.metadata["unit"]), str(item.metadata["source"])))
+    plain_table(("hyperparameter", *(f"@{reading}" for reading in method.readings), "unit", "source"), rows)
+    click.echo(f"loss terms: {', '.join(method.terms) or 'none'} (leave one out with {name}[without=TERM])")

@@ -1,0 +1,1 @@
+"""Corpora: sources of training data."""

@@ -1,0 +1,119 @@
+"""Image features from a file: the path that serves published feature files.
+
+A file is Parquet (columns image_id and feature), HDF5 (data set `features`, as MCSE publishes),
+.npy, or safetensors (tensor `features`); rows are images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.sources import FileSource, digest
+
+
+class FeatureFile(FileSource):
+    """Stored features of one teacher, optionally transformed.
+
+    `sqrt-standardise` takes the signed square root and then standardises each dimension over the
+    file (mean 0, deviation 1): raw ReLU averages are skewed and never negative.
+    """
+
+    def __init__(self, file: str, how: str, transform: Literal["none", "sqrt-standardise"] = "none") -> None:
+        super().__init__([file], how)
+        if transform not in ("none", "sqrt-standardise"):
+            raise UserError(f"transform = '{transform}' is unknown; valid: none, sqrt-standardise")
+        self.transform = transform
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Content and transform."""
+        return digest(super().fingerprint(root), self.transform)
+
+    def read(self, root: Path | None) -> tuple[list[str] | None, np.ndarray]:
+        """Image ids (None where the file has none) and features, (images, f) float32. Raises UserError."""
+        path = self.paths(root)[0]
+        try:
+            ids, values = _READERS[path.suffix](path)
+        except KeyError as error:
+            kinds = ", ".join(sorted(_READERS))
+            raise UserError(f"{path} is no feature file this project reads ({error}); give one of {kinds}") from error
+        except (OSError, ValueError) as error:
+            raise UserError(f"the feature file {path} cannot be read: {error}; fetch it again") from error
+        if values.ndim != 2 or not np.isfinite(values).all():
+            raise UserError(f"{path} must hold a finite number a cell in two dimensions; fetch it again")
+        return ids, _standardised(values) if self.transform == "sqrt-standardise" else values
+
+
+class StoredFeatures(Mapping[str, np.ndarray]):
+    """Features by teacher, one row a caption; a file is read when its teacher is asked for."""
+
+    def __init__(
+        self, files: Mapping[str, FeatureFile], root: Path | None, ids: list[str] | None, images: int, rows: np.ndarray
+    ) -> None:
+        self.files, self.root, self.ids, self.images, self.rows = files, root, ids, images, rows
+
+    def __getitem__(self, teacher: str) -> np.ndarray:
+        """Rows of the captions, (n, f). Raises KeyError, or UserError where the files do not match."""
+        file = self.files[teacher]
+        ids, values = file.read(self.root)
+        if ids is not None and self.ids is not None:
+            return values[self._places(file, ids)[self.rows]]
+        if len(values) != self.images:
+            raise UserError(
+                f"{file.files[0]} has {len(values)} rows for {self.images} captioned images; "
+                "the two files must come from the same list of images"
+            )
+        return values[self.rows]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def _places(self, file: FeatureFile, ids: list[str]) -> np.ndarray:
+        places = {name: place for place, name in enumerate(ids)}
+        if len(places) != len(ids):
+            raise UserError(f"{file.files[0]} has an image_id twice; fetch it again")
+        absent = next((name for name in self.ids or [] if name not in places), None)
+        if absent is not None:
+            raise UserError(f"{file.files[0]} has no features of the image {absent}; fetch the matching file")
+        return np.array([places[name] for name in self.ids or []])
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    rooted = np.sign(values) * np.sqrt(np.abs(values))
+    spread = rooted.std(axis=0)
+    return (rooted - rooted.mean(axis=0)) / np.where(spread > 0, spread, 1)
+
+
+def _parquet(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path, columns=["image_id", "feature"])
+    values = np.stack(table.column("feature").to_numpy()).astype(np.float32)
+    return [str(name) for name in table.column("image_id").to_pylist()], values
+
+
+def _hdf5(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    import h5py
+
+    with h5py.File(path) as file:
+        return None, np.asarray(file["features"], dtype=np.float32)
+
+
+def _npy(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    return None, np.load(path, allow_pickle=False).astype(np.float32)
+
+
+def _safetensors(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    from safetensors.numpy import load_file
+
+    return None, load_file(path)["features"].astype(np.float32)
+
+
+_READERS = {".parquet": _parquet, ".hdf5": _hdf5, ".h5": _hdf5, ".npy": _npy, ".safetensors": _safetensors}

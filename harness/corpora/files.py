@@ -1,0 +1,113 @@
+"""Corpora in files below the data root.
+
+sentences-file: one sentence a line, UTF-8, plain or gzip, lines split at newlines only; empty lines
+are left out. The first `limit` sentences when a limit is given.
+
+captions-file: either a Parquet file with columns image_id and captions (a list of texts), or a text
+file with one caption a line (the layout of MCSE's public preparation). `captions` says which rows:
+'one' draws one caption an image, once, by `caption_seed`, as MCSE does; 'all' makes every caption a
+row. `features` names stored image features, one file a teacher, matched by image_id where both
+files have one and by line otherwise.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from harness.corpora.base import CorpusSource, Pairs, Sentences
+from harness.corpora.features import FeatureFile, StoredFeatures
+from harness.errors import UserError
+from harness.seeds import generator
+from harness.sources import FileSource, digest
+
+
+class SentencesFile(FileSource, CorpusSource):
+    """One sentence a line."""
+
+    stream: Literal["sentences", "pairs"] = "sentences"
+
+    def __init__(self, file: str, how: str, limit: int | None = None) -> None:
+        super().__init__([file], how)
+        self.limit = limit
+
+    def load(self, root: Path | None) -> Sentences:
+        """Read the sentences."""
+        path = self.paths(root)[0]
+        texts = [line for line in (raw.strip() for raw in read_lines(path)) if line][: self.limit]
+        if self.limit and len(texts) < self.limit:
+            raise UserError(f"{path} has {len(texts)} sentences, fewer than the limit {self.limit}; fetch the whole file")
+        return Sentences(texts)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Content and limit."""
+        return digest(super().fingerprint(root), self.limit)
+
+
+class CaptionsFile(FileSource, CorpusSource):
+    """Captions with stored image features."""
+
+    stream: Literal["sentences", "pairs"] = "pairs"
+
+    def __init__(
+        self,
+        file: str,
+        how: str,
+        captions: Literal["one", "all"] = "one",
+        caption_seed: int = 0,
+        features: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__([file], how)
+        if captions not in ("one", "all"):
+            raise UserError(f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile")
+        self.captions, self.caption_seed = captions, caption_seed
+        self.stored = {name: FeatureFile(**table) for name, table in (features or {}).items()}
+
+    def load(self, root: Path | None) -> Pairs:
+        """Read the captions and draw; features are opened, and matched row by row, only when asked for."""
+        path = self.paths(root)[0]
+        ids, listed = read_captions(path)
+        chosen = [(image, text) for image, texts in enumerate(listed) for text in self._choose(image, texts)]
+        rows = np.array([image for image, _ in chosen])
+        texts = [text for _, text in chosen]
+        return Pairs(texts, features=StoredFeatures(self.stored, root, ids, len(listed), rows))
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Captions and the way they are drawn; each feature file has its own fingerprint."""
+        return digest(super().fingerprint(root), self.captions, self.caption_seed)
+
+    def _choose(self, image: int, texts: list[str]) -> list[str]:
+        if self.captions == "all" or len(texts) == 1:
+            return texts
+        return [texts[int(generator(axis="caption", seed=self.caption_seed, image=image).integers(len(texts)))]]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Lines of a UTF-8 text file, gzip by its suffix, split at newlines only. Raises UserError."""
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        text = raw.decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read as UTF-8 text: {error}; fetch it again") from error
+    return text.removesuffix("\n").split("\n")
+
+
+def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
+    """Image ids (None where the file has none) and each image's captions. Raises UserError."""
+    if path.suffix != ".parquet":
+        return None, [[line.strip() or " "] for line in read_lines(path)]
+    import pyarrow.parquet as parquet
+    from pyarrow import ArrowException
+
+    try:
+        table = parquet.read_table(path, columns=["image_id", "captions"]).to_pydict()
+    except (ArrowException, OSError, KeyError) as error:
+        raise UserError(f"{path} is no Parquet file with columns image_id and captions: {error}; fetch it again") from error
+    empty = next((name for name, texts in zip(table["image_id"], table["captions"], strict=True) if not texts), None)
+    if empty is not None:
+        raise UserError(f"{path}: the image {empty} has no caption; remove its row or fetch the file again")
+    return [str(name) for name in table["image_id"]], table["captions"]

@@ -1,0 +1,62 @@
+"""Descriptions of scenes: a template, and one synonym for each attribute, drawn uniformly.
+
+Neither the template nor a synonym depends on the scene or on the other synonyms, and a template never
+looks at a word (no "a" or "an", no plural). The distribution of sentences is therefore unchanged when
+any two words of one attribute are exchanged: text holds no trace of which words mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from harness.corpora.toy.scenes import ATTRIBUTES, LEXICON
+
+Lexicon = Mapping[str, Mapping[str, tuple[str, ...]]]
+
+#: genre -> templates; every template mentions every attribute once
+TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "phrases": (
+        "the {size} {pattern} {colour} {shape} at the {place} by {time}",
+        "{colour} {shape} of {size} size and {pattern} finish near the {place} at {time}",
+        "picture of the {pattern} {size} {shape} in {colour} at the {place} after {time}",
+    ),
+    "statements": (
+        "at {time} the {size} {colour} {shape} with {pattern} skin rests near the {place}",
+        "we see the {pattern} {colour} {shape} at the {place} looking {size} by {time}",
+        "near the {place} there is the {size} {shape} painted {pattern} {colour} after {time}",
+    ),
+}
+GENRES = tuple(TEMPLATES)
+SYNONYMS = len(next(iter(LEXICON["colour"].values())))
+
+
+def describe(
+    scenes: np.ndarray, rng: np.random.Generator, genres: np.ndarray | None = None, lexicon: Lexicon = LEXICON
+) -> list[str]:
+    """Describe each scene, (n, attributes) -> n sentences.
+
+    `genres` gives the genre's number of each sentence, (n,); without it they are drawn.
+    """
+    count = len(scenes)
+    if genres is None:
+        genres = rng.integers(0, len(GENRES), size=count)
+    forms = rng.integers(0, [len(TEMPLATES[GENRES[genre]]) for genre in genres], size=count)
+    choices = rng.integers(0, SYNONYMS, size=scenes.shape)
+    words = [list(lexicon[name].values()) for name in ATTRIBUTES]
+    return [
+        TEMPLATES[GENRES[genre]][form].format_map(
+            {name: words[place][scene[place]][choice[place]] for place, name in enumerate(ATTRIBUTES)}
+        )
+        for genre, form, scene, choice in zip(
+            genres.tolist(), forms.tolist(), scenes.tolist(), choices.tolist(), strict=True
+        )
+    ]
+
+
+def vocabulary() -> list[str]:
+    """Every word that a sentence of the world can hold, sorted."""
+    slots = {f"{{{name}}}" for name in ATTRIBUTES}
+    fixed = {word for forms in TEMPLATES.values() for form in forms for word in form.split()} - slots
+    return sorted(fixed | {word for values in LEXICON.values() for words in values.values() for word in words})

@@ -1,0 +1,79 @@
+"""Scenes: one value of each attribute, drawn uniformly and independently.
+
+The independence matters: were colours commoner on some shapes, the synonyms of a colour would share
+those shapes as contexts, and text would tell them apart. Scenes of the training and test sets are
+therefore independent draws and may coincide; captions and pictures still differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+#: attribute -> value -> its synonyms; each word belongs to one value, and all values have as many.
+LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "size": {
+        "small": ("small", "tiny", "little", "wee"),
+        "medium": ("medium", "middling", "moderate", "average"),
+        "large": ("large", "big", "huge", "giant"),
+    },
+    "pattern": {
+        "plain": ("plain", "solid", "uniform", "unmarked"),
+        "striped": ("striped", "banded", "lined", "barred"),
+        "dotted": ("dotted", "spotted", "speckled", "dappled"),
+        "checked": ("checked", "chequered", "tiled", "gridded"),
+    },
+    "colour": {
+        "red": ("red", "crimson", "scarlet", "ruby"),
+        "green": ("green", "emerald", "jade", "verdant"),
+        "blue": ("blue", "azure", "cobalt", "sapphire"),
+        "yellow": ("yellow", "golden", "lemon", "saffron"),
+        "purple": ("purple", "violet", "mauve", "lilac"),
+        "white": ("white", "ivory", "snowy", "milky"),
+    },
+    "shape": {
+        "circle": ("circle", "disc", "roundel", "orb"),
+        "square": ("square", "box", "block", "cube"),
+        "triangle": ("triangle", "wedge", "pyramid", "trigon"),
+        "diamond": ("diamond", "lozenge", "rhombus", "rhomb"),
+        "ring": ("ring", "hoop", "annulus", "circlet"),
+        "cross": ("cross", "plus", "crux", "rood"),
+    },
+    "place": {
+        "left": ("left", "west", "port", "larboard"),
+        "right": ("right", "east", "starboard", "dexter"),
+        "top": ("top", "north", "summit", "apex"),
+        "bottom": ("bottom", "south", "base", "foot"),
+        "centre": ("centre", "middle", "core", "heart"),
+    },
+    "time": {
+        "noon": ("noon", "midday", "daytime", "daylight"),
+        "night": ("night", "midnight", "darkness", "nighttime"),
+        "dusk": ("dusk", "sunset", "twilight", "gloaming"),
+        "dawn": ("dawn", "sunrise", "daybreak", "morning"),
+    },
+}
+
+ATTRIBUTES = tuple(LEXICON)
+#: how many values each attribute has
+SIZES = np.array([len(values) for values in LEXICON.values()])
+#: a class of a labelled image or tone is a colour and a shape
+CLASSES = len(LEXICON["colour"]) * len(LEXICON["shape"])
+
+
+def draw_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Draw scenes: the value's number of each attribute, (count, attributes) int64."""
+    return rng.integers(0, SIZES, size=(count, len(SIZES)))
+
+
+def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Draw scenes without replacement, (count, attributes) int64, so that a caption fits one picture only."""
+    chosen = rng.choice(int(SIZES.prod()), size=count, replace=False)
+    return np.stack(np.unravel_index(chosen, SIZES), axis=1)
+
+
+def classes(scenes: np.ndarray) -> np.ndarray:
+    """The class of each scene, colour x shape: (n, attributes) -> (n,) int64 below CLASSES."""
+    colour, shape = (scenes[:, ATTRIBUTES.index(name)] for name in ("colour", "shape"))
+    return colour * len(LEXICON["shape"]) + shape

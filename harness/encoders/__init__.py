@@ -1,0 +1,1 @@
+"""Students, heads and frozen teachers."""

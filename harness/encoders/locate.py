@@ -1,0 +1,90 @@
+"""Where an encoder or a teacher comes from, known without loading it.
+
+Nothing here imports torch or transformers: a plan is made of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import MissingData, UserError
+from harness.sources import Missing, Source, digest, file_hash
+
+#: What a model folder's numbers depend on; a README or a second weight format does not count.
+_PATTERNS = ("*.safetensors", "pytorch_model*.bin", "*.json", "vocab.txt", "merges.txt", "*.model")
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
+
+@dataclass(frozen=True)
+class FolderModel(Source):
+    """A model in a local folder; its fingerprint is its content."""
+
+    folder: Path
+    how: str = "give the folder of a saved model, with config.json and its weights"
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The folder itself, or its weights."""
+        found = self.folder.is_dir() and any(next(self.folder.glob(pattern), None) for pattern in _WEIGHTS)
+        return [] if found else [Missing(f"model weights in {self.folder}", self.how)]
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash of the weights, configurations and tokenizer files, by name."""
+        found = sorted({path for pattern in _PATTERNS for path in self.folder.glob(pattern)})
+        return digest(*([path.name, file_hash(path)] for path in found))
+
+    def path(self) -> Path:
+        """The folder. Raises MissingData."""
+        absent = self.missing(None)
+        if absent:
+            raise MissingData(str(absent[0]))
+        return self.folder
+
+
+@dataclass(frozen=True)
+class HubModel(Source):
+    """A model of the hub at a pinned commit, read from the local hub cache only."""
+
+    hub: str
+    revision: str
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The snapshot, when the local cache lacks it."""
+        how = f"run `hf download {self.hub} --revision {self.revision}`, or give a folder: --encoders NAME=FOLDER"
+        return [] if self._snapshot() else [Missing(f"the weights of {self.hub}", how)]
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash of the hub name and commit."""
+        return digest(self.hub, self.revision)
+
+    def path(self) -> Path:
+        """The snapshot's folder. Raises MissingData."""
+        found = self._snapshot()
+        if found is None:
+            raise MissingData(str(self.missing(None)[0]))
+        return found
+
+    def _snapshot(self) -> Path | None:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(self.hub, "config.json", revision=self.revision)
+        if not isinstance(found, str):
+            return None
+        folder = Path(found).parent
+        return folder if any(next(folder.glob(pattern), None) for pattern in _WEIGHTS) else None
+
+
+ModelSource = FolderModel | HubModel
+
+
+def cached_revision(hub: str, name: str) -> str:
+    """The commit that a branch or tag of a hub model has in the local cache. Raises UserError."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(hub, "config.json", revision=name)
+    if not isinstance(found, str):
+        raise UserError(
+            f"the encoder '{hub}' is in no profile and not in the local hub cache; run `hf download {hub}`, "
+            f"pin a commit with {hub}@COMMIT, or give a folder: --encoders NAME=FOLDER"
+        )
+    return Path(found).parent.name

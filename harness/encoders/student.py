@@ -1,0 +1,131 @@
+"""The student: a Hugging Face encoder, its tokenizer and how its sentence vector is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harness.errors import UserError
+
+POOLINGS = ("cls", "mean", "avg-first-last")
+#: Padded tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
+TOKENS_A_BATCH = 8192
+#: Longest sequence in `embed`; the papers' evaluation does not cut below the encoder's own limit.
+LONGEST = 512
+
+
+class Student(nn.Module):
+    """An encoder that turns sentences into vectors of `width` dimensions."""
+
+    def __init__(self, model: nn.Module, tokenizer: object, pooling: str = "cls") -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.pooling = pooling
+
+    @classmethod
+    def load(cls, folder: Path, pooling: str = "cls") -> Student:
+        """Read a model folder (config.json, weights, tokenizer) in float32, without its pre-trained pooler.
+
+        Raises UserError when transformers cannot read the folder.
+        """
+        from transformers import AutoModel, AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            model = AutoModel.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            first = str(error).splitlines()[0]
+            raise UserError(f"the model folder {folder} cannot be read: {first}; save it again with transformers") from error
+        if hasattr(model, "pooler"):
+            model.pooler = None
+        return cls(model, tokenizer, pooling)
+
+    @property
+    def width(self) -> int:
+        """Dimensions of a sentence vector."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.model.parameters()).device
+
+    def tokenize(self, sentences: Sequence[str], max_length: int) -> dict[str, Tensor]:
+        """Token ids padded to the longest of the batch: input_ids and attention_mask, (B, L <= max_length)."""
+        batch = self.tokenizer(  # type: ignore[operator]
+            list(sentences), truncation=True, max_length=max_length, padding=True, return_tensors="pt"
+        )
+        return {name: batch[name] for name in ("input_ids", "attention_mask")}
+
+    def encode(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+        """[CLS] vectors of each sentence, repeated `views` times in one forward pass: (B, L) -> (B, views, d)."""
+        repeated = {name: value.repeat_interleave(views, dim=0) for name, value in tokens.items()}
+        hidden = self.model(**repeated).last_hidden_state[:, 0]
+        return hidden.view(-1, views, hidden.shape[-1])
+
+    def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
+        """Sentence vectors (B, d) by this student's pooling.
+
+        `avg-first-last` averages the embedding layer with the last one, as the papers' numbers do, and
+        then the tokens; `mean` averages the last layer's tokens; both count special tokens, not padding.
+        """
+        output = self.model(**tokens, output_hidden_states=self.pooling == "avg-first-last")
+        if self.pooling == "cls":
+            return output.last_hidden_state[:, 0]
+        hidden = output.last_hidden_state
+        if self.pooling == "avg-first-last":
+            hidden = (output.hidden_states[0] + hidden) / 2
+        mask = tokens["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+        return (hidden * mask).sum(1) / mask.sum(1)
+
+    @torch.inference_mode()
+    def embed(self, sentences: Sequence[str]) -> np.ndarray:
+        """Embed n sentences in evaluation mode and the order given: float32 (n, d).
+
+        They are tokenised once and run in order of length, in batches of a bounded number of tokens.
+        """
+        was_training = self.training
+        self.eval()
+        limit = min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=limit)["input_ids"]  # type: ignore[operator]
+        lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
+        vectors = np.empty((len(encoded), self.width), dtype=np.float32)
+        for rows in _batches(lengths):
+            tokens = self._padded([encoded[row] for row in rows])
+            vectors[rows] = self.pooled(tokens).float().cpu().numpy()
+        self.train(was_training)
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder and its tokenizer as a folder that AutoModel loads."""
+        self.model.save_pretrained(str(folder))
+        self.tokenizer.save_pretrained(str(folder))  # type: ignore[attr-defined]
+
+    def _padded(self, rows: list[list[int]]) -> dict[str, Tensor]:
+        longest = max(len(ids) for ids in rows)
+        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id, dtype=np.int64)  # type: ignore[attr-defined]
+        mask = np.zeros_like(ids)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = row
+            mask[index, : len(row)] = 1
+        return {
+            "input_ids": torch.from_numpy(ids).to(self.device),
+            "attention_mask": torch.from_numpy(mask).to(self.device),
+        }
+
+
+def _batches(lengths: np.ndarray) -> list[np.ndarray]:
+    """Row numbers in batches of similar length, longest first, each of about TOKENS_A_BATCH padded tokens."""
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        size = max(1, math.floor(TOKENS_A_BATCH / max(1, int(lengths[order[start]]))))
+        batches.append(order[start : start + size])
+        start += size
+    return batches

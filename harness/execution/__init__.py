@@ -1,0 +1,1 @@
+"""From a plan of runs to their results."""

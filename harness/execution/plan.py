@@ -1,0 +1,180 @@
+"""The plan: which runs a command line asks for, which are done, and what they lack, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UserError
+from harness.execution.sources import Sources
+from harness.grid import SCRAMBLED, Resolved, Skipped, expand
+from harness.profiles import Profile
+from harness.registry import suggest
+from harness.sources import Missing, data_root, digest
+from harness.spec import Variant
+from harness.store import Result, Store
+
+#: Raised when the same configuration would come to other numbers: the loop, the batching, the seeds.
+BACKEND_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for."""
+
+    profile: Profile
+    methods: Sequence[Variant]
+    settings: Sequence[Variant]
+    encoders: Sequence[str]
+    seeds: Sequence[int]
+    suites: Sequence[str]
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    data: Path | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run with its fingerprints and its state: done, stale, failed or missing.
+
+    `stale` is missing too, but an older configuration of the same key has a result. `todo` are the
+    suites still to evaluate, `lacking` what must be fetched first.
+    """
+
+    resolved: Resolved
+    fingerprint: str
+    training_fingerprint: str
+    group: str
+    state: str
+    todo: tuple[str, ...]
+    lacking: tuple[Missing, ...]
+    result: Result | None = None
+
+    @property
+    def key(self) -> str:
+        """The run's key."""
+        return str(self.resolved.spec)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a request, in order."""
+
+    request: Request
+    sources: Sources
+    runs: tuple[PlannedRun, ...]
+    skipped: tuple[Skipped, ...]
+    without_data: Mapping[str, tuple[Missing, ...]]
+
+    @property
+    def done(self) -> list[PlannedRun]:
+        """Runs whose every suite is evaluated."""
+        return [run for run in self.runs if run.state == "done"]
+
+    @property
+    def todo(self) -> list[PlannedRun]:
+        """Runs still to do."""
+        return [run for run in self.runs if run.state != "done"]
+
+    @property
+    def lacking(self) -> list[Missing]:
+        """Everything absent that some run to do needs, once each."""
+        return list(dict.fromkeys(item for run in self.todo for item in run.lacking))
+
+
+def make_plan(request: Request, store: Store) -> Plan:
+    """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
+    sources = Sources(request.profile, data_root(request.data), request.folders)
+    without_data = _suites_without_data(request, sources)
+    runs, skipped = expand(
+        request.profile, request.methods, request.settings, request.encoders, request.seeds, request.overrides
+    )
+    index = store.index()
+    failed = {failure.fingerprint for failure in store.failures()}
+    keys = {tuple(path.relative_to(store.root).parts[:-1]) + (path.stem.split("-")[1],) for path in index.values()}
+    suites = [name for name in request.suites if name not in without_data]
+    planned = tuple(_planned(run, sources, suites, store, index, failed, keys) for run in runs)
+    return Plan(request, sources, planned, tuple(skipped), without_data)
+
+
+def _planned(
+    run: Resolved,
+    sources: Sources,
+    suites: Sequence[str],
+    store: Store,
+    index: Mapping[str, Path],
+    failed: set[str],
+    keys: set[tuple[str, ...]],
+) -> PlannedRun:
+    training = training_identity(run, sources)
+    evaluation = {name: sources.fingerprint(suite) for name, suite in sources.suites.items()}
+    fingerprint = digest(training, evaluation)
+    result = store.find(fingerprint, dict(index))
+    todo = tuple(name for name in suites if result is None or name not in result.scores)
+    key = (*store.parts(sources.profile.name, run.spec), str(run.spec.seed))
+    state = "missing"
+    if result is not None and not todo:
+        state = "done"
+    elif fingerprint in failed:
+        state = "failed"
+    elif result is None and key in keys:
+        state = "stale"
+    return PlannedRun(
+        run,
+        fingerprint,
+        digest(training),
+        digest({**training, "seed": None}, evaluation),
+        state,
+        todo,
+        tuple(_lacking(run, sources)),
+        result,
+    )
+
+
+def training_identity(run: Resolved, sources: Sources) -> dict[str, Any]:
+    """Everything that can change a run's weights, by name; no path, no device, no clock."""
+    encoder = sources.fingerprint(sources.encoder(run.spec.encoder))
+    method = {"method": run.spec.variant.name, "reading": run.spec.variant.reading, "encoder": encoder}
+    identity: dict[str, Any] = {**method, "hyperparameters": run.hyperparameters.named(), "seed": run.spec.seed}
+    if not run.method.trains:
+        return identity
+    corpora = sources.profile.settings[run.spec.setting.name].corpora
+    return {
+        **identity,
+        "backend": BACKEND_VERSION,
+        "training": run.training.model_dump(),
+        "setting": run.spec.setting.name,
+        "corpora": [sources.fingerprint(sources.corpora[name]) for name in corpora],
+        "features": {
+            role: [teacher, [sources.fingerprint(item) for item in _feature_sources(run, sources, teacher)]]
+            for role, teacher in run.features(sources.profile).items()
+        },
+        "dev": sources.fingerprint(sources.dev),
+    }
+
+
+def _feature_sources(run: Resolved, sources: Sources, teacher: str) -> list[Any]:
+    name = str(sources.profile.images) if teacher in SCRAMBLED else teacher
+    corpora = sources.profile.settings[run.spec.setting.name].corpora
+    return [item for c in corpora if sources.corpora[c].stream == "pairs" for item in sources.features(c, name)]
+
+
+def _lacking(run: Resolved, sources: Sources) -> list[Missing]:
+    needed: list[Any] = [sources.encoder(run.spec.encoder)]
+    if run.method.trains:
+        needed += [sources.corpora[name] for name in sources.profile.settings[run.spec.setting.name].corpora]
+        needed += [item for t in run.features(sources.profile).values() for item in _feature_sources(run, sources, t)]
+        needed += [sources.dev]
+    return list(dict.fromkeys(item for source in needed for item in sources.missing(source)))
+
+
+def _suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:
+    """Requested suites that cannot run, with what they lack. Raises UserError for an unknown suite."""
+    for name in request.suites:
+        if name not in sources.suites:
+            hint = suggest(name, sorted(sources.suites))
+            raise UserError(f"the profile '{request.profile.name}' has no suite '{name}'; {hint}")
+    absent = {name: tuple(sources.missing(sources.suites[name])) for name in request.suites}
+    return {name: missing for name, missing in absent.items() if missing}

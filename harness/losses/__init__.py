@@ -1,0 +1,1 @@
+"""Loss functions: pure functions on tensors, one file a family."""

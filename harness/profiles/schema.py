@@ -1,0 +1,142 @@
+"""The shape of a profile file, checked by pydantic: unknown keys are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class Table(BaseModel):
+    """A table of a profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Training(Table):
+    """What the shared backend needs to know; one value each for a run."""
+
+    batch_size: Annotated[int, Field(ge=1, description="rows a batch")] = 64
+    learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")] = 3e-5
+    epochs: Annotated[int, Field(ge=1, description="passes of (text + paired) batches; ignored when steps is set")] = 1
+    steps: Annotated[int | None, Field(ge=1, description="optimizer steps in all")] = None
+    eval_every: Annotated[int, Field(ge=1, description="steps between two dev scores (and two checkpoints)")] = 125
+    max_length: Annotated[int, Field(ge=3, description="tokens a sentence in training, special ones included")] = 32
+    warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")] = 0
+    weight_decay: Annotated[float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")] = 0.0
+    adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon")] = 1e-8
+    max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
+    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32 is none")] = "fp32"
+    compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
+
+
+class Rule(BaseModel):
+    """Values for the runs it matches; an absent list matches everything, a later rule wins."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    methods: tuple[Name, ...] = ()
+    readings: tuple[Name, ...] = ()
+    settings: tuple[Name, ...] = ()
+    encoders: tuple[Name, ...] = ()
+    source: Name
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The hyperparameters that the rule sets, of the trainer or of the method."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def matches(self, method: str, reading: str, setting: str, encoder: str) -> bool:
+        """Whether the rule speaks of this run."""
+        pairs = ((self.methods, method), (self.readings, reading), (self.settings, setting), (self.encoders, encoder))
+        return all(not listed or value in listed for listed, value in pairs)
+
+    @model_validator(mode="after")
+    def _plain_values(self) -> Rule:
+        for key, value in self.values.items():
+            if not isinstance(value, int | float | str | bool):
+                raise ValueError(f"'{key}' must be a number, a text or true/false")
+        return self
+
+
+class Corpus(BaseModel):
+    """One source of training data: a registered kind and that kind's own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the kind's own factory is called with."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Setting(Table):
+    """A named mixture of corpora."""
+
+    corpora: Annotated[tuple[Name, ...], Field(min_length=1)]
+    description: str = ""
+
+
+class ModelTable(Table):
+    """Where a model comes from: the hub at a pinned revision, a folder below the data root, or a package."""
+
+    hub: Name | None = None
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    folder: Name | None = None
+    registered: Name | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ModelTable:
+        if sum(place is not None for place in (self.hub, self.folder, self.registered)) != 1:
+            raise ValueError("give exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
+        if (self.hub is None) != (self.revision is None):
+            raise ValueError("'hub' needs 'revision', the 40 digits of a commit, and only 'hub' has one")
+        return self
+
+
+class SuiteTable(Table):
+    """The tasks of one evaluation suite."""
+
+    tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
+
+
+class Defaults(Table):
+    """What a command line that leaves something out asks for."""
+
+    methods: Annotated[tuple[Name, ...], Field(min_length=1)]
+    settings: Annotated[tuple[Name, ...], Field(min_length=1)]
+    encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
+    seeds: Annotated[int, Field(ge=1)] = 5
+
+
+class Profile(Table):
+    """A whole profile. `name` is the file's stem."""
+
+    name: Name
+    description: str
+    images: Annotated[str | None, Field(description="the image teacher of a method that names none")] = None
+    dev: Annotated[Name, Field(description="the similarity task that picks the best checkpoint")]
+    defaults: Defaults
+    corpora: dict[str, Corpus]
+    settings: dict[str, Setting]
+    encoders: dict[str, ModelTable]
+    teachers: dict[str, ModelTable] = {}
+    training: Training = Training()
+    hyperparameters: tuple[Rule, ...] = ()
+    suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Profile:
+        for name, setting in self.settings.items():
+            for corpus in setting.corpora:
+                if corpus not in self.corpora:
+                    raise ValueError(f"settings.{name}.corpora: there is no table [corpora.{corpus}]")
+        for kind, known in (("settings", self.settings), ("encoders", self.encoders)):
+            for name in getattr(self.defaults, kind):
+                if name not in known:
+                    raise ValueError(f"defaults.{kind}: there is no table [{kind}.{name}]")
+        return self

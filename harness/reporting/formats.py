@@ -1,0 +1,69 @@
+"""Numbers become text here and nowhere else, so that every page and file rounds alike."""
+
+from __future__ import annotations
+
+from harness.reporting.summary import Cell, Column
+from harness.stats import Summary
+
+#: Decimals of a metric; everything else (correlations x 100, percent) has two.
+_DIGITS = {"alignment": 3, "uniformity": 3}
+BETTER, WORSE, ABSENT = "*", "†", "–"
+
+
+def digits_of(metric: str) -> int:
+    """Decimals a metric is shown with."""
+    return _DIGITS.get(metric, 2)
+
+
+def fixed(value: float, digits: int) -> str:
+    """The one rounding rule: to the nearest decimal of the unrounded value; zero has no sign."""
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def signed(value: float, digits: int) -> str:
+    """As `fixed`, with a plus sign for what is above zero."""
+    text = fixed(value, digits)
+    return f"+{text}" if float(text) > 0 else text
+
+
+def p_value(p: float) -> str:
+    """`p = 0.0235`, `p = 0.42` or `p < 0.0001`."""
+    if p < 0.0001:
+        return "p < 0.0001"
+    return f"p = {fixed(p, 2 if p >= 0.1 else 4)}"
+
+
+def spread(summary: Summary, digits: int) -> str:
+    """Mean and, where there is one, the sample standard deviation."""
+    mean = fixed(summary.mean, digits)
+    return mean if summary.std is None else f"{mean} ± {fixed(summary.std, digits)}"
+
+
+def mark(cell: Cell) -> str:
+    """The star of a summary cell, or nothing."""
+    return {"better": BETTER, "worse": WORSE, None: ""}[cell.verdict]
+
+
+def cell_text(cell: Cell | None, column: Column, seeds: int) -> str:
+    """A summary cell in plain text; its own count is shown where it differs from its row's."""
+    if cell is None:
+        return ABSENT
+    count = "" if cell.summary.n == seeds else f" (n = {cell.summary.n})"
+    return spread(cell.summary, digits_of(column.metric)) + mark(cell) + count
+
+
+def count_of(number: int, thing: str) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """A wall time a person can read: `12.1 s`, `3 min 20 s`, `5 h 02 min`."""
+    if seconds < 60:
+        return f"{fixed(seconds, 1)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"

@@ -1,0 +1,105 @@
+"""Where data comes from: a source knows its files, whether they are there, and what is in them.
+
+Paths never enter a fingerprint, contents do. Hashing a large file is done once: its hash is kept
+beside its size and modification time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import MissingData
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something a run needs that is not there, and how to get it."""
+
+    what: str
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.how}"
+
+
+class Source(ABC):
+    """Data read from disk or generated."""
+
+    @abstractmethod
+    def missing(self, root: Path | None) -> list[Missing]:
+        """What is absent below the data root; empty when the source can be loaded."""
+
+    @abstractmethod
+    def fingerprint(self, root: Path | None) -> str:
+        """A hash of the content (hex). Only called when nothing is missing."""
+
+
+class FileSource(Source):
+    """A source made of files below the data root."""
+
+    def __init__(self, files: Iterable[str], how: str) -> None:
+        """`files` are paths relative to the data root; `how` says how to get them."""
+        self.files = tuple(files)
+        self.how = how
+
+    def paths(self, root: Path | None) -> list[Path]:
+        """The files' absolute paths. Raises MissingData when one is not there."""
+        absent = self.missing(root)
+        if absent or root is None:
+            raise MissingData("; ".join(map(str, absent)))
+        return [root / name for name in self.files]
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        return [Missing(name, self.how) for name in self.files if root is None or not (root / name).is_file()]
+
+    def fingerprint(self, root: Path | None) -> str:
+        return digest(*(file_hash(path) for path in self.paths(root)))
+
+
+def digest(*parts: object) -> str:
+    """SHA-256 (hex) of a sequence of JSON values, key order ignored."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder of data files: `--data-root`, else the variable HARNESS_DATA, else none."""
+    chosen = given or os.environ.get("HARNESS_DATA")
+    return Path(chosen).expanduser().resolve() if chosen else None
+
+
+def cache_folder() -> Path:
+    """Where things that can be made again are kept: HARNESS_CACHE, else ~/.cache/harness."""
+    return Path(os.environ.get("HARNESS_CACHE") or Path.home() / ".cache" / "harness").expanduser()
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 (hex) of a file's bytes, remembered by path, size and modification time."""
+    path = path.resolve()
+    stat = path.stat()
+    note = cache_folder() / "hashes" / hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    if note.is_file():
+        text = note.read_text()
+        if len(text) == 64:
+            return text
+    with path.open("rb") as stream:
+        value = hashlib.file_digest(stream, "sha256").hexdigest()
+    write_text(note, value)
+    return value
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all: to a temporary name, flushed to disk, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)

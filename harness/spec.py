@@ -1,0 +1,175 @@
+"""What a run is: the variant grammar, RunSpec and its key.
+
+    variant := NAME [ "[" option { "," option } "]" ] [ "@" READING ]
+    option  := KEY "=" VALUE
+
+A value may hold balanced brackets, so that one variant can name another
+(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in
+order of their keys and numbers in their shortest form, so equal variants have equal texts.
+A setting has the same grammar without a reading (`flickr[shot=100]`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DEFAULT_READING = "paper"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class SpecError(ValueError):
+    """A text that is no variant, setting, seed list or run key; the message says what to type."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A name with options and a reading: a method variant, or a setting (whose reading stays default)."""
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+    reading: str = DEFAULT_READING
+
+    @classmethod
+    def make(cls, name: str, options: Mapping[str, object] | None = None, reading: str = DEFAULT_READING) -> Variant:
+        """Build a variant from values of any printable type."""
+        return cls(name, tuple(sorted((key, canonical(value)) for key, value in (options or {}).items())), reading)
+
+    @classmethod
+    def parse(cls, text: str) -> Variant:
+        """Read a variant. Raises SpecError."""
+        given, text = text, text.strip()
+        head = _NAME.match(text)
+        if head is None:
+            raise SpecError(f"'{given}' does not start with a name; write NAME, NAME[key=value,...] or NAME@reading")
+        inside, rest = _bracketed(text[head.end() :], given)
+        reading = DEFAULT_READING
+        if rest.startswith("@"):
+            reading, rest = rest[1:], ""
+            if not _KEY.fullmatch(reading):
+                raise SpecError(f"'{given}' has no valid reading after '@'; write for example {head.group()}@official")
+        if rest:
+            raise SpecError(f"'{given}' has '{rest}' where '[' or '@' was expected; write NAME[key=value,...]@reading")
+        options = {} if inside is None else _options(inside, given)
+        return cls.make(head.group(), options, reading)
+
+    def __str__(self) -> str:
+        inside = ",".join(f"{key}={value}" for key, value in self.options)
+        return (
+            self.name
+            + (f"[{inside}]" if inside else "")
+            + (f"@{self.reading}" if self.reading != DEFAULT_READING else "")
+        )
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: method variant x setting x encoder x seed. Its text is its key."""
+
+    variant: Variant
+    setting: Variant
+    encoder: str
+    seed: int
+
+    @classmethod
+    def parse(cls, text: str) -> RunSpec:
+        """Read a key such as `mcse[lambda=0.05]/wiki+flickr/bert-base-uncased/seed-3`. Raises SpecError."""
+        parts = split(text, "/")
+        seed = _SEED.fullmatch(parts[-1])
+        if len(parts) < 4 or seed is None:
+            raise SpecError(f"'{text}' is not a run; write METHOD/SETTING/ENCODER/seed-N")
+        return cls(
+            Variant.parse(parts[0]), parse_setting(parts[1]), parse_encoder("/".join(parts[2:-1])), int(seed.group(1))
+        )
+
+    def __str__(self) -> str:
+        return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
+
+
+def parse_setting(text: str) -> Variant:
+    """Read a setting: a name with options and no reading. Raises SpecError."""
+    setting = Variant.parse(text)
+    if setting.reading != DEFAULT_READING:
+        raise SpecError(f"the setting '{text}' has a reading; only methods have readings")
+    return setting
+
+
+def parse_encoder(text: str) -> str:
+    """Check an encoder's name: a profile's name or a hub name such as owner/model. Raises SpecError."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?", text):
+        raise SpecError(f"'{text}' is not an encoder's name; use letters, digits, '.', '_', '-' and at most one '/'")
+    return text
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Read `5` as the seeds 0 to 4, and `0,3,7` or `3,` as those seeds. Raises SpecError."""
+    parts = [part.strip() for part in text.split(",")]
+    listed = len(parts) > 1
+    if listed and parts[-1] == "":
+        parts.pop()
+    if not all(re.fullmatch(r"[0-9]{1,9}", part) for part in parts):
+        raise SpecError(f"seeds '{text}' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7")
+    numbers = [int(part) for part in parts]
+    if listed:
+        return tuple(dict.fromkeys(numbers))
+    if numbers[0] < 1:
+        raise SpecError("seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself")
+    return tuple(range(numbers[0]))
+
+
+def split(text: str, separator: str = ",") -> list[str]:
+    """Split at the separators that stand outside brackets. Raises SpecError on unbalanced brackets."""
+    parts, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if depth < 0:
+            break
+        if char == separator and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    if depth != 0:
+        raise SpecError(f"'{text}' has unbalanced brackets; close every '[' with a ']'")
+    return [*parts, text[start:].strip()]
+
+
+def canonical(value: object) -> str:
+    """A value's one text: numbers in shortest form, everything else as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value).strip()
+    if not _NUMBER.fullmatch(text):
+        return text
+    number = float(text)
+    if not math.isfinite(number):
+        return text
+    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+
+
+def _bracketed(text: str, given: str) -> tuple[str | None, str]:
+    """Split `[inside]rest`; inside is None where there is no bracket."""
+    if not text.startswith("["):
+        return None, text
+    depth = 0
+    for index, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if depth == 0:
+            return text[1:index], text[index + 1 :]
+    raise SpecError(f"'{given}' has unbalanced brackets; close every '[' with a ']'")
+
+
+def _options(inside: str, given: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for part in split(inside):
+        key, equals, value = part.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or not value or not _KEY.fullmatch(key):
+            raise SpecError(f"'{part}' in '{given}' is not an option; write key=value")
+        if key in options:
+            raise SpecError(f"'{given}' sets '{key}' twice; keep one")
+        options[key] = value
+    return options

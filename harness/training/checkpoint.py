@@ -1,0 +1,52 @@
+"""Saving everything that a resumed run needs, whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+log = logging.getLogger(__name__)
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values to a temporary name, flush them to disk, then rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as stream:
+        torch.save(state, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+
+
+def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any] | None:
+    """Read a checkpoint; None where there is none. A damaged one is put aside and training starts over."""
+    if not path.is_file():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
+        aside = path.with_suffix(".damaged")
+        path.replace(aside)
+        log.warning("the checkpoint %s cannot be read (%s); kept as %s, training starts over", path, error, aside.name)
+        return None
+    return state
+
+
+def replace_folder(folder: Path, fill: Any) -> None:
+    """Fill a new folder by calling `fill(path)`, then put it in the place of `folder`."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    fill(temporary)
+    for file in temporary.iterdir():
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+    temporary.rename(folder)

@@ -1,0 +1,76 @@
+"""MCSE (Zhang et al., NAACL 2022).
+
+SimCSE's objective on every batch; on caption-image pairs a second objective draws each dropout view
+of a caption towards its image in a shared space of 256 dimensions, away from the other images of the
+batch. The image network is frozen: its features are read, never computed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from harness.encoders.heads import TanhHead, by_view
+from harness.losses.contrastive import info_nce
+from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, PairBatch, hyper
+
+
+@dataclass(frozen=True)
+class MCSEHyperparameters(Hyperparameters):
+    """MCSE's own values; lambda differs by setting and encoder (Table 3), so a profile sets it."""
+
+    temperature: float = hyper(0.05, source="appendix A")
+    temperature_multimodal: float = hyper(0.05, source="appendix A")
+    lambda_: float = hyper(0.01, source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss")
+    projection_dim: int = hyper(256, source="appendix A", unit="dimensions of the shared space")
+    view_reduction: str = hyper("sum", source="Eq. 3; the public code averages", choices=("sum", "mean"))
+    images: str = hyper("default", source="section 4.1, Tables 2 and 7", unit="image teacher, 'shuffled' or 'random'")
+
+
+class MCSE(Method):
+    """L = L_text + lambda * L_info (MCSE Eq. 4), L_info being Eq. 3 on paired batches."""
+
+    name = "mcse"
+    paper = "Zhang et al., MCSE: Multimodal Contrastive Learning of Sentence Embeddings, NAACL 2022"
+    streams = ("sentences", "pairs")
+    terms = ("text", "info")
+    readings = {
+        "paper": "Eq. 1 to 4: the losses of the two dropout views are added",
+        "official": "the public code: the two views' losses are averaged, which halves lambda; AdamW epsilon 1e-6",
+    }
+    reading_values = {"official": {"view_reduction": "mean"}}
+    Hyperparameters = MCSEHyperparameters
+
+    def __init__(self, hyperparameters: MCSEHyperparameters, dimensions: Dimensions) -> None:
+        super().__init__(hyperparameters, dimensions)
+        width = hyperparameters.projection_dim
+        self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
+        self.grounding_head = TanhHead(dimensions.encoder, width)
+        self.image_head = TanhHead(dimensions.features["image"], width)
+
+    @classmethod
+    def features(cls, hyperparameters: MCSEHyperparameters) -> dict[str, str]:
+        """One image feature a caption."""
+        return {"image": hyperparameters.images}
+
+    def weights(self) -> dict[str, float]:
+        """Eq. 4."""
+        return {"info": self.hyperparameters.lambda_}
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
+        """text on every batch; info on paired ones. Both heads read [CLS] itself, not one another."""
+        vectors = encode(batch.tokens, 2)
+        first, second = by_view(self.text_head, vectors)
+        terms = {"text": info_nce(first, second, self.hyperparameters.temperature)}
+        if isinstance(batch, PairBatch):
+            terms["info"] = self.info(vectors, batch.features["image"])
+        return terms
+
+    def info(self, vectors: Tensor, images: Tensor) -> Tensor:
+        """Eq. 3: each view (B, 2, d) finds its image (B, f) among the batch's; sentence to image only."""
+        targets = self.image_head(images)
+        temperature = self.hyperparameters.temperature_multimodal
+        losses = [info_nce(view, targets, temperature) for view in by_view(self.grounding_head, vectors)]
+        total = losses[0] + losses[1]
+        return total / 2 if self.hyperparameters.view_reduction == "mean" else total

@@ -1,0 +1,1 @@
+"""Data of the reports: published numbers, the tables of each paper, and the templates. No code."""

