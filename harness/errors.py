@@ -8,5 +8,5 @@ class UserError(Exception):
     """
 
 
-class MissingData(UserError):
+class MissingData(UserError):  # noqa: N818
     """A file or a model that a run needs is not there; the message says how to get it."""

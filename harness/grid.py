@@ -32,8 +32,10 @@ class Resolved:
     def features(self, profile: Profile) -> dict[str, str]:
         """role -> teacher, shuffled or random, with the profile's own teacher filled in."""
         asked = self.method.features(self.hyperparameters)
-        if any(name in SCRAMBLED + ("default",) for name in asked.values()) and profile.images is None:
-            raise UserError(f"{self.spec.variant} needs image features; give the profile a top-level key images = TEACHER")
+        if any(name in (*SCRAMBLED, "default") for name in asked.values()) and profile.images is None:
+            raise UserError(
+                f"{self.spec.variant} needs image features; give the profile a top-level key images = TEACHER"
+            )
         return {role: str(profile.images) if name == "default" else name for role, name in asked.items()}
 
 

@@ -135,7 +135,9 @@ class Method(nn.Module, ABC):
 def _zero(method: Method, terms: Mapping[str, Tensor]) -> Tensor:
     """A zero to start the sum from. Raises UserError when the ablation left no term for this batch."""
     if not terms:
-        raise UserError(f"'without={method.hyperparameters.without}' leaves {method.name} no loss term for some batches")
+        raise UserError(
+            f"'without={method.hyperparameters.without}' leaves {method.name} no loss term for some batches"
+        )
     return next(iter(terms.values())).new_zeros(())
 
 
@@ -143,13 +145,16 @@ def _checked_terms(cls: type[Method], without: str) -> str:
     names = sorted({name for name in without.split("+") if name})
     for name in names:
         if name not in cls.terms:
-            raise UserError(f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(cls.terms) or 'none'}")
+            raise UserError(
+                f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(cls.terms) or 'none'}"
+            )
     return "+".join(names)
 
 
 def _typed(cls: type[Method], item: dataclasses.Field[Any], value: Any) -> Any:
     """Convert a typed or TOML value to the type of the field's default."""
-    kind, name = type(item.default), item.name.rstrip("_")
+    name = item.name.rstrip("_")
+    kind: Any = type(item.default)
     try:
         converted = _to_bool(value) if kind is bool else kind(value)
         if kind is int and float(value) != converted:

@@ -64,7 +64,9 @@ def get(kind: str, name: str) -> Any:
     try:
         return point.load()
     except (ImportError, AttributeError) as error:
-        raise UserError(f"the {kind} '{name}' ({point.value}) cannot be loaded: {error}; mend or uninstall its package") from error
+        raise UserError(
+            f"the {kind} '{name}' ({point.value}) cannot be loaded: {error}; mend or uninstall its package"
+        ) from error
 
 
 def _find(kind: str, name: str) -> EntryPoint:

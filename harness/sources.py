@@ -56,9 +56,11 @@ class FileSource(Source):
         return [root / name for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
+        """The files that are not there."""
         return [Missing(name, self.how) for name in self.files if root is None or not (root / name).is_file()]
 
     def fingerprint(self, root: Path | None) -> str:
+        """Hash of the files' bytes, in order."""
         return digest(*(file_hash(path) for path in self.paths(root)))
 
 
@@ -83,7 +85,9 @@ def file_hash(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, remembered by path, size and modification time."""
     path = path.resolve()
     stat = path.stat()
-    note = cache_folder() / "hashes" / hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    note = (
+        cache_folder() / "hashes" / hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    )
     if note.is_file():
         text = note.read_text()
         if len(text) == 64:

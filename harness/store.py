@@ -1,9 +1,9 @@
 """results/ as the database: one JSON file a run, whole or not there, never overwritten.
 
-    RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json   a run that ended well
-    RESULTS/failed/FINGERPRINT.json                                   the last failure of a run
-    RESULTS/.work/TRAINING-FINGERPRINT/                               checkpoints and best models
-    RESULTS/.locks/                                                   one lock a run
+RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json   a run that ended well
+RESULTS/failed/FINGERPRINT.json                                   the last failure of a run
+RESULTS/.work/TRAINING-FINGERPRINT/                               checkpoints and best models
+RESULTS/.locks/                                                   one lock a run
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SAFE = "[]=,+@.:-_"
 class Record(BaseModel):
     """A part of a result file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Spec(Record):
@@ -135,7 +135,9 @@ class Store:
     @staticmethod
     def parts(profile: str, spec: Any) -> tuple[str, str, str, str]:
         """The folders of a run's results, from a Spec or a RunSpec."""
-        variant, setting, encoder = (quote(str(part), safe=_SAFE) for part in (spec.variant, spec.setting, spec.encoder))
+        variant, setting, encoder = (
+            quote(str(part), safe=_SAFE) for part in (spec.variant, spec.setting, spec.encoder)
+        )
         return quote(profile, safe=_SAFE), variant, setting, encoder
 
     def work(self, training_fingerprint: str) -> Path:
@@ -163,7 +165,9 @@ class Store:
                 "restore it, or move it away to run that experiment again"
             ) from error
         if result.schema_version != SCHEMA_VERSION:
-            raise UserError(f"the result {path} has schema {result.schema_version}, this version reads {SCHEMA_VERSION}")
+            raise UserError(
+                f"the result {path} has schema {result.schema_version}, this version reads {SCHEMA_VERSION}"
+            )
         return result
 
     def load(self) -> tuple[list[Result], list[str]]:
@@ -259,8 +263,17 @@ FRAME_COLUMNS = (
 def _rows(result: Result) -> Iterator[tuple[Any, ...]]:
     spec = result.spec
     overrides = ",".join(f"{key}={value}" for key, value in sorted(result.overrides.items()))
-    head = (result.profile, spec.method, spec.variant, spec.setting, spec.encoder, spec.seed, overrides)
-    head = (*head, result.fingerprint, result.group)
+    head = (
+        result.profile,
+        spec.method,
+        spec.variant,
+        spec.setting,
+        spec.encoder,
+        spec.seed,
+        overrides,
+        result.fingerprint,
+        result.group,
+    )
     for suite, tasks in result.scores.items():
         for task, metrics in tasks.items():
             for metric, value in metrics.items():

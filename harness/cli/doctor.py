@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,8 +43,11 @@ def _devices() -> list[tuple[str, str]]:
     if not torch.cuda.is_available():
         return [("cuda", "none; runs use the CPU")]
     return [
-        (f"cuda:{index}", f"{torch.cuda.get_device_name(index)}, "
-         f"{torch.cuda.get_device_properties(index).total_memory / 2**30:.0f} GiB")
+        (
+            f"cuda:{index}",
+            f"{torch.cuda.get_device_name(index)}, "
+            f"{torch.cuda.get_device_properties(index).total_memory / 2**30:.0f} GiB",
+        )
         for index in range(torch.cuda.device_count())
     ]
 
@@ -63,7 +67,7 @@ def _data(given: Path | None) -> list[tuple[str, str, str]]:
     for name in shipped_profiles():
         profile = load_profile(name)
         sources = Sources(profile, data_root(given), {})
-        needed = {f"encoder {e}": sources.encoder(e) for e in profile.encoders}
+        needed: dict[str, Any] = {f"encoder {e}": sources.encoder(e) for e in profile.encoders}
         needed |= {f"corpus {c}": source for c, source in sources.corpora.items()}
         needed |= {f"{t} features of {c}": s for c, source in sources.corpora.items() for t, s in source.stored.items()}
         needed |= {f"suite {s}": suite for s, suite in sources.suites.items()}

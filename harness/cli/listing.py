@@ -27,7 +27,7 @@ def list_command(kind: str, profile: str) -> None:
 
 
 def _methods() -> None:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in names("method"):
         try:
             method = get("method", name)
@@ -45,9 +45,7 @@ def _of_profile(kind: str, profile: str) -> None:
         rows = [(name, " + ".join(s.corpora), s.description) for name, s in loaded.settings.items()]
         plain_table(("setting", "corpora", "what it is"), rows)
     elif kind == "encoders":
-        rows = [
-            (name, str(e.hub or e.folder or e.registered), e.revision or "") for name, e in loaded.encoders.items()
-        ]
+        rows = [(name, str(e.hub or e.folder or e.registered), e.revision or "") for name, e in loaded.encoders.items()]
         plain_table(("encoder", "from", "revision"), rows)
     else:
         plain_table(("suite", "tasks"), [(name, ", ".join(s.tasks)) for name, s in loaded.suites.items()])

@@ -16,14 +16,17 @@ from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, spl
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+#: A folder on the command line, as a Path.
+FOLDER: click.Path = click.Path(path_type=Path)  # type: ignore[type-var]
+
 profile_option = click.option(
     "--profile", default="paper", show_default=True, metavar="NAME|FILE.toml", help="The profile to work by."
 )
 results_option = click.option(
-    "--results", default="results", show_default=True, metavar="DIR", type=click.Path(path_type=Path), help="The store."
+    "--results", default="results", show_default=True, metavar="DIR", type=FOLDER, help="The store."
 )
 data_option = click.option(
-    "--data-root", metavar="DIR", type=click.Path(path_type=Path), help="The folder of data files; else HARNESS_DATA."
+    "--data-root", metavar="DIR", type=FOLDER, help="The folder of data files; else HARNESS_DATA."
 )
 
 
@@ -34,7 +37,9 @@ def grid_options(command: Command) -> Command:
             profile_option,
             click.option("--methods", metavar="A,B[key=value]", help="Method variants; else the profile's."),
             click.option("--settings", metavar="S,T", help="Training corpora mixtures; else the profile's."),
-            click.option("--encoders", metavar="E,NAME=DIR", help="Encoders; else the profile's. A folder by NAME=DIR."),
+            click.option(
+                "--encoders", metavar="E,NAME=DIR", help="Encoders; else the profile's. A folder by NAME=DIR."
+            ),
             click.option("--seeds", metavar="N|0,3,7", help="A number of seeds from 0, or a list; else the profile's."),
             click.option("--suites", metavar="A,B", help="Evaluation suites; else all of the profile."),
             click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter."),

@@ -16,7 +16,9 @@ STATES = ("done", "failed", "stale", "missing")
 def describe(plan: Plan, store: Store) -> None:
     """Print how many runs there are, how many are done, what is skipped or lacking, and an estimate."""
     request, todo = plan.request, plan.todo
-    click.echo(f"profile {request.profile.name}: {_count(len(plan.runs), 'run')}, {len(plan.done)} done, {len(todo)} to do")
+    click.echo(
+        f"profile {request.profile.name}: {_count(len(plan.runs), 'run')}, {len(plan.done)} done, {len(todo)} to do"
+    )
     for label, values in (
         ("methods", request.methods),
         ("settings", request.settings),
@@ -27,16 +29,16 @@ def describe(plan: Plan, store: Store) -> None:
         click.echo(f"  {label:9} {', '.join(map(str, values))}")
     if request.overrides:
         click.echo("  set       " + ", ".join(f"{key}={value}" for key, value in request.overrides.items()))
-    for item in plan.skipped:
-        click.echo(f"  skipped   {item.what}: {item.why}")
+    for skip in plan.skipped:
+        click.echo(f"  skipped   {skip.what}: {skip.why}")
     for state in ("failed", "stale"):
         count = sum(run.state == state for run in todo)
         if count:
             click.echo(f"  {state:9} {count}: {_MEANING[state]}")
     for name, lacking in plan.without_data.items():
         click.echo(f"  suite {name} is left out, it lacks {lacking[0]}{_more(lacking)}")
-    for lacking in plan.lacking:
-        click.echo(f"  lacking   {lacking}")
+    for item in plan.lacking:
+        click.echo(f"  lacking   {item}")
     seconds = estimate(plan, store)
     if seconds is not None and todo:
         click.echo(f"  estimate  about {duration(seconds)} one after another, from finished runs of this profile")
@@ -51,11 +53,13 @@ _MEANING = {
 def refuse_lacking(plan: Plan) -> None:
     """Raise MissingData when runs to do lack data or weights."""
     if not plan.lacking and plan.without_data and not any(run.todo for run in plan.todo):
-        raise MissingData("no suite of this plan has its data; see the lines above, or try --profile tiny, which needs nothing")
+        raise MissingData(
+            "no suite of this plan has its data; see the lines above, or try --profile tiny, which needs nothing"
+        )
     if plan.lacking:
         raise MissingData(
-            f"{_count(len(plan.lacking), 'thing')} this plan needs {'is' if len(plan.lacking) == 1 else 'are'} missing, "
-            "listed above with how to get them; `--profile tiny` needs no data and no download"
+            f"the plan lacks {_count(len(plan.lacking), 'thing')}, listed above with how to get each; "
+            "`--profile tiny` needs no data and no download"
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import results_option
+from harness.cli.options import FOLDER, results_option
 from harness.errors import UserError
 from harness.profiles import load_profile
 from harness.store import Store
@@ -17,7 +17,12 @@ from harness.store import Store
 @click.option("--profile", metavar="NAME|FILE.toml", help="Only this profile's results; else all.")
 @results_option
 @click.option(
-    "--out", default="reports/build", show_default=True, metavar="DIR", type=click.Path(path_type=Path), help="Where to."
+    "--out",
+    default="reports/build",
+    show_default=True,
+    metavar="DIR",
+    type=FOLDER,
+    help="Where to.",
 )
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:

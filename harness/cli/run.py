@@ -57,8 +57,11 @@ def _execute(plan: Plan, store: Store, jobs: int, device: str) -> tuple[list[Res
     with display(len(plan.todo)) as report:
         outcome = execute(plan.todo, plan.sources, where, jobs, report)
     if outcome.failures:
-        click.echo(f"{len(outcome.failures)} of {len(plan.todo)} runs failed; `harness status` lists them, the same "
-                   "command tries them again", err=True)
+        click.echo(
+            f"{len(outcome.failures)} of {len(plan.todo)} runs failed; `harness status` lists them, the same "
+            "command tries them again",
+            err=True,
+        )
     return outcome.results, len(outcome.failures)
 
 

@@ -38,15 +38,19 @@ def _results(what: str, store: Store) -> list[Result]:
             raise UserError(f"there is no file {path}; give a result file or a run's key")
         return [store.read(path)]
     if "/" not in what:
-        raise UserError(f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N")
+        raise UserError(
+            f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
+        )
     key = str(RunSpec.parse(what))
     return [result for result in store.load()[0] if result.spec.key == key]
 
 
 def _run(result: Result) -> None:
     click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
-    click.echo(f"finished {result.finished}, {duration(result.timings.total_s)}, {result.peak_memory_mb:.0f} MB peak, "
-               f"code {result.revision or 'unknown'}")
+    click.echo(
+        f"finished {result.finished}, {duration(result.timings.total_s)}, {result.peak_memory_mb:.0f} MB peak, "
+        f"code {result.revision or 'unknown'}"
+    )
     if result.dev.best_step is not None:
         click.echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
     for part, values in result.hyperparameters.items():

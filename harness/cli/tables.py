@@ -41,7 +41,7 @@ def show_summaries(frame: pandas.DataFrame) -> None:
         for row in summary.rows:
             names = (row.label.setting, row.label.encoder, str(row.label), str(len(row.seeds)))
             cells = (cell_text(row.cells.get(column), column, len(row.seeds)) for column in summary.columns)
-            table.add_row(*(Text(text) for text in (*names, *cells)))
+            table.add_row(*(Text(str(text)) for text in (*names, *cells)))
         console().print(table)
         for note in summary.notes:
             click.echo(f"  {note}")

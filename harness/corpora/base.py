@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class CorpusSource(Source):
 
     stream: Literal["sentences", "pairs"]
     #: stored teacher features by teacher, each with its own files
-    stored: Mapping[str, Source] = {}
+    stored: Mapping[str, Any] = {}
 
     @abstractmethod
     def load(self, root: Path | None) -> Sentences | Pairs:

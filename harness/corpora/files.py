@@ -40,7 +40,9 @@ class SentencesFile(FileSource, CorpusSource):
         path = self.paths(root)[0]
         texts = [line for line in (raw.strip() for raw in read_lines(path)) if line][: self.limit]
         if self.limit and len(texts) < self.limit:
-            raise UserError(f"{path} has {len(texts)} sentences, fewer than the limit {self.limit}; fetch the whole file")
+            raise UserError(
+                f"{path} has {len(texts)} sentences, fewer than the limit {self.limit}; fetch the whole file"
+            )
         return Sentences(texts)
 
     def fingerprint(self, root: Path | None) -> str:
@@ -106,7 +108,9 @@ def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
     try:
         table = parquet.read_table(path, columns=["image_id", "captions"]).to_pydict()
     except (ArrowException, OSError, KeyError) as error:
-        raise UserError(f"{path} is no Parquet file with columns image_id and captions: {error}; fetch it again") from error
+        raise UserError(
+            f"{path} is no Parquet file with columns image_id and captions: {error}; fetch it again"
+        ) from error
     empty = next((name for name, texts in zip(table["image_id"], table["captions"], strict=True) if not texts), None)
     if empty is not None:
         raise UserError(f"{path}: the image {empty} has no caption; remove its row or fetch the file again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ LONGEST = 512
 class Student(nn.Module):
     """An encoder that turns sentences into vectors of `width` dimensions."""
 
-    def __init__(self, model: nn.Module, tokenizer: object, pooling: str = "cls") -> None:
+    def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
@@ -35,21 +36,30 @@ class Student(nn.Module):
         Raises UserError when transformers cannot read the folder.
         """
         from transformers import AutoModel, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             model = AutoModel.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32)
         except (OSError, ValueError) as error:
             first = str(error).splitlines()[0]
-            raise UserError(f"the model folder {folder} cannot be read: {first}; save it again with transformers") from error
+            raise UserError(
+                f"the model folder {folder} cannot be read: {first}; save it again with transformers"
+            ) from error
         if hasattr(model, "pooler"):
             model.pooler = None
         return cls(model, tokenizer, pooling)
 
     @property
+    def config(self) -> Any:
+        """The encoder's own configuration."""
+        return self.model.config
+
+    @property
     def width(self) -> int:
         """Dimensions of a sentence vector."""
-        return int(self.model.config.hidden_size)
+        return int(self.config.hidden_size)
 
     @property
     def device(self) -> torch.device:
@@ -58,7 +68,7 @@ class Student(nn.Module):
 
     def tokenize(self, sentences: Sequence[str], max_length: int) -> dict[str, Tensor]:
         """Token ids padded to the longest of the batch: input_ids and attention_mask, (B, L <= max_length)."""
-        batch = self.tokenizer(  # type: ignore[operator]
+        batch = self.tokenizer(
             list(sentences), truncation=True, max_length=max_length, padding=True, return_tensors="pt"
         )
         return {name: batch[name] for name in ("input_ids", "attention_mask")}
@@ -93,7 +103,7 @@ class Student(nn.Module):
         was_training = self.training
         self.eval()
         limit = min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=limit)["input_ids"]  # type: ignore[operator]
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=limit)["input_ids"]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
         for rows in _batches(lengths):
@@ -104,12 +114,12 @@ class Student(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a folder that AutoModel loads."""
-        self.model.save_pretrained(str(folder))
-        self.tokenizer.save_pretrained(str(folder))  # type: ignore[attr-defined]
+        self.model.save_pretrained(str(folder))  # type: ignore[operator]
+        self.tokenizer.save_pretrained(str(folder))
 
     def _padded(self, rows: list[list[int]]) -> dict[str, Tensor]:
         longest = max(len(ids) for ids in rows)
-        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id, dtype=np.int64)  # type: ignore[attr-defined]
+        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id, dtype=np.int64)
         mask = np.zeros_like(ids)
         for index, row in enumerate(rows):
             ids[index, : len(row)] = row

@@ -14,7 +14,17 @@ from typing import Any
 
 import harness
 
-PACKAGES = ("sentence-harness", "torch", "transformers", "tokenizers", "open_clip_torch", "numpy", "scipy", "pandas", "mteb")
+PACKAGES = (
+    "sentence-harness",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "open_clip_torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "mteb",
+)
 
 
 def package_versions() -> dict[str, str]:

@@ -168,7 +168,7 @@ class _Pool:
         """A worker died: its run failed, and a new worker takes its place."""
         worker.process.join()
         if worker.run is not None:
-            why = f"the worker process ended with code {worker.process.exitcode}; a negative code is a signal (-9: killed)"
+            why = f"its process ended with code {worker.process.exitcode}; a negative code is a signal (-9: killed)"
             store = Store(self.context.store)
             self.outcome.failures.append(failed(worker.run, self.sources, store, self.report, why))
         self.workers[self.workers.index(worker)] = self._hire()

@@ -93,7 +93,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     )
     index = store.index()
     failed = {failure.fingerprint for failure in store.failures()}
-    keys = {tuple(path.relative_to(store.root).parts[:-1]) + (path.stem.split("-")[1],) for path in index.values()}
+    keys = {(*path.relative_to(store.root).parts[:-1], path.stem.split("-")[1]) for path in index.values()}
     suites = [name for name in request.suites if name not in without_data]
     planned = tuple(_planned(run, sources, suites, store, index, failed, keys) for run in runs)
     return Plan(request, sources, planned, tuple(skipped), without_data)

@@ -30,10 +30,9 @@ class Sources:
         return {name: self._corpus(name) for name in self.profile.corpora}
 
     @cached_property
-    def dev(self) -> Source:
+    def dev(self) -> Any:
         """The similarity task that picks the best checkpoint."""
-        task: Source = get("similarity task", self.profile.dev)
-        return task
+        return get("similarity task", self.profile.dev)
 
     @cached_property
     def suites(self) -> dict[str, Any]:
@@ -96,5 +95,7 @@ class Sources:
             source: CorpusSource = get("corpus", table.kind)(**table.options)
         except TypeError as error:
             why = str(error).rpartition("__init__() ")[2]
-            raise UserError(f"the profile {self.profile.name}, table [corpora.{name}]: {why}; see the kind '{table.kind}'") from error
+            raise UserError(
+                f"the profile {self.profile.name}, table [corpora.{name}]: {why}; see the kind '{table.kind}'"
+            ) from error
         return source

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.stats import Summary, TTest, summarise, t_test
 
@@ -155,11 +155,11 @@ def group_values(part: pandas.DataFrame) -> dict[Column, list[float]]:
     return values
 
 
-def compare(cell: Cell, against: Cell, column: Column) -> Cell:
-    """A cell with its t-test against another and the verdict at ALPHA."""
+def compare(cell: Cell, against: Cell, column: Column, alpha: float = ALPHA) -> Cell:
+    """A cell with its t-test against another and the verdict at a level of significance."""
     test = t_test(cell.values, against.values)
     verdict = None
-    if test is not None and test.p < ALPHA:
+    if test is not None and test.p < alpha:
         smaller = test.difference < 0
         verdict = "better" if smaller == (column.metric in SMALLER_IS_BETTER) else "worse"
     return replace(cell, test=test, verdict=verdict)
@@ -169,8 +169,8 @@ def _columns(part: pandas.DataFrame, suite: str) -> tuple[Column, ...]:
     tasks = [str(task) for task in part["task"].unique() if task != AVERAGE]
     averaged = [str(metric) for metric in part.loc[part["task"] == AVERAGE, "metric"].unique()]
     metrics: Sequence[str] = MAIN_METRICS.get(suite) or averaged
-    there = set(zip(part["task"], part["metric"], strict=True))
-    wanted = [Column(task, metric) for task in [*tasks, AVERAGE] for metric in metrics]
+    there = {Column(str(task), str(metric)) for task, metric in zip(part["task"], part["metric"], strict=True)}
+    wanted = (Column(task, metric) for task in (*tasks, AVERAGE) for metric in metrics)
     return tuple(column for column in wanted if column in there)
 
 
@@ -205,7 +205,7 @@ def _tested(row: Row, baseline: Row | None) -> Row:
 
 
 def _notes(columns: Sequence[Column], blocks: Sequence[Block]) -> Iterator[str]:
-    rows: list[Any] = [row for block in blocks for row in block.rows]
+    rows = [row for block in blocks for row in block.rows]
     yield "Mean ± sample standard deviation over seeds."
     if any(column.metric in SMALLER_IS_BETTER for column in columns):
         yield "Smaller is better."

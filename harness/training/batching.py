@@ -59,8 +59,8 @@ class Mixing:
     def __post_init__(self) -> None:
         if self.text and self.paired > self.text:
             raise UserError(
-                f"the setting has {self.paired} paired batches and {self.text} text batches; MCSE's mixing rule needs at "
-                "least as many text batches: enlarge the text corpus or limit the pairs"
+                f"the setting has {self.paired} paired and {self.text} text batches; MCSE's mixing rule needs "
+                "at least as many text batches: enlarge the text corpus or limit the pairs"
             )
 
     @property

@@ -250,7 +250,8 @@ def load_best(folder: Path, student: Student, method: Method) -> None:
 
 def _groups(modules: Sequence[torch.nn.Module], weight_decay: float) -> list[dict[str, Any]]:
     """AdamW's two groups: biases and normalisation weights are not decayed."""
-    decayed, kept = [], []
+    decayed: list[torch.nn.Parameter] = []
+    kept: list[torch.nn.Parameter] = []
     for module in modules:
         for name, parameter in module.named_parameters():
             if parameter.requires_grad:

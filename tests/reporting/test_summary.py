@@ -27,14 +27,14 @@ def test_means_spreads_and_the_star() -> None:
     assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
     assert cell.verdict == "better"
     assert base.cells[AVG].test is None
-    assert cell_text(cell, AVG, 3) == "71.73 ± 1.55*"
-    assert cell_text(None, AVG, 3) == "–"
+    assert str(cell_text(cell, AVG, 3)) == "71.73 ± 1.55*"
+    assert str(cell_text(None, AVG, 3)) == "–"
 
 
 def test_significantly_lower_is_marked_apart_from_better() -> None:
     (table,) = summary_tables(frame(over_seeds("mcse", SIMCSE) + over_seeds("simcse", MCSE)))
     assert table.rows[1].cells[AVG].verdict == "worse"
-    assert cell_text(table.rows[1].cells[AVG], AVG, 3).endswith("†")
+    assert str(cell_text(table.rows[1].cells[AVG], AVG, 3)).endswith("†")
 
 
 def test_smaller_is_better_in_geometry() -> None:
@@ -102,7 +102,7 @@ def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
     (table,) = summary_tables(frame(over_seeds("mcse", [70.0]) + over_seeds("simcse", SIMCSE)))
     cell = table.rows[1].cells[AVG]
     assert cell.test is None
-    assert cell_text(cell, AVG, 1) == "70.00"
+    assert str(cell_text(cell, AVG, 1)) == "70.00"
     assert any(note.startswith("One seed only in toy / toy-bert") for note in table.notes)
 
 
@@ -110,7 +110,7 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
     runs = [result(seed=0, scores=sts(A=1.0, B=2.0)), result(seed=1, scores=sts(A=2.0))]
     (table,) = summary_tables(frame(runs))
     (row,) = table.rows
-    assert cell_text(row.cells[Column("B", "spearman")], Column("B", "spearman"), len(row.seeds)) == "2.00 (n = 1)"
+    assert str(cell_text(row.cells[Column("B", "spearman")], Column("B", "spearman"), len(row.seeds))) == "2.00 (n = 1)"
 
 
 def test_equal_scores_do_not_make_nan() -> None:
@@ -139,6 +139,7 @@ def test_small_texts() -> None:
 
 
 def test_importing_the_tables_loads_no_heavy_library() -> None:
-    code = "import sys, harness.reporting.summary; print({'pandas', 'scipy', 'matplotlib', 'torch', 'jinja2'} & set(sys.modules))"
+    heavy = "{'pandas', 'scipy', 'matplotlib', 'torch', 'jinja2'}"
+    code = f"import sys, harness.reporting.summary; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -18,14 +18,14 @@ Lexicon = Mapping[str, Mapping[str, tuple[str, ...]]]
 #: genre -> templates; every template mentions every attribute once
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "phrases": (
-        "the {size} {pattern} {colour} {shape} at the {place} by {time}",
-        "{colour} {shape} of {size} size and {pattern} finish near the {place} at {time}",
-        "picture of the {pattern} {size} {shape} in {colour} at the {place} after {time}",
+        "the {size} {pattern} {colour} {shape} at the {place}",
+        "{colour} {shape} of {size} size and {pattern} finish near the {place}",
+        "picture of the {pattern} {size} {shape} in {colour} at the {place}",
     ),
     "statements": (
-        "at {time} the {size} {colour} {shape} with {pattern} skin rests near the {place}",
-        "we see the {pattern} {colour} {shape} at the {place} looking {size} by {time}",
-        "near the {place} there is the {size} {shape} painted {pattern} {colour} after {time}",
+        "the {size} {colour} {shape} with {pattern} skin rests near the {place}",
+        "we see the {pattern} {colour} {shape} at the {place} looking {size}",
+        "near the {place} there is the {size} {shape} painted {pattern} {colour}",
     ),
 }
 GENRES = tuple(TEMPLATES)

@@ -21,8 +21,8 @@ from harness.corpora.toy.tokens import SPECIAL, save_tokenizer, world_tokenizer
 from harness.seeds import derive_seed
 
 log = logging.getLogger(__name__)
-STEPS = 1500
-BATCH = 256
+STEPS = 600
+BATCH = 128
 LEARNING_RATE = 2e-3
 PAIRS = 16384
 CONTEXT = 20

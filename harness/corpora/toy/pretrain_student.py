@@ -15,7 +15,7 @@ from harness.corpora.toy.tokens import LONGEST, SPECIAL, save_tokenizer, world_t
 from harness.seeds import derive_seed
 
 log = logging.getLogger(__name__)
-STEPS = 1500
+STEPS = 800
 BATCH = 128
 LEARNING_RATE = 2e-3
 #: of the words masked: replaced by [MASK], by a random word, else kept (BERT)

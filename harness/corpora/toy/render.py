@@ -44,7 +44,7 @@ _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
 def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw each scene: (n, attributes) -> (n, 32, 32, 3) uint8.
 
-    The middle of the shape, the phase of its pattern, the light and every pixel vary at random.
+    The ground, the middle of the shape, the phase of its pattern, the light and every pixel vary at random.
     """
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     for start in range(0, len(scenes), _CHUNK):
@@ -68,7 +68,8 @@ def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for number, pattern in enumerate(_PATTERNS):
         rows = value["pattern"] == number
         dark[rows] = pattern(x[rows], y[rows])
-    return _coloured(_COLOURS[value["colour"]], _GROUNDS[value["time"]], inside, inside & dark, rng)
+    grounds = _GROUNDS[rng.integers(0, len(_GROUNDS), size=count)]
+    return _coloured(_COLOURS[value["colour"]], grounds, inside, inside & dark, rng)
 
 
 def _coloured(

@@ -1,0 +1,102 @@
+"""Dev and loss curves of the runs that the tables show: mean over seeds, with each seed beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.reporting.summary import BASELINE, Label, SummaryTable
+
+Points = tuple[tuple[float, float], ...]
+_UNITS = {"spearman": "Spearman × 100", "pearson": "Pearson × 100"}
+
+
+@dataclass(frozen=True)
+class Series:
+    """A variant's curve. `index` picks its colour, the same on the whole page; -1 is the baseline."""
+
+    name: str
+    index: int
+    mean: Points
+    seeds: tuple[Points, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One panel."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+
+
+def shown_runs(results: Sequence[Any], tables: Sequence[SummaryTable]) -> dict[Label, list[Any]]:
+    """The results behind the rows of the tables, by label, seeds in order. Groups left out there are left out here."""
+    labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
+    found: dict[Label, list[Any]] = {label: [] for label in sorted(labels.values())}
+    for result in sorted(results, key=lambda result: result.spec.seed):
+        label = labels.get((result.profile, result.group))
+        if label is not None:
+            found[label].append(result)
+    return {label: runs for label, runs in found.items() if runs}
+
+
+def dev_charts(runs: Mapping[Label, Sequence[Any]]) -> list[Chart]:
+    """Dev score against optimizer steps, one panel for each profile, setting, encoder and dev task."""
+    curves: dict[tuple[str, str, str], dict[Label, list[Points]]] = {}
+    for label, results in runs.items():
+        for result in results:
+            points = _points(result.dev.steps, result.dev.scores)
+            if points:
+                place = (_place(label), result.dev.task, _UNITS.get(result.dev.metric, result.dev.metric))
+                curves.setdefault(place, {}).setdefault(label, []).append(points)
+    colours = _colours(runs)
+    return [
+        Chart(where, "optimizer steps", f"{unit} on {task}", tuple(_series(lines, colours)))
+        for (where, task, unit), lines in curves.items()
+    ]
+
+
+def loss_charts(runs: Mapping[Label, Sequence[Any]]) -> list[Chart]:
+    """Each unweighted loss term against optimizer steps, one panel for each profile, setting, encoder and term."""
+    curves: dict[tuple[str, str], dict[Label, list[Points]]] = {}
+    for label, results in runs.items():
+        for result in results:
+            for term, values in result.losses.terms.items():
+                points = _points(result.losses.steps, values)
+                if points:
+                    curves.setdefault((_place(label), term), {}).setdefault(label, []).append(points)
+    colours = _colours(runs)
+    return [
+        Chart(f"{term}: {where}", "optimizer steps", f"loss term {term}, unweighted", tuple(_series(lines, colours)))
+        for (where, term), lines in curves.items()
+    ]
+
+
+def _place(label: Label) -> str:
+    return f"{label.setting} / {label.encoder}, profile {label.profile}"
+
+
+def _colours(runs: Mapping[Label, Sequence[Any]]) -> dict[str, int]:
+    names = dict.fromkeys(str(label) for label, results in runs.items() if any(one.losses.steps for one in results))
+    others = [name for name in names if name != BASELINE]
+    return {BASELINE: -1, **{name: index for index, name in enumerate(others)}}
+
+
+def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
+    return tuple((float(step), float(value)) for step, value in zip(steps, values, strict=True) if value is not None)
+
+
+def _series(lines: Mapping[Label, Sequence[Points]], colours: Mapping[str, int]) -> Iterator[Series]:
+    for label, seeds in lines.items():
+        name = str(label)
+        yield Series(name, colours[name], _mean(seeds), tuple(seeds))
+
+
+def _mean(seeds: Sequence[Points]) -> Points:
+    """The mean at the steps that every seed has."""
+    tables = [dict(points) for points in seeds]
+    common = [step for step, _ in seeds[0] if all(step in table for table in tables)]
+    return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)

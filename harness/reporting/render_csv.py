@@ -1,0 +1,123 @@
+"""All figures unrounded, one row a cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness.reporting.paper_tables import PROFILE, FilledRow, FilledTable, PaperCell
+from harness.reporting.summary import Cell, Column, Row, SummaryTable
+
+#: `difference`, `low`, `high` and `p` compare with `against`; `minus_published` and `p_published` with the paper.
+COLUMNS = (
+    "table",
+    "profile",
+    "suite",
+    "task",
+    "metric",
+    "setting",
+    "encoder",
+    "variant",
+    "overrides",
+    "group",
+    "seeds",
+    "n",
+    "mean",
+    "std",
+    "against",
+    "difference",
+    "low",
+    "high",
+    "p",
+    "verdict",
+    "published",
+    "published_std",
+    "published_seeds",
+    "published_star",
+    "published_source",
+    "minus_published",
+    "p_published",
+    "command",
+)
+
+
+def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
+    """The whole file. An empty field is a number that does not exist."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for table in tables:
+        writer.writerows(_summary(table))
+    for filled in papers:
+        writer.writerows(_paper(filled))
+    return stream.getvalue()
+
+
+def _summary(table: SummaryTable) -> Iterator[dict[str, Any]]:
+    for block in table.blocks:
+        for row in block.rows:
+            baseline = block.baseline(row.label)
+            for column in table.columns:
+                if column in row.cells:
+                    against = str(baseline.label.variant) if baseline else ""
+                    yield {
+                        "table": "summary",
+                        "suite": table.suite,
+                        **_row(row),
+                        **_measured(row.cells[column], column, against),
+                    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+
+
+def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
+    fields = {
+        **column._asdict(),
+        "n": cell.summary.n,
+        "mean": cell.summary.mean,
+        "std": _blank(cell.summary.std),
+        "against": against,
+    }
+    if cell.test:
+        fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
+        fields["verdict"] = cell.verdict or "not significant"
+    return fields
+
+
+def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
+    for row in filled.rows:
+        for task in filled.table.columns:
+            yield {
+                "table": f"{filled.paper.name} {filled.name}",
+                "profile": PROFILE,
+                "suite": filled.table.suite,
+                "task": task,
+                "metric": filled.table.metric,
+                **_paper_cell(row, row.cells[task], Column(task, filled.table.metric)),
+            }
+
+
+def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, Any]:
+    against = row.row.against or ""
+    return {
+        "setting": row.row.setting,
+        "encoder": row.encoder,
+        "variant": row.row.variant,
+        **(_measured(cell.measured, column, against) if cell.measured else {}),
+        "published": cell.published.value,
+        "published_std": _blank(cell.published.std),
+        "published_seeds": _blank(cell.published.seeds),
+        "published_star": int(cell.published.star),
+        "published_source": row.row.published.source,
+        "minus_published": _blank(cell.difference),
+        "p_published": cell.test.p if cell.test else "",
+        "command": row.command or "",
+    }
+
+
+def _blank(value: float | None) -> float | str:
+    return "" if value is None else value

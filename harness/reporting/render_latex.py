@@ -1,0 +1,89 @@
+"""Tables as LaTeX with booktabs: a file to \\input into a document that loads booktabs and graphicx."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.reporting.formats import BETTER, WORSE, CellText
+from harness.reporting.grids import Grid, Section
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "[": "{[}",  # a bracket at the start of a line would be read as an option of the line before
+    "]": "{]}",
+    "_": r"\_",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "$": r"\$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "*": r"$^{*}$",
+    "†": r"$^{\dagger}$",
+    "±": r"$\pm$",
+    "–": "--",
+}
+_MARKS = {BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$", "": ""}
+
+
+def latex(grids: Sequence[Grid], footer: str) -> str:
+    """All tables in one file."""
+    head = f"% {_comment(footer)}\n% Needs \\usepackage{{booktabs,graphicx}} in the preamble.\n"
+    return head + "\n" + "\n".join(table(grid) for grid in grids)
+
+
+def table(grid: Grid) -> str:
+    """One table environment, no wider than the text."""
+    width = len(grid.heads) + len(grid.columns)
+    align = "l" * len(grid.heads) + "r" * len(grid.columns)
+    header = " & ".join(escape(name) for name in (*grid.heads, *grid.columns))
+    body = "\n\\midrule\n".join(_section(section, width) for section in grid.sections)
+    notes = escape(" ".join(grid.notes))
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\caption{{{escape(grid.title)}. {notes}}}\n\\label{{tab:{_label(grid.key)}}}\n"
+        f"\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n\\begin{{tabular}}{{{align}}}\n"
+        f"\\toprule\n{header} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}}}\n\\end{{table}}\n"
+    )
+
+
+def escape(text: str) -> str:
+    """Text that prints as it is. What a plain installation cannot set is spelled as its code point."""
+    return "".join(_SPECIAL.get(char) or _plain(char) for char in text)
+
+
+def _plain(char: str) -> str:
+    if char.isspace():
+        return " "
+    if " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷"):
+        return char
+    return f"U+{ord(char):04X}"
+
+
+def _section(section: Section, width: int) -> str:
+    lines = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
+    for line in section.lines:
+        heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
+        texts = [*(escape(head) for head in heads), *(_cell(cell) for cell in line.cells)]
+        lines.append(" & ".join(texts) + " \\\\")
+    return "\n".join(lines)
+
+
+def _cell(cell: CellText) -> str:
+    value = f"$-${escape(cell.value[1:])}" if cell.value.startswith("-") else escape(cell.value)
+    spread = rf"\,$\pm$\,{escape(cell.spread)}" if cell.spread else ""
+    extra = f" ({escape(cell.extra)})" if cell.extra else ""
+    return value + spread + _MARKS[cell.mark] + extra
+
+
+def _label(key: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in key)
+
+
+def _comment(text: str) -> str:
+    return " ".join(text.split())

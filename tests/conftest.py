@@ -1,0 +1,43 @@
+"""Fixtures that find the shared data beside the checkout, and skip loudly where it is absent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def _found(path: Path, what: str) -> Path:
+    if not path.is_dir():
+        pytest.skip(f"{what} is not at {path.name}/ beside the checkout; this check against real data did not run")
+    return path
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The data bundle: HARNESS_DATA, else shared/data beside the checkout."""
+    return _found(Path(os.environ.get("HARNESS_DATA") or SHARED / "data"), "the data bundle")
+
+
+@pytest.fixture(scope="session")
+def golden_root() -> Path:
+    """Reference values of the public implementations."""
+    return _found(SHARED / "golden", "the folder of golden values")
+
+
+@pytest.fixture(scope="session")
+def papers_root() -> Path:
+    """Published numbers and hyperparameters as transcribed from the papers."""
+    return _found(SHARED / "papers", "the folder of the papers' numbers")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests share one cache of their own and never touch the user's."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")

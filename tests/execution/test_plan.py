@@ -1,0 +1,176 @@
+"""Plans and fingerprints: everything that can change a number is in, nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from harness.execution.plan import Plan, Request, make_plan
+from harness.profiles import Training, load_profile
+from harness.profiles.load import read_profile
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+
+
+def request(**changes: object) -> Request:
+    base = Request(
+        profile=load_profile("tiny"),
+        methods=[Variant.parse("mcse")],
+        settings=[parse_setting("toy")],
+        encoders=["toy-bert"],
+        seeds=(0,),
+        suites=["sts", "geometry"],
+    )
+    return replace(base, **changes)
+
+
+def plan(tmp_path: Path, **changes: object) -> Plan:
+    return make_plan(request(**changes), Store(tmp_path))
+
+
+def fingerprint(tmp_path: Path, **changes: object) -> str:
+    (run,) = plan(tmp_path, **changes).runs
+    return run.fingerprint
+
+
+OTHER = {
+    "batch_size": 32, "learning_rate": 2e-3, "epochs": 2, "steps": 10, "eval_every": 7, "max_length": 16,
+    "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "max_grad_norm": 0.5, "precision": "bf16",
+    "compile": True, "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
+    "view_reduction": "mean", "images": "shuffled", "without": "info",
+}  # fmt: skip
+
+
+def test_the_list_of_values_below_is_whole() -> None:
+    from harness.registry import get
+
+    assert set(OTHER) == set(Training.model_fields) | set(get("method", "mcse").configure("paper").named())
+
+
+@pytest.mark.parametrize("key", OTHER)
+def test_every_hyperparameter_changes_the_fingerprint(tmp_path: Path, key: str) -> None:
+    assert fingerprint(tmp_path, overrides={key: OTHER[key]}) != fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"methods": [Variant.parse("simcse")]},
+        {"methods": [Variant.parse("mcse@official")]},
+        {"methods": [Variant.parse("mcse[images=random]")]},
+        {"seeds": (1,)},
+        {"settings": [parse_setting("toy-pairs")]},
+    ],
+    ids=str,
+)
+def test_every_axis_changes_the_fingerprint(tmp_path: Path, changes: dict[str, object]) -> None:
+    assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
+
+
+def test_options_in_any_order_and_spelling_are_one_experiment(tmp_path: Path) -> None:
+    texts = ["mcse[lambda=0.5,projection_dim=64]", "mcse[ projection_dim=64.0, lambda=5e-1 ]"]
+    one, other = (fingerprint(tmp_path, methods=[Variant.parse(text)]) for text in texts)
+    by_set = fingerprint(tmp_path, overrides={"lambda": 0.5, "projection_dim": 64})
+    assert one == other == by_set
+
+
+def test_seeds_share_a_group_and_nothing_else_does(tmp_path: Path) -> None:
+    runs = plan(tmp_path, seeds=(0, 1), methods=[Variant.parse("mcse"), Variant.parse("simcse")]).runs
+    groups = {(run.resolved.spec.variant.name, run.group) for run in runs}
+    assert len(groups) == 2
+    assert len({run.fingerprint for run in runs}) == 4
+
+
+def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
+    folder = Path(str(files("harness.corpora.toy") / "student"))
+    found = []
+    for place in ("here", "there"):
+        shutil.copytree(folder, tmp_path / place)
+        found.append(fingerprint(tmp_path, folders={"toy-bert": tmp_path / place}))
+    with (tmp_path / "there" / "model.safetensors").open("r+b") as stream:
+        stream.seek(-1, 2)
+        stream.write(b"\x7f")
+    found.append(fingerprint(tmp_path, folders={"toy-bert": tmp_path / "there"}))
+    assert found[0] == found[1] == fingerprint(tmp_path)
+    assert found[2] != found[0]
+
+
+def test_the_profile_and_its_name_are_not_in_it(tmp_path: Path) -> None:
+    copy = tmp_path / "mine.toml"
+    copy.write_text((files("harness.profiles") / "tiny.toml").read_text().replace("embedded toy", "other words"))
+    assert fingerprint(tmp_path, profile=read_profile(copy)) == fingerprint(tmp_path)
+
+
+def test_another_evaluation_task_is_another_experiment_with_the_same_training(tmp_path: Path) -> None:
+    copy = tmp_path / "mine.toml"
+    text = (files("harness.profiles") / "tiny.toml").read_text()
+    copy.write_text(text.replace('tasks = ["ToySTS"]', 'tasks = ["ToySTS-dev"]'))
+    (one,), (other,) = plan(tmp_path).runs, plan(tmp_path, profile=read_profile(copy)).runs
+    assert one.fingerprint != other.fingerprint
+    assert one.training_fingerprint == other.training_fingerprint
+
+
+def test_simcse_does_not_depend_on_pictures(tmp_path: Path) -> None:
+    simcse = [Variant.parse("simcse")]
+    profile = request().profile
+    without = profile.model_copy(update={"teachers": {}, "images": None})
+    assert fingerprint(tmp_path, methods=simcse) == fingerprint(tmp_path, methods=simcse, profile=without)
+    with pytest.raises(UserError, match="images = TEACHER"):
+        fingerprint(tmp_path, profile=without)
+
+
+def test_an_impossible_combination_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    made = plan(tmp_path, settings=[parse_setting("toy-text")], methods=[Variant.parse("mcse"), Variant.parse("simcse")])
+    assert [str(run.resolved.spec.variant) for run in made.runs] == ["simcse"]
+    assert [skip.why for skip in made.skipped] == ["mcse needs image-caption pairs, the setting toy-text has none"]
+
+
+def test_an_untrained_encoder_is_one_run_whatever_settings_and_seeds(tmp_path: Path) -> None:
+    made = plan(tmp_path, methods=[Variant.parse("none[pooling=mean]")], seeds=(0, 1), settings=[
+        parse_setting("toy"), parse_setting("toy-text")])
+    assert [run.key for run in made.runs] == ["none[pooling=mean]/none/toy-bert/seed-0"]
+
+
+def test_a_plan_of_what_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    profile = load_profile("small")
+    made = plan(tmp_path, profile=profile, settings=[parse_setting("wiki+flickr8k")], encoders=["all-minilm-l6-v2"],
+                suites=["sts"])
+    lacking = {item.what: item.how for item in made.lacking}
+    assert {"wiki/enwiki_sentences.txt.gz", "paired/flickr8k/train_squeezenet.parquet", "sts/STSB-dev.tsv"} <= set(lacking)
+    assert set(made.without_data) == {"sts"}
+    assert all(lacking.values())
+
+
+def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    for changes, message in (
+        ({"methods": [Variant.parse("msce")]}, "unknown method 'msce'; did you mean mcse"),
+        ({"settings": [parse_setting("toi")]}, "no setting 'toi'; did you mean toy"),
+        ({"encoders": ["toy-bart"]}, "no encoder 'toy-bart'; did you mean toy-bert"),
+        ({"suites": ["stz"]}, "no suite 'stz'; did you mean sts"),
+        ({"overrides": {"lambada": 1}}, "--set lambada: no such value; did you mean lambda"),
+        ({"overrides": {"batch_size": 0}}, "the training value 'batch_size' = 0 is refused"),
+        ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no image teacher 'resnet'; known: toy-clip"),
+    ):
+        with pytest.raises(UserError, match=message):
+            plan(tmp_path, **changes)
+
+
+def test_planning_loads_neither_transformers_nor_pandas() -> None:
+    code = (
+        "import sys; from harness.cli.main import main\n"
+        "sys.argv = ['harness', 'run', '--profile', 'tiny', '--dry-run']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('transformers', 'pandas', 'open_clip', 'scipy', 'matplotlib') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "[]"

@@ -1,0 +1,106 @@
+"""The rooms' doors: who may import whom, by the floors of the architecture."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FLOORS = {
+    "errors": 0,
+    "seeds": 0,
+    "sources": 0,
+    "registry": 1,
+    "spec": 1,
+    "stats": 1,
+    "losses": 1,
+    "encoders": 1,
+    "method": 2,
+    "store": 2,
+    "corpora": 2,
+    "evaluation": 2,
+    "profiles": 2,
+    "grid": 3,
+    "training": 3,
+    "reporting": 3,
+    "execution": 4,
+    "cli": 5,
+}
+ALONE = ("losses", "stats", "spec", "seeds", "errors")
+METHODS_MAY = ("harness.method", "harness.losses", "harness.encoders.heads")
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of the house that a file imports, anywhere in it; `from a import b` counts as a.b where b is a module."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                deeper = f"{node.module}.{alias.name}"
+                found.add(deeper if _is_module(deeper) else node.module)
+    return {name for name in found if name.split(".")[0] in ("harness", "methods", "reports")}
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "harness"
+
+
+@pytest.mark.parametrize("path", files("harness"), ids=module)
+def test_rooms_use_rooms_below_only(path: Path) -> None:
+    mine = room(module(path))
+    for name in imports(path):
+        assert not name.startswith("methods"), f"{module(path)} imports {name}: methods are found by entry point"
+        theirs = room(name)
+        if theirs in (mine, "harness"):
+            continue
+        assert mine not in ALONE, f"{module(path)} imports {name}: {mine} imports nothing of the house"
+        if mine != "harness":
+            below = FLOORS[theirs] < FLOORS[mine] or FLOORS[theirs] == 0
+            assert below, f"{module(path)} (floor {FLOORS[mine]}) imports {name} (floor {FLOORS[theirs]})"
+
+
+@pytest.mark.parametrize("path", files("methods"), ids=module)
+def test_methods_enter_by_three_doors(path: Path) -> None:
+    for name in imports(path):
+        assert name.startswith(METHODS_MAY), f"{module(path)} imports {name}"
+
+
+def test_no_two_files_import_each_other() -> None:
+    graph = {module(path): imports(path) for path in files("harness")}
+    for name, targets in graph.items():
+        for target in targets:
+            reached, todo = set(), [target]
+            while todo:
+                current = todo.pop()
+                if current not in reached:
+                    reached.add(current)
+                    todo += graph.get(current, ())
+            assert name == target or name not in reached, f"{name} and {target} import each other"
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {
+        path.stem if path.is_file() else path.name
+        for path in (ROOT / "harness").iterdir()
+        if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))
+    }
+    assert rooms - {"__init__"} == set(FLOORS)

@@ -1,0 +1,37 @@
+"""Seeds are functions of their named axes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.seeds import derive_seed, generator
+
+AXES = st.dictionaries(
+    st.from_regex(r"[a-z]{1,6}", fullmatch=True), st.integers(0, 99) | st.text(max_size=5), min_size=1
+)
+
+
+@given(AXES)
+def test_the_order_of_axes_does_not_matter(axes: dict) -> None:
+    assert derive_seed(**axes) == derive_seed(**dict(reversed(axes.items())))
+    assert 0 <= derive_seed(**axes) < 2**63
+
+
+@given(AXES, AXES)
+def test_other_axes_give_another_seed(one: dict, other: dict) -> None:
+    assert (derive_seed(**one) == derive_seed(**other)) == (one == other)
+
+
+def test_a_number_is_not_its_text() -> None:
+    assert derive_seed(seed=1) != derive_seed(seed="1")
+
+
+def test_a_generator_starts_anew() -> None:
+    assert generator(seed=1).integers(1 << 30) == generator(seed=1).integers(1 << 30)
+
+
+def test_no_axis_is_an_error() -> None:
+    with pytest.raises(ValueError, match="axis"):
+        derive_seed()

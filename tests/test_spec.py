@@ -1,0 +1,104 @@
+"""The variant grammar and run keys."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.spec import RunSpec, SpecError, Variant, canonical, parse_encoder, parse_seeds, parse_setting, split
+
+NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
+KEYS = st.from_regex(r"[a-z][a-z_0-9]{0,8}", fullmatch=True)
+PLAIN = st.text(string.ascii_lowercase + string.digits + "+.:-/@", min_size=1, max_size=10)
+VALUES = st.recursive(
+    PLAIN | st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-(10**9), 10**9),
+    lambda inner: st.builds(lambda name, value: f"{name}[k={canonical(value)},j=1]", NAMES, inner),
+    max_leaves=3,
+)
+VARIANTS = st.builds(
+    Variant.make, NAMES, st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from(["paper", "official", "fixed"])
+)
+
+
+@given(VARIANTS)
+def test_a_printed_variant_reads_back_as_itself(variant: Variant) -> None:
+    assert Variant.parse(str(variant)) == variant
+
+
+@given(NAMES, st.dictionaries(KEYS, VALUES, min_size=2, max_size=5), st.randoms())
+def test_the_order_of_options_does_not_matter(name: str, options: dict[str, object], random) -> None:
+    items = list(options.items())
+    random.shuffle(items)
+    typed = f"{name}[{', '.join(f'{key} = {canonical(value)}' for key, value in items)}]"
+    assert Variant.parse(typed) == Variant.make(name, options)
+
+
+@given(VARIANTS, NAMES, st.sampled_from(["bert-base-uncased", "owner/model"]), st.integers(0, 10**6))
+def test_a_printed_run_reads_back_as_itself(variant: Variant, setting: str, encoder: str, seed: int) -> None:
+    spec = RunSpec(variant, parse_setting(setting), encoder, seed)
+    assert RunSpec.parse(str(spec)) == spec
+
+
+@given(st.lists(VARIANTS, min_size=1, max_size=4))
+def test_a_list_splits_only_at_commas_outside_brackets(variants: list[Variant]) -> None:
+    assert [Variant.parse(part) for part in split(",".join(map(str, variants)))] == variants
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("0.05", "5e-2"), ("1", "1.0"), (".5", "0.50"), ("-0", "0"), ("1e3", "1000")]
+)
+def test_numbers_have_one_text(one: str, other: str) -> None:
+    assert canonical(one) == canonical(other)
+
+
+def test_the_key_reads_as_the_architecture_says() -> None:
+    text = "dalr[without=rank]/wiki+flickr/bert-base-uncased/seed-3"
+    assert str(RunSpec.parse(text)) == text
+    assert str(Variant.parse("kdmcse@official")) == "kdmcse@official"
+    assert str(Variant.parse("mcse@paper")) == "mcse"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[a=1]",
+        "mcse[",
+        "mcse[a=1",
+        "mcse]",
+        "mcse[a]",
+        "mcse[a=]",
+        "mcse[=1]",
+        "mcse[a=1]x",
+        "mcse@",
+        "mcse[a=1,a=2]",
+    ],
+)
+def test_a_malformed_variant_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(SpecError) as refusal:
+        Variant.parse(text)
+    assert "\n" not in str(refusal.value)
+
+
+def test_seeds() -> None:
+    assert parse_seeds("3") == (0, 1, 2)
+    assert parse_seeds("0,3,7") == (0, 3, 7)
+    assert parse_seeds("4,") == (4,)
+    for text in ("five", "-1", "0", "1.5", "1,,2", ""):
+        with pytest.raises(SpecError, match="seeds"):
+            parse_seeds(text)
+
+
+@pytest.mark.parametrize("text", ["", "../up", "a/b/c", "a b", "/abs"])
+def test_an_encoder_name_is_no_path(text: str) -> None:
+    with pytest.raises(SpecError):
+        parse_encoder(text)
+
+
+@pytest.mark.parametrize("text", ["mcse/wiki/bert", "mcse/wiki/bert/3", "mcse/wiki/bert/seed-x", "mcse/seed-1"])
+def test_a_malformed_run_is_refused(text: str) -> None:
+    with pytest.raises(SpecError):
+        RunSpec.parse(text)

@@ -1,0 +1,72 @@
+"""Order and mixing: functions of the step's number alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UserError
+from harness.training.batching import Mixing, Order
+
+
+def loop_of_the_public_code(text: int, paired: int, epochs: int) -> list[tuple[str, int]]:
+    """MCSE's loop (train_mix.py) written out: two endless loaders, a period, the index reset every epoch."""
+    texts, pairs = itertools.count(), itertools.count()
+    period, steps = text // paired, []
+    for _ in range(epochs):
+        steps += [
+            ("pairs", next(pairs)) if index % period == 0 else ("sentences", next(texts))
+            for index in range(text + paired)
+        ]
+    return steps
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 3))
+def test_mixing_is_the_public_loop_without_its_memory(text: int, paired: int, epochs: int) -> None:
+    if paired > text:
+        with pytest.raises(UserError, match="at least as many text batches"):
+            Mixing(text, paired)
+        return
+    mixing = Mixing(text, paired)
+    assert [mixing.step(k) for k in range(mixing.epoch * epochs)] == loop_of_the_public_code(text, paired, epochs)
+
+
+def test_mcse_on_wikipedia_and_flickr_has_the_published_counts() -> None:
+    """1,000,000 sentences and 29,783 pairs at batch 64: p = 33 and 488 paired steps an epoch."""
+    text, pairs = Order(1_000_000, 64, 0, "s", "sentences"), Order(29_783, 64, 0, "s", "pairs")
+    mixing = Mixing(text.batches, pairs.batches)
+    assert (mixing.text, mixing.paired, mixing.epoch) == (15625, 466, 16091)
+    streams = [mixing.step(k)[0] for k in range(mixing.epoch)]
+    assert streams.count("pairs") == 488
+    assert streams.index("sentences") == 1
+    assert streams[33] == "pairs"
+
+
+def test_one_stream_fills_every_step() -> None:
+    assert [Mixing(3, 0).step(k) for k in (0, 7)] == [("sentences", 0), ("sentences", 7)]
+    assert [Mixing(0, 3).step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
+
+
+@given(st.integers(1, 50), st.integers(1, 20))
+def test_a_pass_reads_every_row_once_and_the_next_in_another_order(rows: int, batch: int) -> None:
+    order = Order(rows, batch, 3, "wiki", "sentences")
+    turns = [np.concatenate([order.batch(turn * order.batches + k) for k in range(order.batches)]) for turn in range(2)]
+    for turn in turns:
+        assert sorted(turn) == list(range(rows))
+    if rows > 12:
+        assert list(turns[0]) != list(turns[1])
+
+
+def test_order_depends_on_seed_setting_and_stream_only() -> None:
+    base = Order(100, 10, 0, "wiki", "sentences")
+    assert list(base.batch(4)) == list(Order(100, 10, 0, "wiki", "sentences").batch(4))
+    for other in (
+        Order(100, 10, 1, "wiki", "sentences"),
+        Order(100, 10, 0, "flickr", "sentences"),
+        Order(100, 10, 0, "wiki", "pairs"),
+    ):
+        assert list(base.batch(4)) != list(other.batch(4))
