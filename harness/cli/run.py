@@ -47,13 +47,13 @@ def run(context: click.Context, results: Path, jobs: int, device: str, dry_run: 
 
 def _execute(plan: Plan, store: Store, jobs: int, device: str) -> tuple[list[Result], int]:
     from harness.cli.progress import display
-    from harness.execution.environment import cores, pick_device
+    from harness.execution.environment import pick_device, threads_a_run
     from harness.execution.local import execute
     from harness.execution.worker import Context
 
     _check_writable(store.root)
     jobs = min(jobs, len(plan.todo))
-    where = Context(store.root, pick_device(device), max(1, cores() // jobs))
+    where = Context(store.root, pick_device(device), threads_a_run(jobs))
     with display(len(plan.todo)) as report:
         outcome = execute(plan.todo, plan.sources, where, jobs, report)
     if outcome.failures:

@@ -6,7 +6,7 @@ A file is Parquet (columns image_id and feature), HDF5 (data set `features`, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -36,14 +36,13 @@ class FeatureFile(FileSource):
     def read(self, root: Path | None) -> tuple[list[str] | None, np.ndarray]:
         """Image ids (None where the file has none) and features, (images, f) float32. Raises UserError."""
         path = self.paths(root)[0]
+        if path.suffix not in _READERS:
+            raise UserError(f"{path} is no feature file this project reads; give one of {', '.join(sorted(_READERS))}")
         try:
             ids, values = _READERS[path.suffix](path)
-        except KeyError as error:
-            kinds = ", ".join(sorted(_READERS))
-            raise UserError(f"{path} is no feature file this project reads ({error}); give one of {kinds}") from error
-        except (OSError, ValueError) as error:
-            raise UserError(f"the feature file {path} cannot be read: {error}; fetch it again") from error
-        if values.ndim != 2 or not np.isfinite(values).all():
+        except (OSError, EOFError, ValueError, TypeError, RuntimeError) as error:
+            raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; fetch it again") from error
+        if values.ndim != 2 or not values.size or not np.isfinite(values).all():
             raise UserError(f"{path} must hold a finite number a cell in two dimensions; fetch it again")
         return ids, _standardised(values) if self.transform == "sqrt-standardise" else values
 
@@ -85,10 +84,16 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         return np.array([places[name] for name in self.ids or []])
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, in one line: Arrow's messages go on with the whole schema."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def _standardised(values: np.ndarray) -> np.ndarray:
+    """Moments in float64: in float32 the rounding of the mean would pass for the spread of a constant column."""
     rooted = np.sign(values) * np.sqrt(np.abs(values))
-    spread = rooted.std(axis=0)
-    return (rooted - rooted.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    mean, spread = rooted.mean(axis=0, dtype=np.float64), rooted.std(axis=0, dtype=np.float64)
+    return (rooted - mean.astype(np.float32)) / np.where(spread > 0, spread, 1).astype(np.float32)
 
 
 def _parquet(path: Path) -> tuple[list[str] | None, np.ndarray]:
@@ -103,17 +108,30 @@ def _hdf5(path: Path) -> tuple[list[str] | None, np.ndarray]:
     import h5py
 
     with h5py.File(path) as file:
+        _check_features(file)
         return None, np.asarray(file["features"], dtype=np.float32)
 
 
 def _npy(path: Path) -> tuple[list[str] | None, np.ndarray]:
-    return None, np.load(path, allow_pickle=False).astype(np.float32)
+    return None, np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)
 
 
 def _safetensors(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    return None, load_file(path)["features"].astype(np.float32)
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    _check_features(tensors)
+    return None, tensors["features"].astype(np.float32)
+
+
+def _check_features(names: Iterable[str]) -> None:
+    held = sorted(names)
+    if "features" not in held:
+        raise ValueError(f"it holds no 'features' but {', '.join(held) or 'nothing'}")
 
 
 _READERS = {".parquet": _parquet, ".hdf5": _hdf5, ".h5": _hdf5, ".npy": _npy, ".safetensors": _safetensors}

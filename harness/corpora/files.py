@@ -13,6 +13,7 @@ files have one and by line otherwise.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs, Sentences
-from harness.corpora.features import FeatureFile, StoredFeatures
+from harness.corpora.features import FeatureFile, StoredFeatures, first_line
 from harness.errors import UserError
 from harness.seeds import generator
 from harness.sources import FileSource, digest
@@ -33,6 +34,8 @@ class SentencesFile(FileSource, CorpusSource):
 
     def __init__(self, file: str, how: str, limit: int | None = None) -> None:
         super().__init__([file], how)
+        if limit is not None and limit < 1:
+            raise UserError(f"limit = {limit} leaves no sentence; give 1 or more in the profile, or leave it out")
         self.limit = limit
 
     def load(self, root: Path | None) -> Sentences:
@@ -89,12 +92,17 @@ class CaptionsFile(FileSource, CorpusSource):
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 text file, gzip by its suffix, split at newlines only. Raises UserError."""
+    """Lines of a UTF-8 text file, gzip by its suffix, split at newlines only.
+
+    Raises UserError when the file is damaged, not UTF-8 or blank.
+    """
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = raw.decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        text = raw.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as UTF-8 text: {error}; fetch it again") from error
+    if not text.strip():
+        raise UserError(f"{path} is empty; fetch it again")
     return text.removesuffix("\n").split("\n")
 
 
@@ -109,9 +117,9 @@ def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
         table = parquet.read_table(path, columns=["image_id", "captions"]).to_pydict()
     except (ArrowException, OSError, KeyError) as error:
         raise UserError(
-            f"{path} is no Parquet file with columns image_id and captions: {error}; fetch it again"
+            f"{path} is no Parquet file with columns image_id and captions: {first_line(error)}; fetch it again"
         ) from error
-    empty = next((name for name, texts in zip(table["image_id"], table["captions"], strict=True) if not texts), None)
-    if empty is not None:
-        raise UserError(f"{path}: the image {empty} has no caption; remove its row or fetch the file again")
+    for name, texts in zip(table["image_id"], table["captions"], strict=True):
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise UserError(f"{path}: the image {name} has no list of captions; remove its row or fetch the file again")
     return [str(name) for name in table["image_id"]], table["captions"]

@@ -55,6 +55,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def threads_a_run(jobs: int) -> int:
+    """Threads of each of `jobs` runs at a time: OMP_NUM_THREADS where it is set, else an equal share of the cores.
+
+    Sums of floating-point numbers depend on the number of threads in their last bits.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else max(1, cores() // jobs)
+
+
 @cache
 def processor() -> str:
     """The processor's model name."""

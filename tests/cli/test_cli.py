@@ -1,0 +1,193 @@
+"""The command line as a person types it, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")
+
+
+def harness(*words: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if key != "HARNESS_DATA"}
+    return subprocess.run(
+        [sys.executable, "-c", "from harness.cli.main import main; main()", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**env, "OMP_NUM_THREADS": "1", **environment},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a small grid has run."""
+    folder = tmp_path_factory.mktemp("finished")
+    done = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_run_tells_its_plan_its_progress_and_its_table(finished: Path) -> None:
+    again = harness("run", *SHORT, "--methods", "simcse,mcse,none", "--seeds", "2", cwd=finished)
+    assert "5 runs, 4 done, 1 to do" in again.stdout
+    assert "estimate" in again.stdout
+    assert "[1/1] none/none/toy-bert/seed-0" in again.stdout
+    assert "mcse (eval_every=3,steps=6)" in again.stdout
+    assert "\x1b" not in again.stdout
+    assert "%|" not in again.stdout + again.stderr, "a progress bar of a library leaked"
+
+
+def test_a_second_identical_call_does_no_work(finished: Path) -> None:
+    files = {path: path.stat().st_mtime_ns for path in finished.rglob("seed-*.json")}
+    started = time.monotonic()
+    again = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", cwd=finished)
+    assert "nothing to do" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("seed-*.json")} == files
+    assert time.monotonic() - started < 60  # loading a model alone takes longer than the plan; benchmarks time it
+
+
+def test_a_result_holds_what_the_readme_says(finished: Path) -> None:
+    (path,) = finished.glob("results/tiny/mcse/toy/toy-bert/seed-1-*.json")
+    result = json.loads(path.read_text())
+    assert result["spec"] == {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 1}
+    assert len(result["fingerprint"]) == 64
+    scores = result["scores"]["sts"]
+    assert scores["Avg"]["spearman"] == pytest.approx(scores["ToySTS"]["spearman"])
+    assert set(result["losses"]["terms"]) == {"text", "info"}
+    assert result["dev"]["steps"] == [3, 6]
+    assert result["overrides"] == {"steps": 6, "eval_every": 3}
+    assert str(finished) not in path.read_text(), "a result names a machine's path"
+
+
+def test_one_seed_gives_one_result_whatever_runs_beside_it(finished: Path, tmp_path: Path) -> None:
+    """The same runs, two at a time, end with the same numbers."""
+    done = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", "--jobs", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for path in sorted(finished.glob("results/tiny/*/toy/*/seed-*.json")):
+        if path.parts[-4] != "none":
+            other = json.loads((tmp_path / path.relative_to(finished)).read_text())
+            assert json.loads(path.read_text())["scores"] == other["scores"]
+
+
+def test_suites_are_added_to_finished_runs_without_training(tmp_path: Path) -> None:
+    words = ("run", *SHORT, "--methods", "simcse", "--seeds", "1")
+    harness(*words, "--suites", "geometry", cwd=tmp_path)
+    (path,) = tmp_path.glob("results/tiny/**/*.json")
+    before = json.loads(path.read_text())
+    added = harness(*words, cwd=tmp_path)
+    assert "starts" in added.stdout
+    assert "step" not in added.stdout.replace("steps=6", "")
+    after = json.loads(path.read_text())
+    assert set(before["scores"]) == {"geometry"}
+    assert set(after["scores"]) == {"geometry", "sts"}
+    assert after["scores"]["geometry"] == before["scores"]["geometry"]
+    assert after["timings"]["train_s"] == before["timings"]["train_s"]
+
+
+def test_two_commands_on_one_folder_share_the_work(tmp_path: Path) -> None:
+    words = ["run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "from harness.cli.main import main; main()", *words]
+    both = [
+        subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=200)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert len(list(tmp_path.glob("results/tiny/*/*/*/seed-*.json"))) == 4
+    starts = [line for output in outputs for line in output.splitlines() if line.endswith("  starts")]
+    assert sorted(starts) == sorted(set(starts)), "a run was done twice"
+    assert len(starts) == 4
+
+
+def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
+    words = ("--profile", "tiny", "--methods", "simcse,mcse[lambda=1e308]", "--seeds", "1", "--set", "steps=6")
+    done = harness("run", *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "FAILED" in done.stdout
+    assert len(list(tmp_path.glob("results/tiny/simcse/*/*/seed-0-*.json"))) == 1
+    (record,) = tmp_path.glob("results/failed/*.json")
+    assert json.loads(record.read_text())["spec"]["method"] == "mcse"
+    told = harness("status", *words, cwd=tmp_path)
+    assert "done     simcse/toy/toy-bert/seed-0" in told.stdout
+    assert "failed   mcse[lambda=1e+308]/toy/toy-bert/seed-0" in told.stdout
+    assert harness("status", *words[:4], "--seeds", "1", cwd=tmp_path).stdout.count("stale") >= 1
+
+
+def test_the_report_is_written(finished: Path) -> None:
+    done = harness("report", "--profile", "tiny", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    for name in ("report.md", "report.tex", "report.csv", "index.html"):
+        assert (finished / "reports" / "build" / name).stat().st_size > 500
+
+
+def test_show_and_list_and_doctor(finished: Path) -> None:
+    shown = harness("show", "mcse/toy/toy-bert/seed-0", cwd=finished).stdout
+    assert "fingerprint" in shown
+    assert "spearman" in shown
+    assert "averaged" in harness("show", "mcse", cwd=finished).stdout
+    for kind, name in (
+        ("methods", "simcse"), ("profiles", "small"), ("settings", "toy"), ("encoders", "toy-bert"), ("suites", "ToySTS")
+    ):  # fmt: skip
+        assert name in harness("list", kind, "--profile", "tiny", cwd=finished).stdout
+    told = harness("doctor", cwd=finished).stdout
+    assert "torch" in told
+    assert "corpus toy-pairs" in told
+
+
+MISTAKES = [
+    (("run", "--profile", "tiny", "--methods", "simces"), "unknown method 'simces'; did you mean simcse"),
+    (("run", "--profile", "tiny", "--methods", "mcse[lamda=1]"), "no option 'lamda'; valid: images, lambda"),
+    (("run", "--profile", "tiny", "--methods", "mcse[lambda"), "unbalanced brackets"),
+    (("run", "--profile", "tiny", "--seeds", "five"), "seeds 'five'"),
+    (("run", "--profile", "tiny", "--set", "steps"), "--set 'steps' is not key=value"),
+    (("run", "--profile", "tiny", "--set", "steps=ten"), "'steps' = 'ten' is refused"),
+    (("run", "--profile", "tiny", "--device", "tpu"), "'tpu' is not one of"),
+    (("run", "--profile", "tiny", "--device", "cuda"), "no CUDA device"),
+    (("run", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
+    (("run", "--profile", "./mine.toml"), "cannot be read"),
+    (("run", "--profile", "tiny", "--encoders", "mine=./nowhere"), "has no config.json"),
+    (("run", "--profile", "tiny", "--data-root", "./nowhere"), "is no folder"),
+    (("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"), "cannot be written"),
+    (("run",), "--profile tiny` needs no data and no download"),
+    (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
+    (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
+    (("show", "nothing.json"), "there is no file"),
+    (("list", "nouns"), "'nouns' is not one of"),
+    (("frobnicate",), "No such command"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: " ".join(value) if type(value) is tuple else "")
+def test_a_mistake_is_one_line_and_exit_code_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    message: str,
+) -> None:
+    import torch
+
+    from harness.cli.main import main
+
+    if message == "no CUDA device" and torch.cuda.is_available():
+        pytest.skip("this machine has the CUDA device that the mistake asks for")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(sys, "argv", ["harness", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    assert ended.value.code == 2
+    assert message in told.err
+    assert told.err.startswith("error: ")
+    assert told.err.count("\n") == 1
