@@ -62,8 +62,10 @@ def main() -> None:
         vectors[name] = way(student, sentences)
         seconds[name] = time.perf_counter() - clock
         print(f"{name:8} {seconds[name]:.2f} s, {len(sentences) / seconds[name]:.0f} sentences/s")
-    print(f"ratio {seconds['public'] / seconds['harness']:.2f}, "
-          f"largest difference {np.abs(vectors['public'] - vectors['harness']).max():.1e}")
+    print(
+        f"ratio {seconds['public'] / seconds['harness']:.2f}, "
+        f"largest difference {np.abs(vectors['public'] - vectors['harness']).max():.1e}"
+    )
 
 
 if __name__ == "__main__":

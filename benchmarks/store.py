@@ -1,6 +1,6 @@
 """How fast the store reads 10,000 results into a tidy frame, beside parsing the same files as plain JSON.
 
-    python benchmarks/store.py
+python benchmarks/store.py
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class SimCSE(Method):
     paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021"
     terms = ("text",)
     readings = {
-        "paper": "Eq. 1; a dev score every 250 steps where a profile gives SimCSE's own recipe",
-        "official": "the same loss; the public script's dev score every 125 steps and its mixed precision",
+        "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3 does",
+        "official": "the same loss; the profile 'paper' trains it as SimCSE's public script does (1 epoch, fp16)",
     }
     Hyperparameters = SimCSEHyperparameters
 

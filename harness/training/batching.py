@@ -40,7 +40,7 @@ class Order:
 
 @lru_cache(maxsize=4)
 def _permutation(order: Order, turn: int) -> np.ndarray:
-    axes = {"seed": order.seed, "setting": order.setting, "stream": order.stream, "pass": turn}
+    axes: dict[str, str | int] = {"seed": order.seed, "setting": order.setting, "stream": order.stream, "pass": turn}
     return generator(axis="order", **axes).permutation(order.rows)
 
 

@@ -134,9 +134,8 @@ def test_show_and_list_and_doctor(finished: Path) -> None:
     assert "fingerprint" in shown
     assert "spearman" in shown
     assert "averaged" in harness("show", "mcse", cwd=finished).stdout
-    for kind, name in (
-        ("methods", "simcse"), ("profiles", "small"), ("settings", "toy"), ("encoders", "toy-bert"), ("suites", "ToySTS")
-    ):  # fmt: skip
+    listed = {"methods": "simcse", "profiles": "small", "settings": "toy", "encoders": "toy-bert", "suites": "ToySTS"}
+    for kind, name in listed.items():
         assert name in harness("list", kind, "--profile", "tiny", cwd=finished).stdout
     told = harness("doctor", cwd=finished).stdout
     assert "torch" in told
@@ -166,7 +165,9 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), MISTAKES, ids=lambda value: " ".join(value) if type(value) is tuple else "")
+@pytest.mark.parametrize(
+    ("words", "message"), MISTAKES, ids=lambda value: " ".join(value) if type(value) is tuple else ""
+)
 def test_a_mistake_is_one_line_and_exit_code_2(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

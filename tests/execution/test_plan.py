@@ -127,14 +127,20 @@ def test_simcse_does_not_depend_on_pictures(tmp_path: Path) -> None:
 
 
 def test_an_impossible_combination_is_skipped_with_its_reason(tmp_path: Path) -> None:
-    made = plan(tmp_path, settings=[parse_setting("toy-text")], methods=[Variant.parse("mcse"), Variant.parse("simcse")])
+    made = plan(
+        tmp_path, settings=[parse_setting("toy-text")], methods=[Variant.parse("mcse"), Variant.parse("simcse")]
+    )
     assert [str(run.resolved.spec.variant) for run in made.runs] == ["simcse"]
     assert [skip.why for skip in made.skipped] == ["mcse needs image-caption pairs, the setting toy-text has none"]
 
 
 def test_an_untrained_encoder_is_one_run_whatever_settings_and_seeds(tmp_path: Path) -> None:
-    made = plan(tmp_path, methods=[Variant.parse("none[pooling=mean]")], seeds=(0, 1), settings=[
-        parse_setting("toy"), parse_setting("toy-text")])
+    made = plan(
+        tmp_path,
+        methods=[Variant.parse("none[pooling=mean]")],
+        seeds=(0, 1),
+        settings=[parse_setting("toy"), parse_setting("toy-text")],
+    )
     assert [run.key for run in made.runs] == ["none[pooling=mean]/none/toy-bert/seed-0"]
 
 
@@ -142,10 +148,17 @@ def test_a_plan_of_what_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypa
     monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     profile = load_profile("small")
-    made = plan(tmp_path, profile=profile, settings=[parse_setting("wiki+flickr8k")], encoders=["all-minilm-l6-v2"],
-                suites=["sts"])
+    made = plan(
+        tmp_path,
+        profile=profile,
+        settings=[parse_setting("wiki+flickr8k")],
+        encoders=["all-minilm-l6-v2"],
+        suites=["sts"],
+    )
     lacking = {item.what: item.how for item in made.lacking}
-    assert {"wiki/enwiki_sentences.txt.gz", "paired/flickr8k/train_squeezenet.parquet", "sts/STSB-dev.tsv"} <= set(lacking)
+    assert {"wiki/enwiki_sentences.txt.gz", "paired/flickr8k/train_squeezenet.parquet", "sts/STSB-dev.tsv"} <= set(
+        lacking
+    )
     assert set(made.without_data) == {"sts"}
     assert all(lacking.values())
 
@@ -170,7 +183,8 @@ def test_planning_loads_neither_transformers_nor_pandas() -> None:
         "sys.argv = ['harness', 'run', '--profile', 'tiny', '--dry-run']\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print([name for name in ('transformers', 'pandas', 'open_clip', 'scipy', 'matplotlib') if name in sys.modules])"
+        "heavy = ('transformers', 'pandas', 'open_clip', 'scipy', 'matplotlib')\n"
+        "print([name for name in heavy if name in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.splitlines()[-1] == "[]"

@@ -269,7 +269,7 @@ def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> 
         ('tasks = ["STS-B"]', "tasks = []", ["mine.toml", "[suites.sts]", "tasks", "at least 1"]),
         ('kind = "captions-file"', "", ["mine.toml", "[corpora.captions]", "kind", "required"]),
         ('description = "mine"', 'name = "mine"', ["mine.toml", "'name'", "remove it"]),
-        ("[training]", "[training", ["mine.toml", "not valid TOML", "line 19"]),
+        ("[training]", "[training", ["mine.toml", "not valid TOML", "line 17"]),
     ],
 )
 def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:

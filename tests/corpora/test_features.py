@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from safetensors.numpy import save_file
+
+from harness.corpora.base import Pairs
+from harness.corpora.features import FeatureFile
+from harness.corpora.files import CaptionsFile
+from harness.errors import MissingData, UserError
+
+HOW = "fetch it from the authors"
+SUFFIXES = (".parquet", ".hdf5", ".h5", ".npy", ".safetensors")
+VALUES = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+IMAGES = ("a", "b", "c", "d")
+
+
+def write(root: Path, suffix: str, values: np.ndarray, ids: Sequence[object] = IMAGES, key: str = "features") -> str:
+    path = root / f"features{suffix}"
+    if suffix == ".parquet":
+        parquet.write_table(pa.table({"image_id": list(ids), "feature": list(values)}), path)
+    elif suffix == ".npy":
+        np.save(path, values)
+    elif suffix == ".safetensors":
+        save_file({key: np.ascontiguousarray(values)}, path)
+    else:
+        with h5py.File(path, "w") as file:
+            file[key] = values
+    return path.name
+
+
+def pairs(root: Path, features: str, ids: Sequence[object] | None = IMAGES, **options: object) -> Pairs:
+    """Two captions an image, all of them rows, with features beside."""
+    if ids is None:
+        (root / "captions.txt").write_text("\n".join(f"caption of {name}" for name in IMAGES))
+        name = "captions.txt"
+    else:
+        name = "captions.parquet"
+        texts = [[f"first of {item}", f"second of {item}"] for item in ids]
+        parquet.write_table(pa.table({"image_id": list(ids), "captions": texts}), root / name)
+    table = {"file": features, "how": HOW, **options}
+    return CaptionsFile(name, HOW, captions="all", features={"resnet": table}).load(root)
+
+
+def one_line(error: pytest.ExceptionInfo[UserError]) -> None:
+    assert "\n" not in str(error.value)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_every_format_gives_float32_rows(tmp_path: Path, suffix: str, kind: type[np.floating]) -> None:
+    written = VALUES.astype(kind)
+    ids, values = FeatureFile(write(tmp_path, suffix, written), HOW).read(tmp_path)
+    assert values.dtype == np.float32
+    np.testing.assert_array_equal(values, written.astype(np.float32))
+    assert ids == (list(IMAGES) if suffix == ".parquet" else None)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_no_numbers_are_refused(tmp_path: Path, suffix: str, bad: float) -> None:
+    values = VALUES.copy()
+    values[2, 1] = bad
+    with pytest.raises(UserError, match=f"features{suffix} must hold a finite number a cell"):
+        FeatureFile(write(tmp_path, suffix, values), HOW).read(tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2, 3), (0, 3)])
+def test_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match="in two dimensions"):
+        FeatureFile(write(tmp_path, ".npy", np.ones(shape, np.float32)), HOW).read(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
+def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: str) -> None:
+    file = FeatureFile(write(tmp_path, suffix, VALUES, key="resnet"), HOW)
+    with pytest.raises(UserError, match="cannot be read: it holds no 'features' but resnet") as error:
+        file.read(tmp_path)
+    one_line(error)
+
+
+def test_parquet_without_its_columns_is_one_line(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"image_id": ["a"], "vector": [[1.0]]}), tmp_path / "features.parquet")
+    with pytest.raises(UserError, match=r"features\.parquet cannot be read: .*feature") as error:
+        FeatureFile("features.parquet", HOW).read(tmp_path)
+    one_line(error)
+
+
+def test_rows_of_unequal_width_are_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]}), tmp_path / "f.parquet")
+    with pytest.raises(UserError, match=r"f\.parquet cannot be read"):
+        FeatureFile("f.parquet", HOW).read(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no such format, and some bytes more"], ids=["empty", "damaged"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_damaged_file_is_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
+    (tmp_path / f"features{suffix}").write_bytes(content)
+    with pytest.raises(UserError, match=f"features{suffix} cannot be read") as error:
+        FeatureFile(f"features{suffix}", HOW).read(tmp_path)
+    one_line(error)
+
+
+def test_another_suffix_is_refused_with_the_ones_that_do(tmp_path: Path) -> None:
+    (tmp_path / "features.csv").write_text("1,2\n")
+    with pytest.raises(UserError, match=r"features\.csv is no feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten"):
+        FeatureFile("features.csv", HOW).read(tmp_path)
+
+
+def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(MissingData, match=rf"features\.npy: {HOW}"):
+        FeatureFile("features.npy", HOW).read(tmp_path)
+
+
+# Matching captions --------------------------------------------------------------------------------
+
+
+def test_features_find_their_captions_by_image_id_in_another_order(tmp_path: Path) -> None:
+    order = [2, 0, 3, 1]
+    name = write(tmp_path, ".parquet", VALUES[order], [IMAGES[place] for place in order])
+    loaded = pairs(tmp_path, name)
+    assert loaded.texts[4] == "first of c"
+    np.testing.assert_array_equal(loaded.features["resnet"], VALUES.repeat(2, axis=0))
+
+
+def test_numbers_and_texts_name_the_same_image(tmp_path: Path) -> None:
+    name = write(tmp_path, ".parquet", VALUES[::-1], ["4", "3", "2", "1"])
+    loaded = pairs(tmp_path, name, ids=[1, 2, 3, 4])
+    np.testing.assert_array_equal(loaded.features["resnet"], VALUES.repeat(2, axis=0))
+
+
+def test_more_features_than_captions_do_no_harm_where_ids_match(tmp_path: Path) -> None:
+    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES), ids=["d", "b"])
+    np.testing.assert_array_equal(loaded.features["resnet"], VALUES[[3, 3, 1, 1]])
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".npy", ".safetensors"])
+def test_files_without_ids_are_matched_by_row(tmp_path: Path, suffix: str) -> None:
+    name = write(tmp_path, suffix, VALUES)
+    np.testing.assert_array_equal(pairs(tmp_path, name).features["resnet"], VALUES.repeat(2, axis=0))
+    np.testing.assert_array_equal(pairs(tmp_path, name, ids=None).features["resnet"], VALUES)
+
+
+@pytest.mark.parametrize("ids", [None, IMAGES], ids=["by line", "by id"])
+def test_another_number_of_rows_is_refused(tmp_path: Path, ids: Sequence[str] | None) -> None:
+    loaded = pairs(tmp_path, write(tmp_path, ".npy", VALUES[:3]), ids=ids)
+    with pytest.raises(UserError, match=r"features\.npy has 3 rows for 4 captioned images") as error:
+        loaded.features["resnet"]
+    one_line(error)
+
+
+def test_an_image_without_features_is_named(tmp_path: Path) -> None:
+    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[:3], ["a", "b", "d"]))
+    with pytest.raises(UserError, match=r"features\.parquet has no features of the image c"):
+        loaded.features["resnet"]
+
+
+def test_an_image_id_twice_is_refused(tmp_path: Path) -> None:
+    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES, ["a", "b", "b", "d"]), ids=["a", "b"])
+    with pytest.raises(UserError, match=r"features\.parquet has an image_id twice"):
+        loaded.features["resnet"]
+
+
+def test_a_file_is_opened_only_when_its_teacher_is_asked_for(tmp_path: Path) -> None:
+    loaded = pairs(tmp_path, "absent.npy")
+    assert list(loaded.features) == ["resnet"]
+    assert len(loaded) == 8
+    with pytest.raises(KeyError):
+        loaded.features["clip"]
+    with pytest.raises(MissingData):
+        loaded.features["resnet"]
+
+
+# The transform ------------------------------------------------------------------------------------
+
+
+def test_sqrt_standardise_is_its_formula_in_float64(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    raw = (rng.gamma(0.5, size=(3000, 6)) * rng.choice([-1, 1], size=(3000, 6), p=[0.2, 0.8])).astype(np.float32)
+    raw[:, 5] = 0.1
+    exact = raw.astype(np.float64)
+    rooted = np.sign(exact) * np.sqrt(np.abs(exact))
+    expected = (rooted - rooted.mean(axis=0)) / np.where(np.ptp(raw, axis=0) > 0, rooted.std(axis=0), 1)
+    _, values = FeatureFile(write(tmp_path, ".npy", raw), HOW, "sqrt-standardise").read(tmp_path)
+    assert values.dtype == np.float32
+    np.testing.assert_allclose(values, expected, atol=2e-6, rtol=2e-6)
+    assert not values[:, 5].any(), "a column without spread becomes zero, not rounding blown up"
+
+
+def test_statistics_are_of_the_file_whatever_captions_ask(tmp_path: Path) -> None:
+    name = write(tmp_path, ".parquet", VALUES)
+    whole = pairs(tmp_path, name, transform="sqrt-standardise").features["resnet"]
+    part = pairs(tmp_path, name, ids=["b"], transform="sqrt-standardise").features["resnet"]
+    np.testing.assert_array_equal(part, whole[2:4])
+    np.testing.assert_allclose(whole.mean(axis=0), 0, atol=1e-6)
+
+
+def test_content_and_transform_change_a_fingerprint_and_the_path_does_not(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    name = write(one, ".npy", VALUES)
+    original = FeatureFile(name, HOW).fingerprint(one)
+    write(two, ".npy", VALUES)
+    assert FeatureFile(name, "another hint").fingerprint(two) == original
+    assert FeatureFile(name, HOW, "sqrt-standardise").fingerprint(one) != original
+    write(two, ".npy", VALUES + 1)
+    assert FeatureFile(name, HOW).fingerprint(two) != original
+
+
+def test_an_unknown_transform_is_refused() -> None:
+    with pytest.raises(UserError, match="transform = 'whiten' is unknown; valid: none, sqrt-standardise"):
+        FeatureFile("features.npy", HOW, "whiten")  # type: ignore[arg-type]

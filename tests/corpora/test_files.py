@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from harness.corpora.base import Pairs, Sentences
+from harness.corpora.files import CaptionsFile, SentencesFile
+from harness.errors import MissingData, UserError
+from harness.profiles import load_profile
+
+HOW = "fetch it from the authors"
+
+
+def sentences(root: Path, content: bytes, name: str = "text.txt", limit: int | None = None) -> SentencesFile:
+    (root / name).write_bytes(content)
+    return SentencesFile(name, HOW, limit)
+
+
+def captions(root: Path, rows: dict[str, list[str]], **options: object) -> CaptionsFile:
+    parquet.write_table(pa.table({"image_id": list(rows), "captions": list(rows.values())}), root / "captions.parquet")
+    return CaptionsFile("captions.parquet", HOW, **options)  # type: ignore[arg-type]
+
+
+def message(error: pytest.ExceptionInfo[UserError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text, "an error is one line"
+    return text
+
+
+FIVE = {f"image{number}": [f"caption {number}.{k}" for k in range(5)] for number in range(200)}
+
+
+# Sentences ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(tmp_path: Path, name: str) -> None:
+    raw = b"First one.\n\n  second, with blanks \t\n \t \nthird\r\nlast without newline"
+    source = sentences(tmp_path, gzip.compress(raw) if name.endswith(".gz") else raw, name)
+    loaded = source.load(tmp_path)
+    assert isinstance(loaded, Sentences)
+    assert loaded.texts == ["First one.", "second, with blanks", "third", "last without newline"]
+    assert len(loaded) == 4
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_other_line_separators_stay_inside_a_sentence(tmp_path: Path, separator: str) -> None:
+    source = sentences(tmp_path, f"one{separator}sentence\nanother\n".encode())
+    assert source.load(tmp_path).texts == [f"one{separator}sentence", "another"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_sentence(tmp_path: Path) -> None:
+    assert sentences(tmp_path, b"\xef\xbb\xbfone\ntwo\n").load(tmp_path).texts == ["one", "two"]
+
+
+def test_a_limit_takes_the_first_sentences_and_counts_no_empty_line(tmp_path: Path) -> None:
+    source = sentences(tmp_path, b"a\n\nb\n\nc\nd\n", limit=3)
+    assert source.load(tmp_path).texts == ["a", "b", "c"]
+
+
+def test_too_few_sentences_for_the_limit_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"text\.txt has 2 sentences, fewer than the limit 3") as error:
+        sentences(tmp_path, b"a\n\n\nb\n", limit=3).load(tmp_path)
+    message(error)
+
+
+@pytest.mark.parametrize("limit", [0, -2])
+def test_a_limit_below_one_is_refused(limit: int) -> None:
+    with pytest.raises(UserError, match=f"limit = {limit} leaves no sentence"):
+        SentencesFile("text.txt", HOW, limit)
+
+
+GZIP = gzip.compress(("A sentence of this file.\n" * 500).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("text.txt", "caf\xe9\n".encode("latin-1")),
+        ("text.txt.gz", b"not gzip at all\n"),
+        ("text.txt.gz", GZIP[:-12]),
+        ("text.txt.gz", GZIP[:20] + b"\xff\xff\xff\xff" + GZIP[24:]),
+        ("text.txt", GZIP),
+    ],
+    ids=["latin-1", "no gzip", "gzip cut short", "gzip damaged inside", "gzip under a plain name"],
+)
+def test_a_damaged_file_is_one_line(tmp_path: Path, name: str, content: bytes) -> None:
+    with pytest.raises(UserError, match="cannot be read as UTF-8 text") as error:
+        sentences(tmp_path, content, name).load(tmp_path)
+    assert name in message(error)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n\n"])
+def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(UserError, match=r"text\.txt is empty"):
+        sentences(tmp_path, content).load(tmp_path)
+    with pytest.raises(UserError, match=r"text\.txt is empty"):
+        CaptionsFile("text.txt", HOW).load(tmp_path)
+
+
+def test_a_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
+    source = SentencesFile("wiki/absent.txt", HOW)
+    for root in (None, tmp_path):
+        assert [str(item) for item in source.missing(root)] == [f"wiki/absent.txt: {HOW}"]
+        with pytest.raises(MissingData, match=f"wiki/absent.txt: {HOW}"):
+            source.load(root)
+
+
+def test_content_and_limit_change_a_fingerprint_and_the_path_does_not(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    original = sentences(one, b"a\nb\n").fingerprint(one)
+    assert sentences(two, b"a\nb\n", "renamed.txt").fingerprint(two) == original
+    assert sentences(one, b"a\nb\n", limit=2).fingerprint(one) != original
+    assert sentences(two, b"a\nc\n").fingerprint(two) != original
+
+
+# Captions -----------------------------------------------------------------------------------------
+
+
+def test_one_caption_an_image_is_drawn_by_seed_and_stays(tmp_path: Path) -> None:
+    first = captions(tmp_path, FIVE).load(tmp_path)
+    assert isinstance(first, Pairs)
+    assert len(first) == 200
+    assert all(text in FIVE[f"image{number}"] for number, text in enumerate(first.texts))
+    assert captions(tmp_path, FIVE).load(tmp_path).texts == first.texts
+    assert captions(tmp_path, FIVE, caption_seed=1).load(tmp_path).texts != first.texts
+
+
+def test_the_draw_reaches_every_place_and_does_not_depend_on_other_images(tmp_path: Path) -> None:
+    whole = captions(tmp_path, FIVE).load(tmp_path).texts
+    counts = Counter(text[-1] for text in whole)
+    assert set(counts) == set("01234")
+    assert max(counts.values()) < 2 * 200 / 5
+    half = dict(list(FIVE.items())[:100])
+    assert captions(tmp_path, half).load(tmp_path).texts == whole[:100]
+
+
+def test_all_captions_make_a_row_each(tmp_path: Path) -> None:
+    rows = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1", "c2", "c3"]}
+    loaded = captions(tmp_path, rows, captions="all").load(tmp_path)
+    assert loaded.texts == ["a1", "a2", "b1", "c1", "c2", "c3"]
+
+
+def test_a_text_file_has_one_caption_a_line_and_keeps_blank_lines_in_place(tmp_path: Path) -> None:
+    (tmp_path / "captions.txt").write_bytes("A dog .\n\n Two\u2028cats . \n".encode())
+    loaded = CaptionsFile("captions.txt", HOW).load(tmp_path)
+    assert loaded.texts == ["A dog .", " ", "Two\u2028cats ."]
+
+
+def test_content_draw_and_seed_change_a_fingerprint_and_the_path_does_not(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    original = captions(one, FIVE).fingerprint(one)
+    assert captions(two, FIVE).fingerprint(two) == original
+    found = {
+        original,
+        captions(one, FIVE, captions="all").fingerprint(one),
+        captions(one, FIVE, caption_seed=1).fingerprint(one),
+        captions(two, {**FIVE, "image0": ["another"]}).fingerprint(two),
+    }
+    assert len(found) == 4
+
+
+def test_an_unknown_way_to_draw_is_refused() -> None:
+    with pytest.raises(UserError, match="captions = 'some' is neither 'one' nor 'all'"):
+        CaptionsFile("captions.txt", HOW, captions="some")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ({"image_id": ["a"], "caption": [["x"]]}, "no Parquet file with columns image_id and captions"),
+        ({"name": ["a"], "captions": [["x"]]}, "no Parquet file with columns image_id and captions"),
+        ({"image_id": ["a", "b"], "captions": [["x"], []]}, "the image b has no list of captions"),
+        ({"image_id": ["a", "b"], "captions": [["x"], None]}, "the image b has no list of captions"),
+        ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),
+        ({"image_id": ["a"], "captions": ["a text, no list"]}, "the image a has no list of captions"),
+    ],
+)
+def test_a_parquet_file_of_another_shape_is_one_line(
+    tmp_path: Path, columns: dict[str, list[object]], text: str
+) -> None:
+    parquet.write_table(pa.table(columns), tmp_path / "captions.parquet")
+    with pytest.raises(UserError, match=text) as error:
+        CaptionsFile("captions.parquet", HOW).load(tmp_path)
+    assert "captions.parquet" in message(error)
+
+
+def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "captions.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(UserError, match="no Parquet file") as error:
+        CaptionsFile("captions.parquet", HOW).load(tmp_path)
+    message(error)
+
+
+# The real bundle ----------------------------------------------------------------------------------
+
+
+def test_the_wikipedia_file_of_the_bundle_is_read_whole(data_root: Path) -> None:
+    loaded = SentencesFile("wiki/enwiki_sentences.txt.gz", HOW).load(data_root)
+    assert len(loaded) == 120_000
+    assert all(text and "\n" not in text and text == text.strip() for text in loaded.texts)
+    assert (
+        SentencesFile("wiki/enwiki_sentences.txt.gz", HOW, limit=12_000).load(data_root).texts == loaded.texts[:12000]
+    )
+
+
+def test_the_small_profile_reads_flickr8k_with_its_features(data_root: Path) -> None:
+    source = CaptionsFile(**{**load_profile("small").corpora["flickr8k"].options})
+    loaded = source.load(data_root)
+    features = loaded.features["squeezenet"]
+    assert len(loaded) == 6000
+    assert features.shape == (6000, 512)
+    assert features.dtype.name == "float32"
+    assert abs(float(features.mean())) < 1e-4
+    assert float(features.std(axis=0).max()) < 1.01
+    every = CaptionsFile("paired/flickr8k/train.parquet", HOW, captions="all").load(data_root)
+    assert len(every) == 30_000
+    assert all(text in every.texts[5 * row : 5 * row + 5] for row, text in enumerate(loaded.texts))
