@@ -100,6 +100,8 @@ class Student(nn.Module):
 
         They are tokenised once and run in order of length, in batches of a bounded number of tokens.
         """
+        if not sentences:
+            return np.empty((0, self.width), dtype=np.float32)
         was_training = self.training
         self.eval()
         limit = min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))

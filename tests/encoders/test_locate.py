@@ -1,0 +1,63 @@
+"""Where models come from, without loading them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.encoders.locate import FolderModel, HubModel, cached_revision
+from harness.errors import MissingData, UserError
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A local hub cache as huggingface_hub lays it, with one model at one commit."""
+    cache = tmp_path / "hub"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    model = cache / "models--owner--model"
+    snapshot = model / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text(COMMIT)
+    (snapshot / "config.json").write_text("{}")
+    (snapshot / "model.safetensors").write_bytes(b"weights")
+    return snapshot
+
+
+def test_a_cached_commit_is_found_and_its_name_is_its_fingerprint(hub: Path) -> None:
+    model = HubModel("owner/model", COMMIT)
+    assert model.missing(None) == []
+    assert model.path() == hub
+    assert cached_revision("owner/model", "main") == COMMIT
+    assert model.fingerprint(None) != HubModel("owner/model", COMMIT[::-1]).fingerprint(None)
+
+
+def test_what_is_not_cached_is_told_with_its_command(hub: Path) -> None:
+    other = HubModel("owner/model", COMMIT[::-1])
+    assert f"hf download owner/model --revision {COMMIT[::-1]}" in other.missing(None)[0].how
+    with pytest.raises(MissingData):
+        other.path()
+    with pytest.raises(UserError, match="hf download owner/unknown"):
+        cached_revision("owner/unknown", "main")
+
+
+def test_a_snapshot_without_weights_is_missing(hub: Path) -> None:
+    (hub / "model.safetensors").unlink()
+    assert HubModel("owner/model", COMMIT).missing(None)
+
+
+def test_a_folder_is_its_content(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "model.safetensors").write_bytes(b"weights")
+    one, two = FolderModel(tmp_path / "one"), FolderModel(tmp_path / "two")
+    assert one.fingerprint(None) == two.fingerprint(None)
+    (tmp_path / "two" / "README.md").write_text("words change nothing")
+    assert one.fingerprint(None) == two.fingerprint(None)
+    (tmp_path / "two" / "model.safetensors").write_bytes(b"other weights")
+    assert one.fingerprint(None) != two.fingerprint(None)
+    assert FolderModel(tmp_path / "three").missing(None)

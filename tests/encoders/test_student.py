@@ -1,0 +1,75 @@
+"""The student: poolings, batching and saving, on the toy encoder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.corpora.toy import student_folder
+from harness.encoders import student as module
+from harness.encoders.student import POOLINGS, Student
+from harness.errors import UserError
+
+SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
+
+
+@pytest.fixture(scope="module", params=POOLINGS)
+def student(request: pytest.FixtureRequest) -> Student:
+    return Student.load(student_folder(), request.param)
+
+
+@torch.inference_mode()
+def alone(student: Student, sentence: str) -> np.ndarray:
+    """A sentence by itself, without padding, by the definition of its pooling."""
+    student.eval()
+    output = student.model(**student.tokenize([sentence], 512), output_hidden_states=True)
+    last, first = output.last_hidden_state[0], output.hidden_states[0][0]
+    if student.pooling == "cls":
+        return last[0].numpy()
+    return (last if student.pooling == "mean" else (first + last) / 2).mean(0).numpy()
+
+
+def test_a_vector_does_not_depend_on_what_is_beside_it(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = np.stack([alone(student, sentence) for sentence in SENTENCES])
+    for tokens in (1, 16, 8192):
+        monkeypatch.setattr(module, "TOKENS_A_BATCH", tokens)
+        vectors = student.embed(SENTENCES)
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(vectors, expected, atol=2e-6)
+
+
+def test_embedding_has_no_dropout_and_gives_the_mode_back(student: Student) -> None:
+    student.train()
+    first, second = student.embed(SENTENCES), student.embed(SENTENCES)
+    assert student.training
+    np.testing.assert_array_equal(first, second)
+    assert student.embed([]).shape == (0, student.width)
+
+
+def test_two_views_differ_by_dropout_only() -> None:
+    student = Student.load(student_folder())
+    tokens = student.tokenize(SENTENCES, 32)
+    views = student.train().encode(tokens, 2)
+    assert views.shape == (len(SENTENCES), 2, student.width)
+    assert not torch.allclose(views[:, 0], views[:, 1])
+    views = student.eval().encode(tokens, 2)
+    torch.testing.assert_close(views[:, 0], views[:, 1])
+    torch.testing.assert_close(views[0, 0].detach().numpy(), alone(student, SENTENCES[0]), atol=2e-6, rtol=0)
+
+
+def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:
+    student.save(tmp_path)
+    again = Student.load(tmp_path, student.pooling)
+    np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
+
+
+def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:
+    shutil.copytree(student_folder(), tmp_path / "broken")
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="cannot be read") as refusal:
+        Student.load(tmp_path / "broken")
+    assert "\n" not in str(refusal.value)
