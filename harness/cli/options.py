@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.execution.plan import Request
 from harness.grid import parse_overrides
@@ -37,9 +39,7 @@ def grid_options(command: Command) -> Command:
             profile_option,
             click.option("--methods", metavar="A,B[key=value]", help="Method variants; else the profile's."),
             click.option("--settings", metavar="S,T", help="Training corpora mixtures; else the profile's."),
-            click.option(
-                "--encoders", metavar="E,NAME=DIR", help="Encoders; else the profile's. A folder by NAME=DIR."
-            ),
+            click.option("--encoders", metavar="E,NAME=DIR", help="Encoders, folders as NAME=DIR; else the profile's."),
             click.option("--seeds", metavar="N|0,3,7", help="A number of seeds from 0, or a list; else the profile's."),
             click.option("--suites", metavar="A,B", help="Evaluation suites; else all of the profile."),
             click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter."),
@@ -63,7 +63,7 @@ def make_request(
 ) -> Request:
     """What the options ask for. Raises UserError and SpecError."""
     loaded = load_profile(profile)
-    names, folders = _encoders(encoders, loaded)
+    names, given = _encoders(encoders, loaded)
     if data_root is not None and not data_root.is_dir():
         raise UserError(f"--data-root {data_root} is no folder; give the folder that holds sts/, wiki/ and the like")
     return Request(
@@ -74,7 +74,7 @@ def make_request(
         seeds=parse_seeds(seeds) if seeds is not None else tuple(range(loaded.defaults.seeds)),
         suites=_listed(suites, list(loaded.suites)),
         overrides=parse_overrides(sets),
-        folders=folders,
+        given=given,
         data=data_root,
     )
 
@@ -85,18 +85,32 @@ def _listed(text: str | None, default: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(part for part in split(text) if part)) or list(default)
 
 
-def _encoders(text: str | None, profile: Profile) -> tuple[list[str], dict[str, Path]]:
-    """Names, and the folders of those given as NAME=DIR or as a path."""
-    names, folders = [], {}
+def _encoders(text: str | None, profile: Profile) -> tuple[list[str], dict[str, ModelSource]]:
+    """Names, and the places of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
+    names: list[str] = []
+    given: dict[str, ModelSource] = {}
     for item in _listed(text, profile.defaults.encoders):
         name, equals, place = item.partition("=")
         if not equals and item.startswith((".", "/", "~")):
             name, place = Path(item).expanduser().resolve().name, item
-        name = parse_encoder(name)
+        hub, at, commit = name.partition("@")
+        name = parse_encoder(hub)
         if place:
-            folder = Path(place).expanduser().resolve()
-            if not (folder / "config.json").is_file():
-                raise UserError(f"the encoder folder {place} has no config.json; give a folder saved by transformers")
-            folders[name] = folder
+            given[name] = _folder(place)
+        elif at:
+            given[name] = _pinned(hub, commit)
         names.append(name)
-    return names, folders
+    return names, given
+
+
+def _folder(place: str) -> FolderModel:
+    folder = Path(place).expanduser().resolve()
+    if not (folder / "config.json").is_file():
+        raise UserError(f"the encoder folder {place} has no config.json; give a folder saved by transformers")
+    return FolderModel(folder)
+
+
+def _pinned(hub: str, commit: str) -> HubModel:
+    if "/" not in hub or not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise UserError(f"'{hub}@{commit}' does not pin a hub model; write OWNER/NAME@ and the 40 digits of a commit")
+    return HubModel(hub, commit)

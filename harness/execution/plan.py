@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.encoders.locate import ModelSource
 from harness.errors import UserError
 from harness.execution.sources import Sources
 from harness.grid import SCRAMBLED, Resolved, Skipped, expand
@@ -31,7 +32,7 @@ class Request:
     seeds: Sequence[int]
     suites: Sequence[str]
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    folders: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, ModelSource] = field(default_factory=dict)
     data: Path | None = None
 
 
@@ -86,7 +87,7 @@ class Plan:
 
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
-    sources = Sources(request.profile, data_root(request.data), request.folders)
+    sources = Sources(request.profile, data_root(request.data), request.given)
     without_data = _suites_without_data(request, sources)
     runs, skipped = expand(
         request.profile, request.methods, request.settings, request.encoders, request.seeds, request.overrides

@@ -19,9 +19,9 @@ from harness.sources import Missing, Source
 class Sources:
     """Everything that a profile's runs read, with the fingerprint of each found out once."""
 
-    def __init__(self, profile: Profile, root: Path | None, folders: Mapping[str, Path]) -> None:
-        """`root` is the data root; `folders` are encoders that a person gave as local folders, by name."""
-        self.profile, self.root, self.folders = profile, root, folders
+    def __init__(self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource]) -> None:
+        """`root` is the data root; `given` are encoders that a person gave a place of, by name."""
+        self.profile, self.root, self.given = profile, root, given
         self._known: dict[int, tuple[Source, list[Missing], str | None]] = {}
 
     @cached_property
@@ -41,15 +41,15 @@ class Sources:
 
     def encoder(self, name: str) -> ModelSource:
         """An encoder by a name of the command line or the profile, else by hub name in the local cache."""
-        if name in self.folders:
-            return FolderModel(self.folders[name])
+        if name in self.given:
+            return self.given[name]
         if name in self.profile.encoders:
             return self._model(self.profile.encoders[name], "encoder")
         if "/" not in name:
             hint = suggest(name, sorted(self.profile.encoders))
             raise UserError(
                 f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
-                "(a folder: NAME=FOLDER; a hub model: OWNER/NAME)"
+                "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
             )
         return HubModel(name, cached_revision(name, "main"))
 

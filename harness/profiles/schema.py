@@ -12,7 +12,7 @@ Name = Annotated[str, Field(min_length=1)]
 class Table(BaseModel):
     """A table of a profile."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Training(Table):

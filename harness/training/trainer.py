@@ -41,7 +41,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: `rate` in steps a second, `terms` the mean of each term over the last steps."""
+    """Where a run is: `rate` in steps a second, `terms` the mean of each term over the last steps, `dev` the last score."""
 
     step: int
     steps: int
@@ -176,7 +176,6 @@ class Trainer:
         terms: dict[str, float] = {}
         if due or done % max(1, self.steps // CURVE_POINTS) == 0:
             terms = self._close_window(done)
-        score = None
         if due:
             score = float(self.dev(self.student.embed))
             if self.record.best is None or score > self.record.best:
@@ -185,7 +184,8 @@ class Trainer:
             self.record.dev_scores.append(score)
             self._save(done)
         if terms:
-            self.report(Progress(done, self.steps, rate, terms, score))
+            last = self.record.dev_scores[-1] if self.record.dev_scores else None
+            self.report(Progress(done, self.steps, rate, terms, last))
 
     def _close_window(self, done: int) -> dict[str, float]:
         means = {name: float(value) / self.counts[name] for name, value in self.window.items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.plan import Plan, Request, make_plan
 from harness.profiles import Training, load_profile
@@ -93,11 +94,11 @@ def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
     found = []
     for place in ("here", "there"):
         shutil.copytree(folder, tmp_path / place)
-        found.append(fingerprint(tmp_path, folders={"toy-bert": tmp_path / place}))
+        found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / place)}))
     with (tmp_path / "there" / "model.safetensors").open("r+b") as stream:
         stream.seek(-1, 2)
         stream.write(b"\x7f")
-    found.append(fingerprint(tmp_path, folders={"toy-bert": tmp_path / "there"}))
+    found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
     assert found[0] == found[1] == fingerprint(tmp_path)
     assert found[2] != found[0]
 

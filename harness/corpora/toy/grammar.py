@@ -18,14 +18,14 @@ Lexicon = Mapping[str, Mapping[str, tuple[str, ...]]]
 #: genre -> templates; every template mentions every attribute once
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "phrases": (
-        "the {size} {pattern} {colour} {shape} at the {place}",
-        "{colour} {shape} of {size} size and {pattern} finish near the {place}",
-        "picture of the {pattern} {size} {shape} in {colour} at the {place}",
+        "the {pattern} {colour} {shape} at the {place} by {time}",
+        "{colour} {shape} of {pattern} finish near the {place} at {time}",
+        "picture of the {pattern} {shape} in {colour} at the {place} after {time}",
     ),
     "statements": (
-        "the {size} {colour} {shape} with {pattern} skin rests near the {place}",
-        "we see the {pattern} {colour} {shape} at the {place} looking {size}",
-        "near the {place} there is the {size} {shape} painted {pattern} {colour}",
+        "at {time} the {colour} {shape} with {pattern} skin rests near the {place}",
+        "we see the {pattern} {colour} {shape} at the {place} by {time}",
+        "near the {place} there is the {shape} painted {pattern} {colour} after {time}",
     ),
 }
 GENRES = tuple(TEMPLATES)

@@ -14,7 +14,7 @@ from harness.corpora.toy.scenes import ATTRIBUTES
 
 SIDE = 32
 #: Lengths are in half pixels, so that the middle of the picture lies between two pixels.
-_RADII = np.array([9, 14, 20])
+_RADII = (15, 19)
 _CENTRES = np.array([[-14, 0], [14, 0], [0, -14], [0, 14], [0, 0]])
 _JITTER = 2
 _NOISE = 8
@@ -44,7 +44,7 @@ _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
 def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw each scene: (n, attributes) -> (n, 32, 32, 3) uint8.
 
-    The ground, the middle of the shape, the phase of its pattern, the light and every pixel vary at random.
+    The size and middle of the shape, the phase of its pattern, the light and every pixel vary at random.
     """
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     for start in range(0, len(scenes), _CHUNK):
@@ -60,7 +60,7 @@ def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     axis = np.arange(SIDE)
     u, x = (2 * axis - SIDE + 1 - middles[:, :1])[:, None, :], (axis + phases[:, :1])[:, None, :]
     v, y = (2 * axis - SIDE + 1 - middles[:, 1:])[:, :, None], (axis + phases[:, 1:])[:, :, None]
-    radii = _RADII[value["size"]][:, None, None]
+    radii = rng.integers(*_RADII, size=(count, 1, 1), endpoint=True)
     inside, dark = np.zeros((2, count, SIDE, SIDE), dtype=bool)
     for number, shape in enumerate(_SHAPES):
         rows = value["shape"] == number
@@ -68,8 +68,7 @@ def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for number, pattern in enumerate(_PATTERNS):
         rows = value["pattern"] == number
         dark[rows] = pattern(x[rows], y[rows])
-    grounds = _GROUNDS[rng.integers(0, len(_GROUNDS), size=count)]
-    return _coloured(_COLOURS[value["colour"]], grounds, inside, inside & dark, rng)
+    return _coloured(_COLOURS[value["colour"]], _GROUNDS[value["time"]], inside, inside & dark, rng)
 
 
 def _coloured(

@@ -13,11 +13,6 @@ import numpy as np
 
 #: attribute -> value -> its synonyms; each word belongs to one value, and all values have as many.
 LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "size": {
-        "small": ("small", "tiny", "little"),
-        "medium": ("medium", "middling", "moderate"),
-        "large": ("large", "big", "huge"),
-    },
     "pattern": {
         "plain": ("plain", "solid", "uniform"),
         "striped": ("striped", "banded", "lined"),
@@ -46,6 +41,12 @@ LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "top": ("top", "north", "summit"),
         "bottom": ("bottom", "south", "base"),
         "centre": ("centre", "middle", "core"),
+    },
+    "time": {
+        "noon": ("noon", "midday", "daytime"),
+        "night": ("night", "midnight", "darkness"),
+        "dusk": ("dusk", "sunset", "twilight"),
+        "dawn": ("dawn", "sunrise", "daybreak"),
     },
 }
 

@@ -55,7 +55,7 @@ class ToyPairs(CorpusSource):
         """Hash of the captions and of the pictures' bytes."""
         pairs = self.load(root)
         assert pairs.images is not None
-        return digest(pairs.texts, hashlib.sha256(pairs.images).hexdigest())
+        return digest(pairs.texts, hashlib.sha256(pairs.images.tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:
         """Generate captions and pictures, (size, 32, 32, 3) uint8."""
