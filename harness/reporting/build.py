@@ -11,7 +11,7 @@ from harness import __version__
 from harness.reporting.formats import count_of
 from harness.reporting.grids import paper_grid, summary_grid
 from harness.reporting.headline import headline
-from harness.reporting.paper_tables import PROFILE, FilledTable, paper_tables
+from harness.reporting.paper_tables import FilledTable, paper_tables
 from harness.reporting.summary import summary_tables
 from harness.sources import write_text
 
@@ -29,8 +29,8 @@ def build(
     """Write the report into the folder `out`, each file whole or not at all, and return the path of index.html.
 
     `results` are the store's results and `frame` is `Store.frame()` of them; `profile` keeps one profile's only.
-    `failed` are failure records as mappings (spec, profile, error, when). The tables of papers are left out when
-    a profile other than `paper` is asked for. Raises UserError when a file below reports/ is wrong.
+    `failed` are failure records as mappings (spec, profile, error, when). Beside the published numbers stand
+    results of the profile `paper` alone. Raises UserError when a file below reports/ is wrong.
     """
     from harness.reporting.render_csv import tidy
     from harness.reporting.render_html import Page, html
@@ -42,7 +42,7 @@ def build(
         failed = [record for record in failed if record.get("profile") == profile]
         frame = frame[frame["profile"] == profile]
     tables = summary_tables(frame)
-    papers = _papers(frame) if profile in (None, PROFILE) else []
+    papers = _papers(frame)
     sentences = headline(tables, papers)
     grids = [summary_grid(table) for table in tables]
     paper_grids = [paper_grid(filled) for filled in papers]

@@ -41,7 +41,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: `rate` in steps a second, `terms` the mean of each term over the last steps, `dev` the last score."""
+    """Where a run is: `rate` in steps a second, `terms` means over the last steps, `dev` the last score."""
 
     step: int
     steps: int

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -86,4 +87,4 @@ def test_ticks_cover_the_values_in_few_round_steps(values: list[float]) -> None:
     assert found[0] <= min(values) + 1e-12
     assert found[-1] >= max(values) - 1e-12
     assert 2 <= len(found) <= 8
-    assert len({round(b - a, 12) for a, b in zip(found, found[1:], strict=False)}) == 1
+    assert len({round(b - a, 12) for a, b in pairwise(found)}) == 1

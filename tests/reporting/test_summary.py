@@ -10,7 +10,6 @@ from report_fakes import frame, over_seeds, result, sts
 from harness.reporting.formats import cell_text, duration, fixed, p_value, signed
 from harness.reporting.summary import Column, summary_tables
 
-
 AVG = Column("Avg", "spearman")
 SIMCSE, MCSE = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
 
