@@ -50,10 +50,15 @@ def _execute(plan: Plan, store: Store, jobs: int, device: str) -> tuple[list[Res
     from harness.execution.environment import pick_device, threads_a_run
     from harness.execution.local import execute
     from harness.execution.worker import Context
+    from harness.training.trainer import check_precision
 
     _check_writable(store.root)
+    device = pick_device(device)
+    for planned in plan.todo:
+        if planned.resolved.method.trains:
+            check_precision(planned.resolved.training.precision, device)
     jobs = min(jobs, len(plan.todo))
-    where = Context(store.root, pick_device(device), threads_a_run(jobs))
+    where = Context(store.root, device, threads_a_run(jobs))
     with display(len(plan.todo)) as report:
         outcome = execute(plan.todo, plan.sources, where, jobs, report)
     if outcome.failures:

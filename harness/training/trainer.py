@@ -123,7 +123,7 @@ class Trainer:
         Random numbers of step k depend on the seed and k alone, so a run that was killed goes on from its
         checkpoint as if nothing had happened; the global generators are left as they were.
         """
-        _check_precision(self.training.precision, self.device)
+        check_precision(self.training.precision, self.device.type)
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             first = self._resume()
@@ -260,8 +260,9 @@ def _groups(modules: Sequence[torch.nn.Module], weight_decay: float) -> list[dic
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 
 
-def _check_precision(precision: str, device: torch.device) -> None:
-    if precision == "fp16" and device.type != "cuda":
-        raise UserError(f"precision fp16 needs a CUDA device, this run is on {device.type}; use bf16 or fp32")
-    if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+def check_precision(precision: str, device: str) -> None:
+    """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not have."""
+    if precision == "fp16" and device != "cuda":
+        raise UserError(f"precision fp16 needs a CUDA device, this run is on {device}; use --set precision=bf16 or fp32")
+    if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
         raise UserError("this CUDA device has no bf16; use precision fp16 or fp32")

@@ -151,6 +151,7 @@ MISTAKES = [
     (("run", "--profile", "tiny", "--set", "steps=ten"), "'steps' = 'ten' is refused"),
     (("run", "--profile", "tiny", "--device", "tpu"), "'tpu' is not one of"),
     (("run", "--profile", "tiny", "--device", "cuda"), "no CUDA device"),
+    (("run", "--profile", "tiny", "--device", "cpu", "--set", "precision=fp16"), "fp16 needs a CUDA device"),
     (("run", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
     (("run", "--profile", "./mine.toml"), "cannot be read"),
     (("run", "--profile", "tiny", "--encoders", "mine=./nowhere"), "has no config.json"),
