@@ -263,6 +263,6 @@ def _groups(modules: Sequence[torch.nn.Module], weight_decay: float) -> list[dic
 def check_precision(precision: str, device: str) -> None:
     """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not have."""
     if precision == "fp16" and device != "cuda":
-        raise UserError(f"precision fp16 needs a CUDA device, this run is on {device}; use --set precision=bf16 or fp32")
+        raise UserError(f"precision fp16 needs a CUDA device, this run is on {device}; use precision=bf16 or fp32")
     if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
         raise UserError("this CUDA device has no bf16; use precision fp16 or fp32")
