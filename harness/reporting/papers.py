@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from harness.errors import UserError
+from harness.profiles.load import read_toml
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary
 
@@ -137,20 +137,7 @@ def read_papers() -> list[Paper]:
 
 def read_paper(path: Path) -> Paper:
     """Read and check one paper file. Raises UserError naming the file, the table and the key."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"the paper file {path} cannot be read: {error.strerror}; check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"the paper file {path} is not valid TOML: {error}; mend that line") from error
-    try:
-        return Paper.model_validate({**content, "name": path.stem})
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = [str(part) for part in first["loc"]]
-        table, key = ".".join(place[:-1]) or "top level", place[-1] if place else "the file as a whole"
-        message = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"the paper file {path}, table [{table}], key '{key}': {message}") from error
+    return read_toml(path, "paper file", Paper)
 
 
 def read_published(path: Path | None = None) -> dict[PublishedKey, Published]:
