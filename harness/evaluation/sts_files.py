@@ -23,7 +23,8 @@ from harness.sources import FileSource
 Pair = tuple[str, str, float]
 
 _HOW = (
-    "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the originals are in SimCSE's SentEval archive (its download_dataset.sh) and on the SemEval STS pages"
+    "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
+    "originals are in SimCSE's SentEval archive (its download_dataset.sh) and on the SemEval STS pages"
 )
 
 
