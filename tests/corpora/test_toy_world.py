@@ -45,7 +45,7 @@ def test_every_word_means_one_thing_and_every_value_has_as_many_words() -> None:
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
 def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(attribute: str) -> None:
-    """Chi-square over 40,000 sentences: frequencies are uniform, and so is the company that synonyms and rivals keep."""
+    """Chi-square over 40,000 sentences: frequencies are uniform, synonyms and rivals keep the same company."""
     texts = ToySentences(size=40_000).load(NOWHERE).texts
     mine = {word for synonyms in LEXICON[attribute].values() for word in synonyms}
     other = {word for name in ATTRIBUTES if name != attribute for words in LEXICON[name].values() for word in words}
