@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: smoke test setup lint report bench clean
 
 smoke: setup           ## the main job on the embedded profile: three methods, three seeds, a report
-	$(BIN)/harness run --profile tiny
+	$(BIN)/harness run --profile tiny --jobs 2
 	$(BIN)/harness report --profile tiny
 
 test: .venv/dev        ## lint, types and tests
