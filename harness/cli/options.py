@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -19,7 +19,7 @@ from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, spl
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: A folder on the command line, as a Path.
-FOLDER: click.Path = click.Path(path_type=Path)  # type: ignore[type-var]
+FOLDER = click.Path(path_type=cast(Any, Path))
 
 profile_option = click.option(
     "--profile", default="paper", show_default=True, metavar="NAME|FILE.toml", help="The profile to work by."
