@@ -18,7 +18,7 @@ class Run:
     profile: str
     overrides: str
     fingerprint: str
-    scores: str
+    scores: tuple[str, ...]
     dev: str
     time: str
     memory: str
@@ -53,7 +53,7 @@ def _run(result: Any, packages: int) -> Run:
         profile=result.profile,
         overrides=", ".join(f"{key}={value}" for key, value in sorted(result.overrides.items())),
         fingerprint=result.fingerprint[:12],
-        scores="; ".join(_scores(result.scores)) or ABSENT,
+        scores=tuple(_scores(result.scores)),
         dev=ABSENT if result.dev.best_score is None else f"{fixed(result.dev.best_score, 2)} at {result.dev.best_step}",
         time=duration(result.timings.total_s),
         memory=f"{result.peak_memory_mb:.0f} MB",
@@ -67,11 +67,13 @@ def _run(result: Any, packages: int) -> Run:
 
 def _scores(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
     """The average of each suite in its main metrics."""
-    texts: list[str] = []
+    texts = []
     for suite, tasks in scores.items():
         average = tasks.get(AVERAGE, {})
         shown = [metric for metric in MAIN_METRICS.get(suite, tuple(average)) if metric in average]
-        texts += [f"{suite} {metric} {fixed(average[metric], digits_of(metric))}" for metric in shown]
+        if shown:
+            values = (f"{metric} {fixed(average[metric], digits_of(metric))}" for metric in shown)
+            texts.append(f"{suite}: {', '.join(values)}")
     return texts
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from report_fakes import frame, over_seeds, result, sts
 
@@ -111,7 +113,7 @@ def test_nothing_is_said_of_nothing() -> None:
 
 def test_coverage_of_a_paper_counts_what_differs() -> None:
     scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 10.0)
-    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
     results = [
         result("mcse", seed, sts(**{task: value + seed for task, value in scores.items()}), **place) for seed in (0, 1)
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scipy.stats
@@ -18,8 +19,8 @@ MCSE = [76.0, 77.0, 77.5]
 SIMCSE = [75.0, 75.2, 74.9]
 
 
-def runs(variant: str, values: list[float], **given: object) -> list:
-    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased", **given}
+def runs(variant: str, values: list[float], **given: Any) -> list:
+    place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased", **given}
     return [result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place) for seed, value in enumerate(values)]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from typing import Any
 
 import pytest
 from report_fakes import frame, over_seeds, result, sts
@@ -77,7 +78,7 @@ def test_markdown_shows_every_cell() -> None:
 
 
 def test_csv_has_one_row_a_cell_unrounded() -> None:
-    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
     scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 76.123456789)
     results = [result("mcse", seed, sts(**scores), **place) for seed in (0, 1)]
     results += over_seeds("mcse", [70.0, 72.0]) + over_seeds("simcse", [20.0, 23.0])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import scipy.stats
@@ -68,7 +69,12 @@ def test_tasks_keep_their_order_and_the_average_is_last() -> None:
 
 
 def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() -> None:
-    others = [{"setting": "wiki"}, {"encoder": "other"}, {"profile": "paper"}, {"overrides": {"weight": 2}}]
+    others: list[dict[str, Any]] = [
+        {"setting": "wiki"},
+        {"encoder": "other"},
+        {"profile": "paper"},
+        {"overrides": {"weight": 2}},
+    ]
     for place in others:
         tables = summary_tables(frame(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE, **place)))
         mcse = next(row for table in tables for row in table.rows if row.label.variant == "mcse")
