@@ -112,10 +112,11 @@ def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell:
     cell, against = cell or row.cells[column], other.cells[column]
     digits, difference = digits_of(column.metric), cell.summary.mean - against.summary.mean
     where = f"on the average of {table.suite}"
-    if difference == 0:
-        return f"{row.label} equals {other.label} {where}{_certainty(cell, against, digits)}"
+    size = fixed(abs(difference), digits)
     side = "above" if difference > 0 else "below"
-    claim = f"{row.label} is {side} {other.label} by {fixed(abs(difference), digits)} {_unit(column)} {where}"
+    claim = f"{row.label} is {side} {other.label} by {size} {_unit(column)} {where}"
+    if float(size) == 0:
+        claim = f"{row.label} and {other.label} are level, {size} {_unit(column)} apart {where}"
     return claim + _certainty(cell, against, digits)
 
 

@@ -39,6 +39,11 @@ def test_chance_is_not_called_a_gain() -> None:
     assert "not significant (3 seeds each, p = 0." in sentence.text
 
 
+def test_what_rounds_to_nothing_has_no_direction() -> None:
+    (sentence,) = say(over_seeds("mcse", [value - 0.001 for value in LOW]) + over_seeds("simcse", LOW))
+    assert sentence.text.startswith("mcse and simcse are level, 0.00 points of Spearman apart on the average of sts,")
+
+
 def test_one_seed_is_not_tested() -> None:
     (sentence,) = say(over_seeds("mcse", [70.0]) + over_seeds("simcse", LOW))
     assert sentence.kind == "untested"
