@@ -170,10 +170,8 @@ def _typed(cls: type[Method], item: dataclasses.Field[Any], value: Any) -> Any:
 
 
 def _to_bool(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    return {"true": True, "false": False}[str(value).lower()] if str(value).lower() in ("true", "false") else _refuse()
-
-
-def _refuse() -> bool:
-    raise ValueError("neither true nor false")
+    """Read true or false. Raises ValueError for anything else."""
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return text == "true"

@@ -8,6 +8,7 @@ import click
 
 from harness.errors import MissingData
 from harness.execution.plan import Plan, PlannedRun
+from harness.reporting.formats import count_of, duration
 from harness.store import Result, Store
 
 STATES = ("done", "failed", "stale", "missing")
@@ -17,7 +18,7 @@ def describe(plan: Plan, store: Store) -> None:
     """Print how many runs there are, how many are done, what is skipped or lacking, and an estimate."""
     request, todo = plan.request, plan.todo
     click.echo(
-        f"profile {request.profile.name}: {_count(len(plan.runs), 'run')}, {len(plan.done)} done, {len(todo)} to do"
+        f"profile {request.profile.name}: {count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(todo)} to do"
     )
     for label, values in (
         ("methods", request.methods),
@@ -58,7 +59,7 @@ def refuse_lacking(plan: Plan) -> None:
         )
     if plan.lacking:
         raise MissingData(
-            f"the plan lacks {_count(len(plan.lacking), 'thing')}, listed above with how to get each; "
+            f"the plan lacks {count_of(len(plan.lacking), 'thing')}, listed above with how to get each; "
             "`--profile tiny` needs no data and no download"
         )
 
@@ -78,17 +79,6 @@ def _expected(run: PlannedRun, finished: Sequence[Result]) -> float:
     same = [r for r in finished if r.spec.method == spec.variant.name and r.spec.encoder == spec.encoder]
     pool = same or finished
     return sum(result.timings.total_s for result in pool) / len(pool)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: '40 s', '3 min', '5.2 h'."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _more(items: Sequence[object]) -> str:

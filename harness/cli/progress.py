@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from harness.cli.planning import duration
 from harness.execution.worker import Event, Report
+from harness.reporting.formats import duration
 from harness.store import Result
 from harness.training.trainer import Progress
 

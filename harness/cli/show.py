@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from harness.cli.options import results_option
-from harness.cli.planning import duration
 from harness.cli.tables import plain_table
 from harness.errors import UserError
 from harness.registry import get, names
+from harness.reporting.formats import duration
 from harness.spec import RunSpec
 from harness.store import Result, Store
 

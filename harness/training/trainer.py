@@ -111,6 +111,7 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(
             _groups((student, method), training.weight_decay), lr=training.learning_rate, eps=training.adam_epsilon
         )
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=training.precision == "fp16")
         self.encode = torch.compile(student.encode, dynamic=True) if training.compile else student.encode
         self.record = Record()
@@ -147,8 +148,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(total).backward()
         self.scaler.unscale_(self.optimizer)
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        torch.nn.utils.clip_grad_norm_(parameters, self.training.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.training.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         for name, value in terms.items():

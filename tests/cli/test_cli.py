@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -47,11 +46,9 @@ def test_a_run_tells_its_plan_its_progress_and_its_table(finished: Path) -> None
 
 def test_a_second_identical_call_does_no_work(finished: Path) -> None:
     files = {path: path.stat().st_mtime_ns for path in finished.rglob("seed-*.json")}
-    started = time.monotonic()
     again = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", cwd=finished)
     assert "nothing to do" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("seed-*.json")} == files
-    assert time.monotonic() - started < 60  # loading a model alone takes longer than the plan; benchmarks time it
 
 
 def test_a_result_holds_what_the_readme_says(finished: Path) -> None:

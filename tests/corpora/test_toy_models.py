@@ -14,7 +14,6 @@ from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.grammar import vocabulary
 from harness.corpora.toy.pretrain_clip import pretrain_clip
 from harness.corpora.toy.pretrain_student import pretrain_student
-from harness.corpora.toy.scenes import SIZES
 from harness.corpora.toy.sources import ToyPairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import ImageTeacher
@@ -63,7 +62,3 @@ def test_pretraining_lowers_both_losses_and_writes_what_is_read(tmp_path: Path) 
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
     pixels = np.zeros((2, 32, 32, 3), np.uint8)
     assert ImageTeacher(tmp_path / "clip").encode_images(pixels).shape == (2, 64)
-
-
-def test_the_world_is_larger_than_its_training_set() -> None:
-    assert SIZES.prod() > 2000
