@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from harness.errors import UserError
-from harness.method import Method
+from harness.method import Feature, Method
 from harness.profiles import Profile, Training
 from harness.registry import get, suggest
 from harness.spec import RunSpec, Variant, canonical
@@ -29,14 +29,24 @@ class Resolved:
     training: Training
     overrides: Mapping[str, Any]
 
-    def features(self, profile: Profile) -> dict[str, str]:
-        """role -> teacher, shuffled or random, with the profile's own teacher filled in."""
-        asked = self.method.features(self.hyperparameters)
-        if any(name in (*SCRAMBLED, "default") for name in asked.values()) and profile.images is None:
+    def features(self, profile: Profile) -> dict[str, Feature]:
+        """role -> features wanted, with the profile's own teacher filled in."""
+        try:
+            asked = self.method.features(self.hyperparameters)
+        except ValueError as error:
+            raise UserError(f"{self.spec.variant}: {error}") from error
+        if profile.images is None and any(wanted.teacher in (*SCRAMBLED, "default") for wanted in asked.values()):
             raise UserError(
                 f"{self.spec.variant} needs image features; give the profile a top-level key images = TEACHER"
             )
-        return {role: str(profile.images) if name == "default" else name for role, name in asked.items()}
+        return {
+            role: replace(wanted, teacher=str(profile.images)) if wanted.teacher == "default" else wanted
+            for role, wanted in asked.items()
+        }
+
+    def corpora(self, profile: Profile) -> tuple[str, ...]:
+        """The setting's corpora that the method learns from, in order."""
+        return _used(profile, self.method, self.spec.setting)
 
 
 #: Controls in place of a teacher: the profile's features dealt to the wrong captions, or noise.
@@ -68,8 +78,8 @@ def expand(
     _check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
         method: type[Method] = get("method", variant.name)
-        _check_setting(profile, setting)
-        reason = _impossible(profile, method, setting)
+        check_setting(profile, setting)
+        reason = impossible(profile, method, setting)
         if reason:
             skipped[Skipped(f"{variant}/{setting}", reason)] = None
             continue
@@ -145,7 +155,8 @@ def _check_overrides(methods: Sequence[Variant], overrides: Mapping[str, Any]) -
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")
 
 
-def _check_setting(profile: Profile, setting: Variant) -> None:
+def check_setting(profile: Profile, setting: Variant) -> None:
+    """Raise UserError for a setting that the profile does not have."""
     if setting.name not in profile.settings:
         hint = suggest(setting.name, sorted(profile.settings))
         raise UserError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
@@ -153,11 +164,31 @@ def _check_setting(profile: Profile, setting: Variant) -> None:
         raise UserError(f"the setting '{setting}' takes no options in this version; write {setting.name}")
 
 
-def _impossible(profile: Profile, method: type[Method], setting: Variant) -> str | None:
+def _used(profile: Profile, method: type[Method], setting: Variant) -> tuple[str, ...]:
+    """The setting's corpora of the method's streams; captions count as sentences."""
+    streams = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
+    return tuple(
+        name
+        for name in profile.settings[setting.name].corpora
+        if get("corpus", profile.corpora[name].kind).stream in streams
+    )
+
+
+#: how an error calls a stream
+_STREAMS = {
+    "sentences": "sentences",
+    "pairs": "image-caption pairs",
+    "triplets": "NLI triplets",
+    "images": "images",
+    "audio": "recordings",
+}
+
+
+def impossible(profile: Profile, method: type[Method], setting: Variant) -> str | None:
     """Why a method cannot train in a setting, or None."""
     if not method.trains:
         return None
     kinds = {get("corpus", profile.corpora[name].kind).stream for name in profile.settings[setting.name].corpora}
-    if "pairs" in method.streams and "pairs" not in kinds:
-        return f"{method.name} needs image-caption pairs, the setting {setting} has none"
-    return None
+    needed = [stream for stream in method.streams if not (stream == "sentences" and "pairs" in kinds)]
+    absent = [_STREAMS[stream] for stream in needed if stream not in kinds]
+    return f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none" if absent else None

@@ -1,7 +1,7 @@
 """The Method interface and the batches a method sees.
 
-A method declares its hyperparameters, the features of frozen teachers it reads, its heads and its
-loss terms. It holds no loop, no optimizer, no I/O and no device code.
+A method declares its hyperparameters, its streams, the features of frozen teachers it reads, its heads
+and its loss terms. It holds no loop, no optimizer, no I/O and no device code.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from torch import Tensor, nn
 from harness.errors import UserError
 from harness.registry import suggest
 
-#: Turns a batch's tokens into the encoder's [CLS] vectors before any head: (B, L) -> (B, views, d).
-#: Each view is the same sentence under another dropout mask; all views go through in one forward pass.
+#: Turns a batch's inputs into the encoder's first output vectors ([CLS]) before any head: (B, views, d).
+#: Each view is the same sentence or recording under another dropout mask, or another augmentation of the
+#: same image; all views go through in one forward pass.
 Encode = Callable[[Mapping[str, Tensor], int], Tensor]
+
+Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,72 @@ class SentenceBatch:
 
 @dataclass(frozen=True)
 class PairBatch(SentenceBatch):
-    """B captions with the frozen teachers' features of each role the method asked for, (B, f) each."""
+    """B captions with the frozen teachers' features of each role the method asked for.
+
+    Features of images and of captions are (B, f), of tokens (B, L' >= L, f); they carry no gradient.
+    """
 
     features: Mapping[str, Tensor]
 
 
-Batch = SentenceBatch | PairBatch
+@dataclass(frozen=True)
+class TripletBatch(SentenceBatch):
+    """B triplets, 3B sentences: premise, entailed and contradicted hypothesis of each follow one another."""
+
+
+@dataclass(frozen=True)
+class MediaBatch:
+    """B images or recordings and their classes, (B,) int64; an unlabelled item is a class of its own.
+
+    `inputs` holds `pixels`, (B, 2, 3, H, W), two augmentations of each image, or `spectrograms`,
+    (B, frames, bins).
+    """
+
+    inputs: Mapping[str, Tensor]
+    labels: Tensor
+
+
+#: a batch that has text
+Batch = SentenceBatch | PairBatch | TripletBatch
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Which features of a frozen teacher paired batches must carry.
+
+    `teacher` is a name of the profile, 'default' for the profile's own image teacher, 'shuffled' or
+    'random' for a control in its place, or `run:KEY`, a run of this harness whose encoder is the teacher.
+    `of` says what it looks at: the image, the caption, or each token of the caption.
+    """
+
+    teacher: str
+    of: Literal["image", "caption", "tokens"] = "image"
+
+
+@dataclass(frozen=True)
+class Patches:
+    """How images or spectrograms become a sequence of vectors for the encoder's layers.
+
+    `pretrained` names an image patch embedding of the profile; without one a convolution of `size` x `size`
+    patches is trained from scratch, with a table of positions or without.
+    """
+
+    pretrained: str = ""
+    size: int = 0
+    positions: bool = True
+
+
+@dataclass(frozen=True)
+class OwnSteps:
+    """A stream with an optimizer and a step of its own beside every text step (NonLing Algorithm 1)."""
+
+    batch_size: int
+    learning_rate: float
+    patches: Patches
+    weight_decay: float = 0.0
+    schedule: Literal["linear", "cosine"] = "linear"
+    #: whether its step comes before the text step
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,9 +110,13 @@ class Dimensions:
     features: Mapping[str, int] = field(default_factory=dict)
 
 
-def hyper(default: Any, *, source: str, unit: str = "", choices: tuple[str, ...] = ()) -> Any:
-    """A hyperparameter's default with its unit, its source (paper, equation, table) and its allowed values."""
-    return field(default=default, metadata={"source": source, "unit": unit, "choices": choices})
+def hyper(default: Any, *, source: str, unit: str = "", choices: tuple[str, ...] = (), later: bool = False) -> Any:
+    """A hyperparameter's default with its unit, its source (paper, equation, table) and its allowed values.
+
+    `later` marks one that was added when results were already kept: at its default it is no part of a
+    run's identity, so that those results stay what they are.
+    """
+    return field(default=default, metadata={"source": source, "unit": unit, "choices": choices, "later": later})
 
 
 @dataclass(frozen=True)
@@ -62,6 +129,15 @@ class Hyperparameters:
         """Values by the names that a person types."""
         return {item.name.rstrip("_"): getattr(self, item.name) for item in dataclasses.fields(self)}
 
+    def identity(self) -> dict[str, int | float | str | bool]:
+        """The values that tell one experiment from another."""
+        fields = {item.name.rstrip("_"): item for item in dataclasses.fields(self)}
+        return {
+            name: value
+            for name, value in self.named().items()
+            if not (fields[name].metadata["later"] and value == fields[name].default)
+        }
+
 
 class Method(nn.Module, ABC):
     """A training objective with its heads.
@@ -71,8 +147,11 @@ class Method(nn.Module, ABC):
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    streams: ClassVar[tuple[Literal["sentences", "pairs"], ...]] = ("sentences",)
+    #: what it learns from; captions count as sentences for a method that reads sentences
+    streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ()
+    #: parts of terms that `without` can leave out as well, such as a margin
+    parts: ClassVar[tuple[str, ...]] = ()
     #: reading -> one sentence on what it follows
     readings: ClassVar[Mapping[str, str]] = {"paper": "the equations of the paper"}
     #: reading -> hyperparameters that differ from the dataclass's defaults, which are @paper's
@@ -86,14 +165,38 @@ class Method(nn.Module, ABC):
         self.dimensions = dimensions
 
     @classmethod
-    def features(cls, hyperparameters: Any) -> dict[str, str]:
-        """Teacher features that paired batches must carry: role -> teacher ('default' is the profile's)."""
+    def features(cls, hyperparameters: Any) -> dict[str, Feature]:
+        """Teacher features that paired batches must carry, by the role they have in the method."""
         return {}
+
+    @classmethod
+    def own_steps(cls, hyperparameters: Any) -> dict[str, OwnSteps]:
+        """Streams that are not mixed with the text but have steps and an optimizer of their own."""
+        return {}
+
+    @classmethod
+    def mixing(cls, hyperparameters: Any) -> str:
+        """Which step is paired: 'floor', 'ceil' or 'after' (harness/training/batching.py says what they are)."""
+        return "floor"
+
+    @classmethod
+    def captions(cls, hyperparameters: Any) -> str:
+        """Which captions of an image become rows: what the 'setting' says, or 'all'."""
+        return "setting"
 
     @classmethod
     def pooling(cls, hyperparameters: Any) -> str:
         """How the finished encoder is read: [CLS] before any head, unless a method says otherwise."""
         return "cls"
+
+    def test_head(self) -> nn.Module | None:
+        """The head that [CLS] still passes after training, (n, d) -> (n, d), where a method keeps one."""
+        return None
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Names of the terms and parts that `without` leaves out."""
+        return frozenset(self.hyperparameters.without.split("+"))
 
     def weights(self) -> dict[str, float]:
         """The factor of each loss term; 1 where nothing is said."""
@@ -101,15 +204,22 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """The loss terms that this batch allows, by name, each a scalar and not yet weighted."""
+        """The loss terms that a batch of text allows, by name, each a scalar and not yet weighted."""
 
-    def loss(self, batch: Batch, encode: Encode) -> tuple[Tensor, dict[str, Tensor]]:
-        """The weighted sum over the terms not left out, and the unweighted terms themselves."""
-        left_out = set(self.hyperparameters.without.split("+"))
-        terms = {name: value for name, value in self.loss_terms(batch, encode).items() if name not in left_out}
+    def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
+        """The loss terms of images or recordings, for a method that has `own_steps`."""
+        raise NotImplementedError(f"{self.name} learns from no images and no audio")
+
+    def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """The weighted sum over the terms not left out, and the unweighted terms themselves.
+
+        The sum is None where an ablation leaves this kind of batch no term: there is nothing to learn from it.
+        """
+        found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
+        terms = {name: value for name, value in found.items() if name not in self.left_out}
         weights = self.weights()
-        total = sum((weights.get(name, 1.0) * value for name, value in terms.items()), start=_zero(self, terms))
-        return total, terms
+        weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
+        return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
 
     @classmethod
     def configure(cls, reading: str, *layers: Mapping[str, Any]) -> Any:
@@ -132,22 +242,14 @@ class Method(nn.Module, ABC):
         return dataclasses.replace(chosen, without=_checked_terms(cls, chosen.without))
 
 
-def _zero(method: Method, terms: Mapping[str, Tensor]) -> Tensor:
-    """A zero to start the sum from. Raises UserError when the ablation left no term for this batch."""
-    if not terms:
-        raise UserError(
-            f"'without={method.hyperparameters.without}' leaves {method.name} no loss term for some batches"
-        )
-    return next(iter(terms.values())).new_zeros(())
-
-
 def _checked_terms(cls: type[Method], without: str) -> str:
     names = sorted({name for name in without.split("+") if name})
     for name in names:
-        if name not in cls.terms:
-            raise UserError(
-                f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(cls.terms) or 'none'}"
-            )
+        if name not in (*cls.terms, *cls.parts):
+            known = ", ".join((*cls.terms, *cls.parts)) or "none"
+            raise UserError(f"the method '{cls.name}' has no loss term '{name}'; it has {known}")
+    if names and set(cls.terms) <= set(names):
+        raise UserError(f"'without={without}' leaves {cls.name} no loss term; keep at least one")
     return "+".join(names)
 
 

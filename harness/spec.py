@@ -38,7 +38,7 @@ class Variant:
     @classmethod
     def make(cls, name: str, options: Mapping[str, object] | None = None, reading: str = DEFAULT_READING) -> Variant:
         """Build a variant from values of any printable type."""
-        return cls(name, tuple(sorted((key, canonical(value)) for key, value in (options or {}).items())), reading)
+        return cls(name, tuple(sorted((key, _option(key, value)) for key, value in (options or {}).items())), reading)
 
     @classmethod
     def parse(cls, text: str) -> Variant:
@@ -148,6 +148,12 @@ def canonical(value: object) -> str:
     if not math.isfinite(number):
         return text
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+
+
+def _option(key: str, value: object) -> str:
+    """A value's one text; the terms that `without` names have no order."""
+    text = canonical(value)
+    return "+".join(sorted(text.split("+"))) if key == "without" else text
 
 
 def _bracketed(text: str, given: str) -> tuple[str | None, str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
-from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, PairBatch, hyper
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,12 @@ class MCSEHyperparameters(Hyperparameters):
     projection_dim: int = hyper(256, source="appendix A", unit="dimensions of the shared space")
     view_reduction: str = hyper("sum", source="Eq. 3; the public code averages", choices=("sum", "mean"))
     images: str = hyper("default", source="section 4.1, Tables 2 and 7", unit="image teacher, 'shuffled' or 'random'")
+    text_teacher: str = hyper(
+        "none",
+        source="KDMCSE appendix C, Table 5: CLIP's caption embeddings beside its images",
+        unit="text teacher or 'none'",
+        later=True,
+    )
 
 
 class MCSE(Method):
@@ -48,11 +54,16 @@ class MCSE(Method):
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
         self.grounding_head = TanhHead(dimensions.encoder, width)
         self.image_head = TanhHead(dimensions.features["image"], width)
+        if "caption" in dimensions.features:
+            self.caption_head = TanhHead(dimensions.features["caption"], width)
 
     @classmethod
-    def features(cls, hyperparameters: MCSEHyperparameters) -> dict[str, str]:
-        """One image feature a caption."""
-        return {"image": hyperparameters.images}
+    def features(cls, hyperparameters: MCSEHyperparameters) -> dict[str, Feature]:
+        """One image feature a caption, and one of the caption itself where a text teacher is named."""
+        wanted = {"image": Feature(hyperparameters.images)}
+        if hyperparameters.text_teacher != "none":
+            wanted["caption"] = Feature(hyperparameters.text_teacher, "caption")
+        return wanted
 
     def weights(self) -> dict[str, float]:
         """Eq. 4."""
@@ -64,12 +75,13 @@ class MCSE(Method):
         first, second = by_view(self.text_head, vectors)
         terms = {"text": info_nce(first, second, self.hyperparameters.temperature)}
         if isinstance(batch, PairBatch):
-            terms["info"] = self.info(vectors, batch.features["image"])
+            terms["info"] = self.info(vectors, self.image_head(batch.features["image"]))
+            if "caption" in batch.features:
+                terms["info"] = terms["info"] + self.info(vectors, self.caption_head(batch.features["caption"]))
         return terms
 
-    def info(self, vectors: Tensor, images: Tensor) -> Tensor:
-        """Eq. 3: each view (B, 2, d) finds its image (B, f) among the batch's; sentence to image only."""
-        targets = self.image_head(images)
+    def info(self, vectors: Tensor, targets: Tensor) -> Tensor:
+        """Eq. 3: each view (B, 2, d) finds its target (B, 256) among the batch's; from sentences to targets only."""
         temperature = self.hyperparameters.temperature_multimodal
         losses = [info_nce(view, targets, temperature) for view in by_view(self.grounding_head, vectors)]
         total = losses[0] + losses[1]

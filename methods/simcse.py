@@ -8,12 +8,13 @@ and is read before that head afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
-from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, hyper
+from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Stream, hyper
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class SimCSE(Method):
 
     name = "simcse"
     paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021"
-    terms = ("text",)
+    streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
+    terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
         "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3 does",
         "official": "the same loss; the profile 'paper' trains it as SimCSE's public script does (1 epoch, fp16)",

@@ -48,8 +48,14 @@ class _Plain:
                 self.last[event.key] = now
                 click.echo(f"{event.key}  {progress_text(event.progress)}")
             return
+        if event.kind == "teaching":
+            return
         self.ended += event.kind in ("done", "failed")
         click.echo(event_text(event, self.ended, self.total))
+
+
+#: what a run without a bar is doing, by the kind of its last event
+_DOING = {"start": "loading", "teaching": "{event.text}", "suite": "evaluating {event.suite}"}
 
 
 class _Moving:
@@ -71,7 +77,7 @@ class _Moving:
         grid = Table.grid(padding=(0, 2))
         for key, event in self.rows.items():
             if event.progress is None:
-                grid.add_row(key, "", "loading" if event.kind == "start" else f"evaluating {event.suite}")
+                grid.add_row(key, "", _DOING[event.kind].format(event=event))
             else:
                 bar = ProgressBar(event.progress.steps, event.progress.step, width=20)
                 grid.add_row(key, bar, progress_text(event.progress))

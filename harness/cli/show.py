@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 
 from harness.cli.options import results_option
 from harness.cli.tables import plain_table
 from harness.errors import UserError
+from harness.method import Method
 from harness.registry import get, names
 from harness.reporting.formats import duration
 from harness.spec import RunSpec
@@ -70,12 +73,31 @@ def _run(result: Result) -> None:
 def _method(name: str) -> None:
     method = get("method", name)
     click.echo(f"{name}: {method.paper}")
+    click.echo(f"learns from: {', '.join(method.streams) or 'nothing'}")
+    click.echo(f"loss terms: {', '.join(method.terms) or 'none'} (leave one out with {name}[without=TERM])")
+    if method.parts:
+        click.echo(f"parts of terms that can be left out as well: {', '.join(method.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in method.readings.items()])
     values = {reading: method.configure(reading).named() for reading in method.readings}
     rows = []
     for item in dataclasses.fields(method.Hyperparameters):
         key = item.name.rstrip("_")
         shown = [str(values[reading][key]) for reading in method.readings]
-        rows.append((key, *shown, str(item.metadata["unit"]), str(item.metadata["source"])))
-    plain_table(("hyperparameter", *(f"@{reading}" for reading in method.readings), "unit", "source"), rows)
-    click.echo(f"loss terms: {', '.join(method.terms) or 'none'} (leave one out with {name}[without=TERM])")
+        mark = "differs" if len(set(shown)) > 1 else ""
+        rows.append((key, *shown, mark, _allowed(item), str(item.metadata["source"])))
+    heads = (f"@{reading}" for reading in method.readings)
+    plain_table(("hyperparameter", *heads, "", "unit or values", "source"), rows)
+    notes = _notes(method)
+    if notes:
+        click.echo(f"every difference between paper and public code, with its consequence: {notes}")
+
+
+def _allowed(item: dataclasses.Field[Any]) -> str:
+    return ", ".join(item.metadata["choices"]) or str(item.metadata["unit"])
+
+
+def _notes(method: type[Method]) -> Path | None:
+    """The notes on a method's reproduction, its own or those of the method that it builds on."""
+    folder = Path(str(files("reports") / "notes"))
+    names = [method.name, method.name.removesuffix("-sup")]
+    return next((path for path in (folder / f"{name}.md" for name in names) if path.is_file()), None)

@@ -1,14 +1,15 @@
-"""What a corpus is to the rest of the house: sentences, or captions with images."""
+"""What a corpus is to the rest of the house: rows of one stream."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from torch import Tensor
 
 from harness.sources import Source
 
@@ -39,13 +40,45 @@ class Pairs:
         return len(self.texts)
 
 
-class CorpusSource(Source):
-    """A source that loads into Sentences or Pairs."""
+@dataclass(frozen=True)
+class Triplets:
+    """n triplets of natural language inference: premise, entailed and contradicted hypothesis."""
 
-    stream: Literal["sentences", "pairs"]
+    premises: Sequence[str]
+    entailed: Sequence[str]
+    contradicted: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.premises)
+
+
+class Media(ABC):
+    """n images or recordings with their classes, `labels`, (n,) int64; an unlabelled item is a class of its own."""
+
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abstractmethod
+    def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
+        """The inputs of some rows: pixels (B, 2, 3, H, W), two augmentations, or spectrograms (B, frames, bins).
+
+        Everything random is drawn from `rng`, so that a resumed run sees what it would have seen.
+        """
+
+
+class CorpusSource(Source):
+    """A source of one stream of training data."""
+
+    stream: Literal["sentences", "pairs", "triplets", "images", "audio"]
     #: stored teacher features by teacher, each with its own files
     stored: Mapping[str, Any] = {}
 
     @abstractmethod
-    def load(self, root: Path | None) -> Sentences | Pairs:
+    def load(self, root: Path | None) -> Sentences | Pairs | Triplets | Media:
         """Read the corpus. Raises MissingData or UserError."""
+
+    def every_caption(self) -> CorpusSource:
+        """The same source with every caption of an image as a row, where it has several."""
+        return self

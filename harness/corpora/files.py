@@ -12,6 +12,7 @@ files have one and by line otherwise.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import zlib
 from collections.abc import Mapping
@@ -84,6 +85,12 @@ class CaptionsFile(FileSource, CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         """Captions and the way they are drawn; each feature file has its own fingerprint."""
         return digest(super().fingerprint(root), self.captions, self.caption_seed)
+
+    def every_caption(self) -> CaptionsFile:
+        """The same file with every caption as a row."""
+        every = copy.copy(self)
+        every.captions = "all"
+        return every
 
     def _choose(self, image: int, texts: list[str]) -> list[str]:
         if self.captions == "all" or len(texts) == 1:

@@ -1,62 +1,233 @@
-"""A cache of teacher features: computed once for a key, then mapped into memory."""
+"""Teacher features on disk: computed once a key, resumed where they were left, mapped into memory.
+
+A computation is appended to `NAME.part`; the rows that are safely in it stand in `NAME.progress.json`. A
+finished one is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import io
+import json
 import logging
+import math
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock, Timeout
 
-from harness.sources import cache_folder, write_text
+from harness.errors import UserError
+from harness.sources import cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
+#: gives the features of rows start to stop, (stop - start, ...)
+Compute = Callable[[int, int], np.ndarray]
+#: hears of (rows done, rows in all) after every chunk
+Report = Callable[[int, int], None]
 
-def cached_features(key: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
-    """The array kept for `key`, else the one that `compute` returns, which is then kept.
 
-    The key must name everything the features depend on. The array comes back read-only and mapped from
-    disk. A file that is damaged is computed again, with a warning.
+def _silent(done: int, rows: int) -> None:
+    """Report to nobody."""
+
+
+def cached_features(
+    key: str, rows: int, compute: Compute, *, dtype: str = "float32", chunk: int = 4096, report: Report = _silent
+) -> np.ndarray:
+    """The `rows` features kept for `key`, (rows, ...), computed where they are not; read-only and mapped from disk.
+
+    The key must name everything that the features depend on. They are computed in chunks, each flushed to
+    disk before the next, so that a killed computation goes on at its last whole chunk. One process computes
+    while others that want the same key wait. A file that is damaged is computed again, with a warning.
+    `dtype` is float32 or float16. Raises UserError for features that are not finite in that type.
     """
-    name = hashlib.sha256(key.encode()).hexdigest()
-    path = cache_folder() / "features" / f"{name}.npy"
-    note = path.with_suffix(".sha256")
-    if path.is_file() and note.is_file():
-        try:
-            return _read(path, note)
-        except (OSError, ValueError, EOFError) as error:
-            log.warning("the cached features %s are damaged (%s) and are computed again", path, error)
-    _write(path, compute())
-    write_text(note, _hash(path))
-    return _read(path, note)
+    if rows < 1 or dtype not in ("float32", "float16"):
+        raise ValueError(f"features need rows and a float type of 16 or 32 bits, not {rows} rows of {dtype}")
+    folder = cache_folder() / "features"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = _Files(folder, digest(key, rows, dtype))
+    with _held(files):
+        if not files.whole():
+            _Writer(files, rows, np.dtype(dtype)).fill(compute, chunk, report)
+        array: np.ndarray = np.load(files.final, mmap_mode="r", allow_pickle=False)
+        return array
 
 
-def _read(path: Path, note: Path) -> np.ndarray:
-    """Map the array. Raises ValueError where the bytes are not those that were written."""
-    if _hash(path) != note.read_text():
-        raise ValueError("the hash differs")
-    array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array
+class Stacked:
+    """Rows of several arrays one after the other, or in another order; only rows that are asked for are read."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, parts: Sequence[np.ndarray], order: np.ndarray | None = None) -> None:
+        """Row i is row `order[i]` of the stack, or row i itself. Raises UserError where the parts' shapes differ."""
+        shapes = {tuple(part.shape[1:]) for part in parts}
+        if len(shapes) != 1:
+            raise UserError(
+                f"the corpora's features have different shapes: {', '.join(map(str, sorted(shapes))) or 'none'}; "
+                "name a teacher that gives all corpora the same"
+            )
+        self._read = tuple(_reader(part) for part in parts)
+        self._starts = np.cumsum([0, *map(len, parts)])
+        self._order = order
+        self.shape: tuple[int, ...] = (len(self), *shapes.pop())
+
+    def __len__(self) -> int:
+        return int(self._starts[-1]) if self._order is None else len(self._order)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of these numbers, (B, ...) float32. Raises IndexError for a number that is no row."""
+        rows = np.asarray(rows)
+        if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise IndexError(f"rows go from 0 to {len(self) - 1}")
+        places = rows if self._order is None else self._order[rows]
+        gathered = np.empty((len(rows), *self.shape[1:]), dtype=np.float32)
+        for read, start, stop in zip(self._read, self._starts, self._starts[1:], strict=False):
+            mine = (places >= start) & (places < stop)
+            gathered[mine] = read(places[mine] - start)
+        return gathered
 
 
-def _hash(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """What gives rows of an array; those of a mapped file are read from the file.
+
+    A touched page of a map can bring up to 2 MB around it into resident memory, a read brings its row.
+    """
+    if not (isinstance(part, np.memmap) and isinstance(part.base, mmap) and part.flags.c_contiguous):
+        return part.__getitem__
+    stream = Path(str(part.filename)).open("rb")  # noqa: SIM115 - it lives as long as the reader
+    size, offset, shape, dtype = part.strides[0], part.offset, part.shape[1:], part.dtype
+
+    def read(rows: np.ndarray) -> np.ndarray:
+        data = b"".join(os.pread(stream.fileno(), size, offset + row * size) for row in rows.tolist())
+        return np.frombuffer(data, dtype).reshape(len(rows), *shape)
+
+    return read
 
 
-def _write(path: Path, array: np.ndarray) -> None:
-    """Write the array whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
-        try:
-            np.save(stream, array, allow_pickle=False)
+@dataclass(frozen=True)
+class _Files:
+    """Where the features of one key lie."""
+
+    folder: Path
+    name: str
+
+    @property
+    def final(self) -> Path:
+        return self.folder / f"{self.name}.npy"
+
+    @property
+    def note(self) -> Path:
+        return self.folder / f"{self.name}.sha256"
+
+    @property
+    def part(self) -> Path:
+        return self.folder / f"{self.name}.part"
+
+    @property
+    def progress(self) -> Path:
+        return self.folder / f"{self.name}.progress.json"
+
+    def whole(self) -> bool:
+        """Whether the finished file is there with the bytes that were written; a damaged one is removed."""
+        if not (self.final.is_file() and self.note.is_file()):
+            return False
+        if file_hash(self.final) == self.note.read_text():
+            return True
+        log.warning("the cached features %s are damaged and are computed again", self.final)
+        self.final.unlink()
+        return False
+
+
+@contextmanager
+def _held(files: _Files) -> Iterator[None]:
+    """Hold a key, after waiting for the process that has it; a killed process holds nothing."""
+    lock = FileLock(files.folder / f"{files.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        log.info("waiting for features that another process computes: %s", files.final)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Fills a part file chunk by chunk and gives it its final name."""
+
+    files: _Files
+    rows: int
+    dtype: np.dtype
+
+    def fill(self, compute: Compute, chunk: int, report: Report) -> None:
+        """Compute what is not yet there."""
+        done, tail = self._kept()
+        for start in range(done, self.rows, chunk):
+            stop = min(start + chunk, self.rows)
+            values = self._checked(compute(start, stop), start, stop)
+            if tail is not None and values.shape[1:] != tail:
+                raise UserError(
+                    f"features of shape {values.shape[1:]} do not go on with those of shape {tail} computed before; "
+                    f"delete {self.files.part} to compute them all again"
+                )
+            tail = values.shape[1:]
+            self._append(values, start)
+            write_text(self.files.progress, json.dumps({"done": stop, "tail": tail}))
+            report(stop, self.rows)
+        write_text(self.files.note, file_hash(self.files.part))
+        self.files.part.replace(self.files.final)
+        self.files.progress.unlink()
+
+    def _kept(self) -> tuple[int, tuple[int, ...] | None]:
+        """How many rows an interrupted computation left, and the shape of a row."""
+        if not (self.files.progress.is_file() and self.files.part.is_file()):
+            return 0, None
+        noted = json.loads(self.files.progress.read_text())
+        done, tail = int(noted["done"]), tuple(noted["tail"])
+        if self.files.part.stat().st_size < self._place(done, tail):
+            log.warning("the features %s are cut short and are computed again", self.files.part)
+            return 0, None
+        return done, tail
+
+    def _append(self, values: np.ndarray, start: int) -> None:
+        """Write rows behind the first `start`, whatever stood there, and flush them to disk."""
+        with self.files.part.open("r+b" if start else "wb") as stream:
+            if not start:
+                stream.write(self._header(values.shape[1:]))
+            stream.seek(self._place(start, values.shape[1:]))
+            stream.truncate()
+            stream.write(values.data)
             stream.flush()
             os.fsync(stream.fileno())
-        except BaseException:
-            Path(stream.name).unlink()
-            raise
-    Path(stream.name).replace(path)
+
+    def _checked(self, values: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """The chunk in the type it is kept in. Raises UserError for one that is not finite."""
+        if len(values) != stop - start:
+            raise ValueError(f"{len(values)} features computed for the rows {start} to {stop}")
+        with np.errstate(over="ignore"):
+            cast = np.ascontiguousarray(values, dtype=self.dtype)
+        finite = np.isfinite(cast).reshape(len(cast), -1).all(axis=1)
+        if not finite.all():
+            bad = np.flatnonzero(~finite) + start
+            named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+            raise UserError(
+                f"the features of the rows {named} are not finite numbers in {self.dtype}; "
+                "look at what the teacher was given there"
+            )
+        return cast
+
+    def _header(self, tail: tuple[int, ...]) -> bytes:
+        stream = io.BytesIO()
+        described = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(stream, {**described, "shape": (self.rows, *tail)})
+        return stream.getvalue()
+
+    def _place(self, row: int, tail: tuple[int, ...]) -> int:
+        """Where a row begins in the file, in bytes."""
+        return len(self._header(tail)) + row * math.prod(tail) * self.dtype.itemsize

@@ -16,6 +16,10 @@ _PATTERNS = ("*.safetensors", "pytorch_model*.bin", "*.json", "vocab.txt", "merg
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
+#: instead of a commit, where no commit is known: the one in the local cache, which then counts as pinned
+MAIN = "main"
+
+
 @dataclass(frozen=True)
 class FolderModel(Source):
     """A model in a local folder; its fingerprint is its content."""
@@ -43,7 +47,7 @@ class FolderModel(Source):
 
 @dataclass(frozen=True)
 class HubModel(Source):
-    """A model of the hub at a pinned commit, read from the local hub cache only."""
+    """A model of the hub at a pinned commit, or at the one that the local cache has of 'main'; never fetched here."""
 
     hub: str
     revision: str
@@ -55,7 +59,7 @@ class HubModel(Source):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the hub name and commit."""
-        return digest(self.hub, self.revision)
+        return digest(self.hub, self.revision if self.revision != MAIN else self.path().name)
 
     def path(self) -> Path:
         """The snapshot's folder. Raises MissingData."""

@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.patches import media_forward
 from harness.errors import UserError
 
-POOLINGS = ("cls", "mean", "avg-first-last")
+#: 'pooler' is [CLS] through a head: the model's own pooler, or the one that a method keeps for testing
+POOLINGS = ("cls", "mean", "avg-first-last", "pooler")
 #: Padded tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
 TOKENS_A_BATCH = 8192
 #: Longest sequence in `embed`; the papers' evaluation does not cut below the encoder's own limit.
@@ -28,11 +30,15 @@ class Student(nn.Module):
         self.model = model
         self.tokenizer = tokenizer
         self.pooling = pooling
+        self.patches = nn.ModuleDict()
+        # in a tuple, since the head belongs to the method: its parameters are not the student's
+        self._heads: tuple[nn.Module, ...] = ()
 
     @classmethod
     def load(cls, folder: Path, pooling: str = "cls") -> Student:
-        """Read a model folder (config.json, weights, tokenizer) in float32, without its pre-trained pooler.
+        """Read a model folder (config.json, weights, tokenizer) in float32.
 
+        Its pooler is left out, or with the pooling 'pooler' becomes the head until a method gives another.
         Raises UserError when transformers cannot read the folder.
         """
         from transformers import AutoModel, AutoTokenizer
@@ -47,9 +53,12 @@ class Student(nn.Module):
             raise UserError(
                 f"the model folder {folder} cannot be read: {first}; save it again with transformers"
             ) from error
+        student = cls(model, tokenizer, pooling)
+        if pooling == "pooler":
+            student.read_through(pooler_head(model))
         if hasattr(model, "pooler"):
             model.pooler = None
-        return cls(model, tokenizer, pooling)
+        return student
 
     @property
     def config(self) -> Any:
@@ -73,10 +82,31 @@ class Student(nn.Module):
         )
         return {name: batch[name] for name in ("input_ids", "attention_mask")}
 
-    def encode(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
-        """[CLS] vectors of each sentence, repeated `views` times in one forward pass: (B, L) -> (B, views, d)."""
-        repeated = {name: value.repeat_interleave(views, dim=0) for name, value in tokens.items()}
+    def attach(self, name: str, patches: nn.Module) -> None:
+        """Let inputs called `name` ('pixels', 'spectrograms') pass a patch embedding of the encoder's width."""
+        self.patches[name] = patches.to(self.device)
+
+    def read_through(self, head: nn.Module | None) -> None:
+        """Let [CLS] pass a method's head, (n, d) -> (n, d), when sentences are embedded."""
+        self._heads = () if head is None else (head,)
+
+    def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        """First output vectors of each item under `views` views in one forward pass: (B, views, d).
+
+        Sentences (input_ids and attention_mask, (B, L)) and spectrograms (B, frames, bins) are repeated,
+        pixels (B, views, 3, H, W) bring their views along. Images and spectrograms enter the encoder's
+        layers as sequences of patches.
+        """
+        if "input_ids" not in inputs:
+            return self._encode_media(inputs, views)
+        repeated = {name: value.repeat_interleave(views, dim=0) for name, value in inputs.items()}
         hidden = self.model(**repeated).last_hidden_state[:, 0]
+        return hidden.view(-1, views, hidden.shape[-1])
+
+    def _encode_media(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        ((name, values),) = inputs.items()
+        flat = values.flatten(0, 1) if name == "pixels" else values.repeat_interleave(views, dim=0)
+        hidden = media_forward(self.model, self.patches[name](flat))
         return hidden.view(-1, views, hidden.shape[-1])
 
     def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
@@ -86,8 +116,9 @@ class Student(nn.Module):
         then the tokens; `mean` averages the last layer's tokens; both count special tokens, not padding.
         """
         output = self.model(**tokens, output_hidden_states=self.pooling == "avg-first-last")
-        if self.pooling == "cls":
-            return output.last_hidden_state[:, 0]
+        if self.pooling in ("cls", "pooler"):
+            first = output.last_hidden_state[:, 0]
+            return self._heads[0](first) if self.pooling == "pooler" else first
         hidden = output.last_hidden_state
         if self.pooling == "avg-first-last":
             hidden = (output.hidden_states[0] + hidden) / 2
@@ -115,8 +146,14 @@ class Student(nn.Module):
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write the encoder and its tokenizer as a folder that AutoModel loads."""
-        self.model.save_pretrained(str(folder))  # type: ignore[operator]
+        """Write the encoder and its tokenizer as a folder that AutoModel loads.
+
+        A head that sentences are read through becomes the model's pooler: the same layer and tanh.
+        """
+        state = self.model.state_dict()
+        for head in self._heads:
+            state |= {f"pooler.dense.{name.rpartition('.')[2]}": value for name, value in head.state_dict().items()}
+        self.model.save_pretrained(str(folder), state_dict=state)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
 
     def _padded(self, rows: list[list[int]]) -> dict[str, Tensor]:
@@ -130,6 +167,12 @@ class Student(nn.Module):
             "input_ids": torch.from_numpy(ids).to(self.device),
             "attention_mask": torch.from_numpy(mask).to(self.device),
         }
+
+
+def pooler_head(model: Any) -> nn.Module | None:
+    """A model's own pooler as a head on [CLS], (n, d) -> (n, d); None where it has none."""
+    pooler = getattr(model, "pooler", None)
+    return None if pooler is None else nn.Sequential(pooler.dense, nn.Tanh())
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:

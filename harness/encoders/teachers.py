@@ -1,59 +1,33 @@
-"""Frozen image teachers, read by open_clip from a folder."""
+"""Frozen teachers by their kind."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import torch
-from PIL import Image
-from torch import Tensor
-
+from harness.encoders.teachers_base import Teacher
+from harness.encoders.teachers_clip import ClipTeacher
+from harness.encoders.teachers_text import TextTeacher
+from harness.encoders.teachers_timm import TimmTeacher
 from harness.errors import UserError
 
-BATCH = 256
+__all__ = ["KINDS", "Teacher", "open_teacher"]
+
+KINDS = ("open-clip", "timm", "text")
 
 
-class ImageTeacher:
-    """The image tower of a dual encoder, in evaluation mode."""
+def open_teacher(
+    kind: str, folder: Path, *, pooling: str = "cls", max_length: int = 32, device: str = "cpu"
+) -> Teacher:
+    """Load a teacher from a model folder, in evaluation mode and float32.
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
-        """Load open_clip_config.json and the weights of a folder in float32.
-
-        Raises UserError when open_clip cannot read the folder.
-        """
-        import open_clip
-
-        try:
-            model, self._preprocess = open_clip.create_model_from_pretrained(
-                f"local-dir:{folder}", device=device, precision="fp32", return_transform=True
-            )
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UserError(
-                f"the teacher folder {folder} cannot be read: {first}; "
-                "it needs open_clip_config.json and weights, as open_clip saves them"
-            ) from error
-        self._tower: torch.nn.Module = model.eval()
-        self._device = device
-        about = model.visual.preprocess_cfg
-        size = about["size"]
-        self._size = (size, size) if isinstance(size, int) else tuple(size)
-        self._mean, self._std = (torch.tensor(about[name]).view(3, 1, 1) for name in ("mean", "std"))
-
-    @torch.inference_mode()
-    def encode_images(self, pixels: np.ndarray) -> np.ndarray:
-        """Unnormalised features of images: (n, h, w, 3) uint8 -> (n, f) float32."""
-        batches = [self._encoded(pixels[start : start + BATCH]) for start in range(0, len(pixels), BATCH)]
-        return np.concatenate(batches)
-
-    def _encoded(self, pixels: np.ndarray) -> np.ndarray:
-        features: Tensor = self._tower.encode_image(self._prepared(pixels).to(self._device))  # type: ignore[operator]
-        return features.float().cpu().numpy()
-
-    def _prepared(self, pixels: np.ndarray) -> Tensor:
-        """What the tower takes, (n, 3, H, W): resized and cropped only where the size differs."""
-        if pixels.shape[1:3] == self._size:
-            scaled = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2) / 255
-            return (scaled - self._mean) / self._std
-        return torch.stack([self._preprocess(Image.fromarray(image)) for image in pixels])
+    `pooling` and `max_length` (tokens, special ones included) say how a 'text' teacher reads sentences; the
+    captions of an 'open-clip' one are cut at its own context length. Raises UserError for an unknown kind or
+    pooling, and for a folder that cannot be read.
+    """
+    if kind == "open-clip":
+        return ClipTeacher(folder, device)
+    if kind == "timm":
+        return TimmTeacher(folder, device)
+    if kind == "text":
+        return TextTeacher(folder, pooling, max_length, device)
+    raise UserError(f"there is no kind of teacher '{kind}'; valid: {', '.join(KINDS)}")

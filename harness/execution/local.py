@@ -138,14 +138,22 @@ class _Pool:
     def _assign(self) -> bool:
         """Give each idle worker a run; False when all is done."""
         for worker in self.workers:
-            if worker.run is None and self.waiting and self.held < len(self.waiting):
-                worker.run = self.waiting.popleft()
-                worker.channel.send(worker.run)
+            run = self._next() if worker.run is None and self.held < len(self.waiting) else None
+            if run is not None:
+                self.waiting.remove(run)
+                worker.run = run
+                worker.channel.send(run)
         busy = any(worker.run for worker in self.workers)
         if not busy and self.waiting:
             time.sleep(PATIENCE_S)
         self.held = 0 if not busy else self.held
         return busy or bool(self.waiting)
+
+    def _next(self) -> PlannedRun | None:
+        """The first waiting run whose teachers are not still to be trained here."""
+        ahead = [*self.waiting, *(worker.run for worker in self.workers if worker.run)]
+        pending = {run.training_fingerprint for run in ahead}
+        return next((run for run in self.waiting if not run.needs & pending), None)
 
     def _hear(self, worker: _Worker) -> None:
         try:

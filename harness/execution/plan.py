@@ -9,16 +9,14 @@ from typing import Any
 
 from harness.encoders.locate import ModelSource
 from harness.errors import UserError
+from harness.execution.identity import lacking, teacher_runs, training_identity
 from harness.execution.sources import Sources
-from harness.grid import SCRAMBLED, Resolved, Skipped, expand
+from harness.grid import Resolved, Skipped, expand
 from harness.profiles import Profile
 from harness.registry import suggest
 from harness.sources import Missing, data_root, digest
-from harness.spec import Variant
+from harness.spec import RunSpec, Variant
 from harness.store import Result, Store
-
-#: Raised when the same configuration would come to other numbers: the loop, the batching, the seeds.
-BACKEND_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,8 @@ class PlannedRun:
     state: str
     todo: tuple[str, ...]
     lacking: tuple[Missing, ...]
+    #: training fingerprints of the runs that are its teachers
+    needs: frozenset[str] = frozenset()
     result: Result | None = None
 
     @property
@@ -96,6 +96,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     failed = {failure.fingerprint for failure in store.failures()}
     keys = {(*path.relative_to(store.root).parts[:-1], path.stem.split("-")[1]) for path in index.values()}
     suites = [name for name in request.suites if name not in without_data]
+    runs = _with_teachers(runs, sources)
     planned = tuple(_planned(run, sources, suites, store, index, failed, keys) for run in runs)
     return Plan(request, sources, planned, tuple(skipped), without_data)
 
@@ -129,46 +130,18 @@ def _planned(
         digest({**training, "seed": None}, evaluation),
         state,
         todo,
-        tuple(_lacking(run, sources)),
+        tuple(lacking(run, sources)),
+        frozenset(digest(training_identity(teacher, sources)) for teacher in teacher_runs(run, sources)),
         result,
     )
 
 
-def training_identity(run: Resolved, sources: Sources) -> dict[str, Any]:
-    """Everything that can change a run's weights, by name; no path, no device, no clock."""
-    encoder = sources.fingerprint(sources.encoder(run.spec.encoder))
-    method = {"method": run.spec.variant.name, "reading": run.spec.variant.reading, "encoder": encoder}
-    identity: dict[str, Any] = {**method, "hyperparameters": run.hyperparameters.named(), "seed": run.spec.seed}
-    if not run.method.trains:
-        return identity
-    corpora = sources.profile.settings[run.spec.setting.name].corpora
-    return {
-        **identity,
-        "backend": BACKEND_VERSION,
-        "training": run.training.model_dump(),
-        "setting": run.spec.setting.name,
-        "corpora": [sources.fingerprint(sources.corpora[name]) for name in corpora],
-        "features": {
-            role: [teacher, [sources.fingerprint(item) for item in _feature_sources(run, sources, teacher)]]
-            for role, teacher in run.features(sources.profile).items()
-        },
-        "dev": sources.fingerprint(sources.dev),
-    }
-
-
-def _feature_sources(run: Resolved, sources: Sources, teacher: str) -> list[Any]:
-    name = str(sources.profile.images) if teacher in SCRAMBLED else teacher
-    corpora = sources.profile.settings[run.spec.setting.name].corpora
-    return [item for c in corpora if sources.corpora[c].stream == "pairs" for item in sources.features(c, name)]
-
-
-def _lacking(run: Resolved, sources: Sources) -> list[Missing]:
-    needed: list[Any] = [sources.encoder(run.spec.encoder)]
-    if run.method.trains:
-        needed += [sources.corpora[name] for name in sources.profile.settings[run.spec.setting.name].corpora]
-        needed += [item for t in run.features(sources.profile).values() for item in _feature_sources(run, sources, t)]
-        needed += [sources.dev]
-    return list(dict.fromkeys(item for source in needed for item in sources.missing(source)))
+def _with_teachers(runs: Sequence[Resolved], sources: Sources) -> list[Resolved]:
+    """The runs with those that they need as teachers, each before the first that needs it."""
+    ordered: dict[RunSpec, Resolved] = {}
+    for run in runs:
+        ordered.update({one.spec: one for one in (*teacher_runs(run, sources), run) if one.spec not in ordered})
+    return list(ordered.values())
 
 
 def _suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,65 @@ from typing import Any
 from harness.corpora.base import CorpusSource
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
 from harness.errors import UserError
+from harness.grid import Resolved
+from harness.method import Feature
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import get, suggest
-from harness.sources import Missing, Source
+from harness.sources import Missing, Source, digest
+
+#: Raised when the fit of `lit` teachers comes to other numbers.
+LIT_VERSION = 1
+#: kind of teacher -> what it gives features of
+GIVES: Mapping[str, tuple[str, ...]] = {
+    "open-clip": ("image", "caption"),
+    "timm": ("image",),
+    "text": ("caption", "tokens"),
+    "lit": ("image", "caption"),
+}
+
+
+@dataclass(frozen=True)
+class TeacherModel(Source):
+    """A frozen model and how it is read."""
+
+    kind: str
+    pooling: str
+    model: ModelSource
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """What the model lacks."""
+        return self.model.missing(root)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The model's; a text encoder's with its pooling."""
+        fingerprint = self.model.fingerprint(root)
+        return digest(self.kind, self.pooling, fingerprint) if self.kind == "text" else fingerprint
+
+
+@dataclass(frozen=True)
+class LitTeacher(Source):
+    """Two projections fitted on a pair corpus over the features of two teachers (see harness/encoders/lit.py)."""
+
+    images: str
+    captions: str
+    corpus: str
+
+    @property
+    def parts(self) -> tuple[Feature, Feature]:
+        """The features that are projected."""
+        return Feature(self.images, "image"), Feature(self.captions, "caption")
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """Nothing of its own."""
+        return []
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The version of the fit; what it is fitted on counts beside it."""
+        return digest("lit", LIT_VERSION)
+
+
+TeacherSource = TeacherModel | LitTeacher
 
 
 class Sources:
@@ -24,10 +80,19 @@ class Sources:
         self.profile, self.root, self.given = profile, root, given
         self._known: dict[int, tuple[Source, list[Missing], str | None]] = {}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process the same sources have other ids."""
+        self.__dict__.update(state)
+        self._known = {id(entry[0]): entry for entry in state["_known"].values()}
+
     @cached_property
     def corpora(self) -> dict[str, CorpusSource]:
         """All corpora of the profile. Raises UserError for an unknown kind or option."""
         return {name: self._corpus(name) for name in self.profile.corpora}
+
+    @cached_property
+    def _every_caption(self) -> dict[str, CorpusSource]:
+        return {name: source.every_caption() for name, source in self.corpora.items()}
 
     @cached_property
     def dev(self) -> Any:
@@ -53,17 +118,32 @@ class Sources:
             )
         return HubModel(name, cached_revision(name, "main"))
 
-    def teacher(self, name: str) -> ModelSource:
-        """An image teacher of the profile."""
+    def corpus(self, name: str, run: Resolved) -> CorpusSource:
+        """A corpus with the captions that a run's method reads of it."""
+        every = run.method.captions(run.hyperparameters) == "all"
+        return self._every_caption[name] if every else self.corpora[name]
+
+    def teacher(self, name: str, of: str) -> TeacherSource:
+        """A teacher of the profile, to give features of images, captions or tokens. Raises UserError."""
         if name not in self.profile.teachers:
             known = sorted({*self.profile.teachers, *(s for c in self.corpora.values() for s in c.stored)})
-            raise UserError(f"the profile '{self.profile.name}' has no image teacher '{name}'; {suggest(name, known)}")
-        return self._model(self.profile.teachers[name], "teacher")
+            raise UserError(f"the profile '{self.profile.name}' has no teacher '{name}'; {suggest(name, known)}")
+        table = self.profile.teachers[name]
+        if of not in GIVES[table.kind]:
+            raise UserError(
+                f"the teacher '{name}' ({table.kind}) gives features of {' and '.join(GIVES[table.kind])}, "
+                f"not of {of}; name another teacher"
+            )
+        if table.kind == "lit":
+            return LitTeacher(str(table.images), str(table.captions), str(table.corpus))
+        return TeacherModel(table.kind, table.pooling, self._model(table.model, "teacher"))
 
-    def features(self, corpus: str, teacher: str) -> list[Source]:
-        """What a teacher's features of a corpus depend on, beside the corpus itself."""
-        stored = self.corpora[corpus].stored
-        return [stored[teacher]] if teacher in stored else [self.teacher(teacher)]
+    def patches(self, name: str) -> ModelSource:
+        """A pretrained image patch embedding of the profile. Raises UserError."""
+        if name not in self.profile.patches:
+            hint = suggest(name, sorted(self.profile.patches))
+            raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
+        return self._model(self.profile.patches[name], "teacher")
 
     def missing(self, source: Any) -> list[Missing]:
         """What a source or suite lacks."""

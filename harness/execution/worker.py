@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from harness.corpora.base import Pairs
 from harness.encoders.student import Student
-from harness.evaluation.dev import dev_scorer
 from harness.evaluation.embed import Embedder
 from harness.execution.environment import hardware, package_versions, peak_memory_mb, revision
 from harness.execution.plan import PlannedRun
 from harness.execution.sources import Sources
-from harness.grid import SCRAMBLED
-from harness.method import Dimensions, Method
-from harness.seeds import derive_seed, generator
-from harness.sources import digest, write_text
+from harness.execution.trained import Bench, trained
+from harness.sources import write_text
 from harness.store import SCHEMA_VERSION, DevCurve, LossCurves, Protocol, Result, Spec, Store, Timings
-from harness.training.trainer import Progress, Record, Trainer, TrainingData, load_best
+from harness.training.trainer import Progress, Record
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Event:
-    """What a run reports while it goes: 'start', 'progress', 'suite', 'done' or 'failed'."""
+    """What a run reports while it goes: 'start', 'teaching', 'progress', 'suite', 'done' or 'failed'."""
 
     kind: str
     key: str
@@ -62,7 +57,8 @@ def run_one(run: PlannedRun, sources: Sources, context: Context, report: Report)
     started = datetime.now(UTC)
     store = Store(context.store)
     folder = store.work(run.training_fingerprint)
-    student, record = _trained(run, sources, context, folder, report)
+    bench = Bench(sources, store, context.device, lambda key, progress, text: report(_event(key, progress, text)))
+    student, record = trained(run.resolved, bench)
     outcome = _evaluated(run, sources, student, folder, report)
     result = _result(run, sources, context, record, started, outcome)
     store.save(result)
@@ -70,91 +66,8 @@ def run_one(run: PlannedRun, sources: Sources, context: Context, report: Report)
     return result
 
 
-def _trained(
-    run: PlannedRun, sources: Sources, context: Context, folder: Path, report: Report
-) -> tuple[Student, Record]:
-    """The student at its best checkpoint: trained, resumed, read back, or as it came."""
-    resolved = run.resolved
-    device = torch.device(context.device)
-    pooling = resolved.method.pooling(resolved.hyperparameters)
-    student = Student.load(sources.encoder(resolved.spec.encoder).path(), pooling).to(device)
-    if not resolved.method.trains:
-        return student, Record()
-    data = training_data(run, sources)
-    widths = {role: values.shape[1] for role, values in data.features.items()}
-    method = build_method(run, Dimensions(student.width, widths)).to(device)
-    note = folder / "trained.json"
-    if note.is_file():
-        load_best(folder, student, method)
-        return student, Record(**json.loads(note.read_text()))
-    trainer = Trainer(
-        student,
-        method,
-        data,
-        resolved.training,
-        seed=resolved.spec.seed,
-        setting=str(resolved.spec.setting),
-        dev=dev_scorer(sources.dev, sources.root),
-        folder=folder,
-        report=lambda progress: report(Event("progress", run.key, progress=progress)),
-    )
-    record = trainer.run()
-    write_text(note, json.dumps(asdict(record)))
-    (folder / "checkpoint.pt").unlink(missing_ok=True)
-    return student, record
-
-
-def build_method(run: PlannedRun, dimensions: Dimensions) -> Method:
-    """The method with its heads, initialised from the seed and the method's name alone."""
-    spec = run.resolved.spec
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(axis="heads", seed=spec.seed, method=spec.variant.name))
-        return run.resolved.method(run.resolved.hyperparameters, dimensions)
-
-
-def training_data(run: PlannedRun, sources: Sources) -> TrainingData:
-    """The texts of each stream, and the features that the method asked for, row by row of the pairs."""
-    setting = sources.profile.settings[run.resolved.spec.setting.name]
-    loaded = {name: sources.corpora[name].load(sources.root) for name in setting.corpora}
-    texts: dict[str, list[str]] = {}
-    for name, corpus in loaded.items():
-        texts.setdefault(sources.corpora[name].stream, []).extend(corpus.texts)
-    features = {
-        role: _features(run, sources, loaded, teacher)
-        for role, teacher in run.resolved.features(sources.profile).items()
-    }
-    return TrainingData(texts, features)
-
-
-def _features(run: PlannedRun, sources: Sources, loaded: Mapping[str, Any], teacher: str) -> np.ndarray:
-    """One teacher's features over all pair corpora of the setting, (n, f); or a control in their place.
-
-    'shuffled' deals the profile's features to the captions at random, once a run (MCSE Table 2);
-    'random' puts standard normal noise there.
-    """
-    name = str(sources.profile.images) if teacher in SCRAMBLED else teacher
-    pairs = {corpus: data for corpus, data in loaded.items() if isinstance(data, Pairs)}
-    values = np.concatenate([_of_corpus(corpus, data, sources, name) for corpus, data in pairs.items()])
-    seed = run.resolved.spec.seed
-    if teacher == "shuffled":
-        return values[generator(axis="shuffled images", seed=seed).permutation(len(values))]
-    if teacher == "random":
-        return generator(axis="random images", seed=seed).standard_normal(values.shape, dtype=np.float32)
-    return values
-
-
-def _of_corpus(corpus: str, data: Pairs, sources: Sources, teacher: str) -> np.ndarray:
-    if teacher in data.features:
-        return data.features[teacher]
-    from harness.encoders.features import cached_features
-    from harness.encoders.teachers import ImageTeacher
-
-    model = sources.teacher(teacher)
-    key = digest(sources.fingerprint(sources.corpora[corpus]), sources.fingerprint(model))
-    images = data.images
-    if images is None:
-        raise ValueError(f"the corpus {corpus} has neither pixels nor stored features of {teacher}")
-    return cached_features(key, lambda: ImageTeacher(model.path()).encode_images(images))
+def _event(key: str, progress: Progress | None, text: str) -> Event:
+    return Event("teaching", key, text=text) if progress is None else Event("progress", key, progress=progress)
 
 
 @dataclass
@@ -218,6 +131,10 @@ def _result(
         hyperparameters={
             "method": resolved.hyperparameters.named(),
             "training": resolved.training.model_dump() if resolved.method.trains else {},
+            "teachers": {
+                role: f"{wanted.teacher} ({wanted.of})"
+                for role, wanted in (resolved.features(sources.profile) if resolved.method.trains else {}).items()
+            },
             "encoder": {"pooling": resolved.method.pooling(resolved.hyperparameters)},
         },
         scores=outcome.scores,

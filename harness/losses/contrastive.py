@@ -6,7 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from harness.losses.precision import in_float32
 
+
+@in_float32
 def cosine_matrix(rows: Tensor, columns: Tensor) -> Tensor:
     """Cosine similarity of every row with every column: (N, d), (M, d) -> (N, M).
 
@@ -15,6 +18,7 @@ def cosine_matrix(rows: Tensor, columns: Tensor) -> Tensor:
     return functional.normalize(rows, dim=-1, eps=1e-8) @ functional.normalize(columns, dim=-1, eps=1e-8).T
 
 
+@in_float32
 def cross_entropy_diagonal(logits: Tensor) -> Tensor:
     """Mean over rows of the cross-entropy whose target for row i is column i: (N, M >= N) -> scalar."""
     return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
@@ -27,3 +31,17 @@ def info_nce(anchors: Tensor, positives: Tensor, temperature: float) -> Tensor:
     two dropout views; MCSE Eq. 3 (one view) with sentence and image vectors.
     """
     return cross_entropy_diagonal(cosine_matrix(anchors, positives) / temperature)
+
+
+def info_nce_hard(
+    anchors: Tensor, positives: Tensor, negatives: Tensor, temperature: float, weight: float = 0.0
+) -> Tensor:
+    """InfoNCE with a hard negative for each row: row i must find its positive among N positives and N negatives.
+
+    Shapes (N, d) each -> scalar; the mean over the batch. `weight` is added to the logit of a row's own
+    negative, after the temperature. SimCSE Eq. 5 and appendix B; NonLing Eq. 3.
+    """
+    near = cosine_matrix(anchors, positives) / temperature
+    far = cosine_matrix(anchors, negatives) / temperature
+    own = weight * torch.eye(len(far), dtype=far.dtype, device=far.device)
+    return cross_entropy_diagonal(torch.cat([near, far + own], dim=1))

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Name = Annotated[str, Field(min_length=1)]
+#: a commit of the hub
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
 class Table(BaseModel):
@@ -85,7 +87,7 @@ class ModelTable(Table):
     """Where a model comes from: the hub at a pinned revision, a folder below the data root, or a package."""
 
     hub: Name | None = None
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    revision: Commit | None = None
     folder: Name | None = None
     registered: Name | None = None
 
@@ -95,6 +97,44 @@ class ModelTable(Table):
             raise ValueError("give exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
         if (self.hub is None) != (self.revision is None):
             raise ValueError("'hub' needs 'revision', the 40 digits of a commit, and only 'hub' has one")
+        return self
+
+
+class TeacherTable(Table):
+    """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other teachers' features.
+
+    `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
+    """
+
+    kind: Literal["open-clip", "timm", "text", "lit"] = "open-clip"
+    hub: Name | None = None
+    revision: Commit | Literal["main"] | None = None
+    folder: Name | None = None
+    registered: Name | None = None
+    pooling: Literal["cls", "mean", "pooler"] = "cls"
+    images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
+    captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
+    corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None
+
+    @property
+    def model(self) -> ModelTable:
+        """The place of the model; no `lit` teacher has one. Raises pydantic's ValidationError.
+
+        'main' stands for the commit in the local cache, where none is known.
+        """
+        revision = "0" * 40 if self.revision == "main" else self.revision
+        place = ModelTable(hub=self.hub, revision=revision, folder=self.folder, registered=self.registered)
+        return place.model_copy(update={"revision": self.revision})
+
+    @model_validator(mode="after")
+    def _whole(self) -> TeacherTable:
+        parts = (self.images, self.captions, self.corpus)
+        if self.kind != "lit":
+            if any(parts):
+                raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
+            _ = self.model
+        elif not all(parts) or any((self.hub, self.folder, self.registered)):
+            raise ValueError("kind = 'lit' takes 'images', 'captions' and 'corpus', and no place of a model")
         return self
 
 
@@ -124,7 +164,8 @@ class Profile(Table):
     corpora: dict[str, Corpus]
     settings: dict[str, Setting]
     encoders: dict[str, ModelTable]
-    teachers: dict[str, ModelTable] = {}
+    teachers: dict[str, TeacherTable] = {}
+    patches: Annotated[dict[str, ModelTable], Field(description="pretrained image patch embeddings")] = {}
     training: Training = Training()
     hyperparameters: tuple[Rule, ...] = ()
     suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]

@@ -32,6 +32,8 @@ def build(
     `failed` are failure records as mappings (spec, profile, error, when). Beside the published numbers stand
     results of the profile `paper` alone. Raises UserError when a file below reports/ is wrong.
     """
+    from harness.reporting.claims import claims_grid, read_claims
+    from harness.reporting.papers import read_published
     from harness.reporting.render_csv import tidy
     from harness.reporting.render_html import Page, html
     from harness.reporting.render_latex import latex
@@ -44,7 +46,8 @@ def build(
     tables = summary_tables(frame)
     papers = _papers(frame)
     sentences = headline(tables, papers)
-    grids = [summary_grid(table) for table in tables]
+    claims = claims_grid(read_claims(), tables, read_published())
+    grids = [*(summary_grid(table) for table in tables), *([claims] if claims else [])]
     paper_grids = [paper_grid(filled) for filled in papers]
     footer = _footer(len(results), profile)
     page = Page(results, tables, sentences, grids, paper_grids, failed, footer)

@@ -1,10 +1,11 @@
-"""Which batch each step sees: seeded permutations and MCSE's mixing rule, both without memory.
+"""Which batch each step sees: seeded permutations and the papers' mixing rules, both without memory.
 
 Everything is a function of the step's number, so a run resumes at any step without replay.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,22 +47,16 @@ def _permutation(order: Order, turn: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Mixing:
-    """MCSE's rule: with T text and P paired batches, step k of an epoch of T + P is paired iff p divides k.
+    """Which steps of an epoch of `text + paired` batches are paired: step k iff k mod `cycle` is `place`.
 
-    p = T // P, so the first step of every epoch is paired and pairs are read a little more than once an
-    epoch (MCSE, public code train_mix.py; its appendix A says 'in proportion to their sizes').
-    One stream alone fills every step.
+    The papers have three rules, `RULES`, which `mixed` turns into a cycle and a place. One stream alone
+    fills every step.
     """
 
     text: int
     paired: int
-
-    def __post_init__(self) -> None:
-        if self.text and self.paired > self.text:
-            raise UserError(
-                f"the setting has {self.paired} paired and {self.text} text batches; MCSE's mixing rule needs "
-                "at least as many text batches: enlarge the text corpus or limit the pairs"
-            )
+    cycle: int = 1
+    place: int = 0
 
     @property
     def epoch(self) -> int:
@@ -69,12 +64,39 @@ class Mixing:
         return self.text + self.paired
 
     def step(self, number: int) -> tuple[str, int]:
-        """The stream of a step, and the number of that stream's batch, both counted from 0."""
+        """The stream of a step ('text' or 'pairs'), and the number of that stream's batch, counted from 0."""
         if not self.paired:
-            return "sentences", number
+            return "text", number
         if not self.text:
             return "pairs", number
-        period = self.text // self.paired
         epoch, place = divmod(number, self.epoch)
-        before = epoch * (-(-self.epoch // period)) + -(-place // period)
-        return ("pairs", before) if place % period == 0 else ("sentences", number - before)
+        before = epoch * self._paired_before(self.epoch) + self._paired_before(place)
+        return ("pairs", before) if place % self.cycle == self.place else ("text", number - before)
+
+    def _paired_before(self, place: int) -> int:
+        return (place - self.place + self.cycle - 1) // self.cycle
+
+
+#: rule -> (rows of text, rows of pairs, batches of text, batches of pairs) -> cycle and place in it
+RULES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
+    # MCSE, public code train_mix.py (its appendix A says 'in proportion to their sizes'): the first step
+    # of every epoch is paired, and pairs are read a little more than once an epoch
+    "floor": lambda rows, pairs, batches, paired: (batches // paired, 0),
+    # KDMCSE Algorithm 1
+    "ceil": lambda rows, pairs, batches, paired: (-(-rows // pairs), 0),
+    # DALR section 4.1: rows // pairs text batches, then a paired one
+    "after": lambda rows, pairs, batches, paired: (rows // pairs + 1, rows // pairs),
+}
+
+
+def mixed(rows: int, pairs: int, batch_size: int, rule: str) -> Mixing:
+    """The mixture of a text stream and pairs of these numbers of rows. Raises UserError."""
+    text, paired = -(-rows // batch_size), -(-pairs // batch_size)
+    if not (text and paired):
+        return Mixing(text, paired)
+    if paired > text:
+        raise UserError(
+            f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
+            "at least as many text batches: enlarge the text corpus or limit the pairs"
+        )
+    return Mixing(text, paired, *RULES[rule](rows, pairs, text, paired))

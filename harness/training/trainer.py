@@ -16,11 +16,12 @@ from torch import Tensor
 
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.method import Batch, Method, PairBatch, SentenceBatch
+from harness.method import Method
 from harness.profiles import Training
 from harness.seeds import derive_seed
-from harness.training.batching import Mixing, Order
 from harness.training.checkpoint import load_checkpoint, replace_folder, save_checkpoint
+from harness.training.stepper import Stepper
+from harness.training.streams import Batches, TrainingData
 
 #: Points of a loss curve that a result keeps.
 CURVE_POINTS = 100
@@ -29,14 +30,6 @@ HEADS_FILE = "heads.safetensors"
 
 class TrainingError(Exception):
     """A training that cannot go on, such as a loss that is no longer a number."""
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Texts by stream ('sentences', 'pairs'), and teacher features of the pairs by role, (n, f) each."""
-
-    texts: Mapping[str, Sequence[str]]
-    features: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,17 +64,6 @@ class Record:
         return self.dev_steps[self.dev_scores.index(max(self.dev_scores))] if self.dev_scores else None
 
 
-def total_steps(training: Training, data: Mapping[str, int]) -> int:
-    """Optimizer steps of a run over streams of these numbers of rows."""
-    return training.steps or training.epochs * mixing(training, data).epoch
-
-
-def mixing(training: Training, rows: Mapping[str, int]) -> Mixing:
-    """The mixture of a setting with these numbers of rows by stream. Raises UserError."""
-    batches = {stream: -(-count // training.batch_size) for stream, count in rows.items()}
-    return Mixing(batches.get("sentences", 0), batches.get("pairs", 0))
-
-
 class Trainer:
     """Trains a student by a method; `run` starts or resumes."""
 
@@ -99,20 +81,17 @@ class Trainer:
         report: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         """`dev` scores an embedder; `folder` holds checkpoint and best model; `report` hears of progress."""
-        self.student, self.method, self.data, self.training = student, method, data, training
+        self.student, self.method, self.training = student, method, training
         self.seed, self.dev, self.folder, self.report = seed, dev, folder, report
-        rows = {stream: len(texts) for stream, texts in data.texts.items()}
-        self.mixing = mixing(training, rows)
-        self.steps = total_steps(training, rows)
-        self.orders = {
-            stream: Order(count, training.batch_size, seed, setting, stream) for stream, count in rows.items()
-        }
+        hyperparameters = method.hyperparameters
+        own = method.own_steps(hyperparameters)
+        rule = method.mixing(hyperparameters)
+        self.batches = Batches(student, data, training, own, seed=seed, setting=setting, rule=rule)
+        self.steps = self.batches.steps
         self.device = student.device
-        self.optimizer = torch.optim.AdamW(
-            _groups((student, method), training.weight_decay), lr=training.learning_rate, eps=training.adam_epsilon
-        )
-        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=training.precision == "fp16")
+        modules = (student, method)
+        self.main = Stepper(modules, training, self.steps, self.device, None)
+        self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
         self.encode = torch.compile(student.encode, dynamic=True) if training.compile else student.encode
         self.record = Record()
         self.window: dict[str, Tensor] = {}
@@ -140,35 +119,17 @@ class Trainer:
         return self.record
 
     def _step(self, step: int) -> None:
-        torch.manual_seed(derive_seed(axis="dropout", seed=self.seed, step=step))
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(step, self.steps, self.training)
-        with self._autocast():
-            total, terms = self.method.loss(self._batch(step), self.encode)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.scaler.scale(total).backward()
-        self.scaler.unscale_(self.optimizer)
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.training.max_grad_norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        for name, value in terms.items():
-            value = value.detach().float()
-            self.window[name] = self.window[name] + value if name in self.window else value
-            self.counts[name] = self.counts.get(name, 0) + 1
-
-    def _batch(self, step: int) -> Batch:
-        stream, number = self.mixing.step(step)
-        rows = self.orders[stream].batch(number)
-        texts = self.data.texts[stream]
-        tokens = self.student.tokenize([texts[row] for row in rows], self.training.max_length)
-        tokens = {name: value.to(self.device) for name, value in tokens.items()}
-        if stream == "sentences":
-            return SentenceBatch(tokens)
-        features = {
-            role: torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)).to(self.device)
-            for role, values in self.data.features.items()
-        }
-        return PairBatch(tokens, features)
+        for stream, batch in self.batches.of(step):
+            axes: dict[str, str | int] = {"axis": "dropout", "seed": self.seed, "step": step}
+            torch.manual_seed(derive_seed(**axes, **({} if stream is None else {"stream": stream})))
+            with self._autocast():
+                total, terms = self.method.loss(batch, self.encode)
+            if total is not None:
+                (self.main if stream is None else self.own[stream]).step(total, step)
+            for name, value in terms.items():
+                value = value.detach().float()
+                self.window[name] = self.window[name] + value if name in self.window else value
+                self.counts[name] = self.counts.get(name, 0) + 1
 
     def _after(self, done: int, rate: float) -> None:
         """Close a window of the loss curve, score, keep the best and save, each when it is due."""
@@ -176,6 +137,8 @@ class Trainer:
         terms: dict[str, float] = {}
         if due or done % max(1, self.steps // CURVE_POINTS) == 0:
             terms = self._close_window(done)
+        if due and not self.record.losses:
+            raise TrainingError(f"no batch up to step {done} had a loss term; 'without' leaves out too much")
         if due:
             score = float(self.dev(self.student.embed))
             if self.record.best is None or score > self.record.best:
@@ -209,8 +172,8 @@ class Trainer:
             "step": done,
             "student": self.student.state_dict(),
             "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
+            **self.main.state_dict(),
+            "own": {stream: stepper.state_dict() for stream, stepper in self.own.items()},
             "record": asdict(self.record),
         }
         save_checkpoint(self.folder / "checkpoint.pt", state)
@@ -221,8 +184,9 @@ class Trainer:
             return 0
         self.student.load_state_dict(state["student"])
         self.method.load_state_dict(state["method"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
+        self.main.load_state_dict(state)
+        for stream, stepper in self.own.items():
+            stepper.load_state_dict(state["own"][stream])
         self.record = Record(**state["record"])
         return int(state["step"])
 
@@ -233,31 +197,11 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=kinds[self.training.precision])
 
 
-def learning_rate(step: int, steps: int, training: Training) -> float:
-    """The rate of step `step` (from 0): linear warm-up, then linear decay that would reach 0 at `steps`."""
-    warmup = training.warmup_steps
-    if step < warmup:
-        return training.learning_rate * step / warmup
-    return training.learning_rate * (steps - step) / max(1, steps - warmup)
-
-
 def load_best(folder: Path, student: Student, method: Method) -> None:
     """Load the best model of a training folder into a student and its method, both as the run built them."""
     best = folder / "best"
     student.model.load_state_dict(load_file(str(best / "model.safetensors")), strict=False)
     method.load_state_dict(load_file(str(best / HEADS_FILE)))
-
-
-def _groups(modules: Sequence[torch.nn.Module], weight_decay: float) -> list[dict[str, Any]]:
-    """AdamW's two groups: biases and normalisation weights are not decayed."""
-    decayed: list[torch.nn.Parameter] = []
-    kept: list[torch.nn.Parameter] = []
-    for module in modules:
-        for name, parameter in module.named_parameters():
-            if parameter.requires_grad:
-                plain = name.endswith("bias") or "norm" in name.lower()
-                (kept if plain else decayed).append(parameter)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]
 
 
 def check_precision(precision: str, device: str) -> None:

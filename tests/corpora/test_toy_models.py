@@ -16,7 +16,7 @@ from harness.corpora.toy.pretrain_clip import pretrain_clip
 from harness.corpora.toy.pretrain_student import pretrain_student
 from harness.corpora.toy.sources import ToyPairs
 from harness.encoders.student import Student
-from harness.encoders.teachers import ImageTeacher
+from harness.encoders.teachers import open_teacher
 
 
 def test_the_tokenizers_know_every_word() -> None:
@@ -31,7 +31,7 @@ def test_the_tokenizers_know_every_word() -> None:
 def test_a_caption_finds_its_picture_among_pictures_it_was_not_trained_on() -> None:
     pairs = ToyPairs(size=300, split="test").load(None)
     assert pairs.images is not None
-    images = torch.from_numpy(ImageTeacher(clip_folder()).encode_images(pairs.images))
+    images = torch.from_numpy(open_teacher("open-clip", clip_folder()).images(pairs.images))
     model = open_clip.create_model_from_pretrained(f"local-dir:{clip_folder()}", return_transform=False).eval()
     tokenizer = AutoTokenizer.from_pretrained(str(clip_folder()))
     config = json.loads((clip_folder() / "open_clip_config.json").read_text())
@@ -47,11 +47,11 @@ def test_a_caption_finds_its_picture_among_pictures_it_was_not_trained_on() -> N
 def test_features_are_those_of_the_tower_whatever_the_batch() -> None:
     pairs = ToyPairs(size=300).load(None)
     assert pairs.images is not None
-    teacher = ImageTeacher(clip_folder())
-    features = teacher.encode_images(pairs.images)
+    teacher = open_teacher("open-clip", clip_folder())
+    features = teacher.images(pairs.images)
     assert features.dtype == np.float32
     assert features.shape == (300, 64)
-    np.testing.assert_allclose(teacher.encode_images(pairs.images[:3]), features[:3], atol=1e-5)
+    np.testing.assert_allclose(teacher.images(pairs.images[:3]), features[:3], atol=1e-5)
 
 
 def test_pretraining_lowers_both_losses_and_writes_what_is_read(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_pretraining_lowers_both_losses_and_writes_what_is_read(tmp_path: Path) 
     losses = pretrain_clip(tmp_path / "clip", steps=20, pairs=512)
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
     pixels = np.zeros((2, 32, 32, 3), np.uint8)
-    assert ImageTeacher(tmp_path / "clip").encode_images(pixels).shape == (2, 64)
+    assert open_teacher("open-clip", tmp_path / "clip").images(pixels).shape == (2, 64)

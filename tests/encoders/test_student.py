@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from harness.corpora.toy import student_folder
 from harness.encoders import student as module
@@ -30,6 +31,9 @@ def alone(student: Student, sentence: str) -> np.ndarray:
     last, first = output.last_hidden_state[0], output.hidden_states[0][0]
     if student.pooling == "cls":
         return last[0].numpy()
+    if student.pooling == "pooler":
+        weights = load_file(student_folder() / "model.safetensors")
+        return torch.tanh(weights["pooler.dense.weight"] @ last[0] + weights["pooler.dense.bias"]).numpy()
     return (last if student.pooling == "mean" else (first + last) / 2).mean(0).numpy()
 
 

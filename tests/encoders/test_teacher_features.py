@@ -1,63 +1,261 @@
-"""The cache of teacher features."""
+"""The store of teacher features: resumed, mapped, checked; and rows gathered from several arrays."""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.encoders.features import cached_features
-from harness.encoders.teachers import ImageTeacher
+from harness.encoders.features import Stacked, cached_features
 from harness.errors import UserError
 from harness.sources import cache_folder
 
+ROWS, CHUNK = 10, 4
+#: a process that computes these features and may be told to kill itself at its nth durable step
+PROCESS = """
+import os, signal, sys, time
+from pathlib import Path
+import numpy as np
+from harness.encoders.features import cached_features
 
-@pytest.fixture
-def computed() -> tuple[list[int], Callable[[], np.ndarray]]:
-    calls: list[int] = []
+log, deadly, pause = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+steps = 0
 
-    def compute() -> np.ndarray:
-        calls.append(1)
-        return np.arange(12, dtype=np.float32).reshape(3, 4)
+def deadly_step(real):
+    def step(*args):
+        global steps
+        steps += 1
+        if steps == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args)
+    return step
 
-    return calls, compute
+os.fsync, Path.replace = deadly_step(os.fsync), deadly_step(Path.replace)
+
+def compute(start, stop):
+    with log.open("a") as stream:
+        stream.write(f"{start} {stop}\\n")
+    time.sleep(pause)
+    return np.arange(start * 3, stop * 3, dtype=np.float32).reshape(-1, 3)
+
+features = cached_features("key", 10, compute, chunk=4)
+assert (features == np.arange(30).reshape(10, 3)).all()
+"""
 
 
-def test_features_are_computed_once_and_mapped(computed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    calls, compute = computed
-    first, second = cached_features("key", compute), cached_features("key", compute)
-    np.testing.assert_array_equal(first, second)
-    assert isinstance(second, np.memmap)
-    assert len(calls) == 1
-    cached_features("another key", compute)
-    assert len(calls) == 2
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "features"
 
 
-@pytest.mark.parametrize("harm", [lambda data: data[:-4], lambda data: data[:-1] + b"\x7f", lambda data: b""])
-def test_damaged_features_are_computed_again(computed, tmp_path: Path, monkeypatch, caplog, harm) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    calls, compute = computed
-    cached_features("key", compute)
-    (path,) = cache_folder().rglob("*.npy")
+class Computed:
+    """Row i holds 3i, 3i + 1 and 3i + 2; remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, int]] = []
+
+    def __call__(self, start: int, stop: int) -> np.ndarray:
+        self.calls.append((start, stop))
+        return np.arange(start * 3, stop * 3, dtype=np.float32).reshape(-1, 3)
+
+
+EXPECTED = np.arange(30, dtype=np.float32).reshape(10, 3)
+
+
+def process(log: Path, deadly: int = 0, pause: float = 0) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", PROCESS, str(log), str(deadly), str(pause)])
+
+
+def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
+    compute, heard = Computed(), []
+    first = cached_features("key", ROWS, compute, chunk=CHUNK, report=lambda done, rows: heard.append((done, rows)))
+    assert compute.calls == [(0, 4), (4, 8), (8, 10)]
+    assert heard == [(4, 10), (8, 10), (10, 10)]
+    second = cached_features("key", ROWS, compute, chunk=CHUNK)
+    assert len(compute.calls) == 3
+    for array in (first, second):
+        np.testing.assert_array_equal(array, EXPECTED)
+        assert isinstance(array, np.memmap)
+        assert array.dtype == np.float32
+        assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3), ()])
+def test_rows_may_have_any_shape_and_half_the_bytes(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(0).normal(size=(7, *shape))
+    kept = cached_features("key", 7, lambda start, stop: values[start:stop], dtype="float16", chunk=2)
+    np.testing.assert_array_equal(kept, values.astype(np.float16))
+    assert kept.dtype == np.float16
+
+
+@pytest.mark.parametrize("step", range(1, 15))
+def test_a_kill_at_any_step_loses_at_most_one_chunk(step: int, tmp_path: Path, cache: Path) -> None:
+    """Three steps a chunk (flush rows, flush progress, name it), then two for each of two hashes, then the name."""
+    killed = process(tmp_path / "log", deadly=step)
+    assert killed.wait() == -signal.SIGKILL
+    compute = Computed()
+    np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
+    safe = min((step - 1) // 3, 3)
+    assert compute.calls == [(0, 4), (4, 8), (8, 10)][safe:]
+    assert {path.suffix for path in cache.glob("[!.]*")} == {".npy", ".sha256", ".lock"}
+
+
+def test_a_process_killed_while_it_computes_is_gone_on_with(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    running = process(log, pause=0.3)
+    while not (log.is_file() and len(log.read_text().splitlines()) == 2):
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    compute = Computed()
+    np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
+    assert compute.calls == [(4, 8), (8, 10)]
+
+
+def test_of_two_processes_one_computes_and_one_waits(tmp_path: Path) -> None:
+    both = [process(tmp_path / "log", pause=0.2) for _ in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    assert (tmp_path / "log").read_text().splitlines() == ["0 4", "4 8", "8 10"]
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+@pytest.mark.parametrize("harm", [lambda data: data[:-4], flipped, lambda data: b""], ids=["cut", "flipped", "emptied"])
+def test_a_damaged_file_is_computed_again(harm: Callable[[bytes], bytes], cache: Path, caplog) -> None:
+    compute = Computed()
+    cached_features("key", ROWS, compute)
+    (path,) = cache.glob("*.npy")
     path.write_bytes(harm(path.read_bytes()))
     with caplog.at_level(logging.WARNING):
-        np.testing.assert_array_equal(cached_features("key", compute), compute())
+        np.testing.assert_array_equal(cached_features("key", ROWS, compute), EXPECTED)
     assert "damaged" in caplog.text
-    assert len(calls) == 3
+    assert len(compute.calls) == 2
+    cached_features("key", ROWS, compute)
+    assert len(compute.calls) == 2
 
 
-def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+def interrupted(key: str = "key", **options: str) -> None:
+    """Compute one chunk and fail in the second."""
+
+    def compute(start: int, stop: int) -> np.ndarray:
+        if start:
+            raise RuntimeError("no")
+        return EXPECTED[start:stop]
+
     with pytest.raises(RuntimeError, match="no"):
-        cached_features("key", lambda: (_ for _ in ()).throw(RuntimeError("no")))
-    assert not list(tmp_path.rglob("*.npy"))
+        cached_features(key, ROWS, compute, chunk=CHUNK, **options)  # type: ignore[arg-type]
 
 
-def test_a_folder_that_is_no_teacher_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="teacher folder") as refusal:
-        ImageTeacher(tmp_path)
-    assert "\n" not in str(refusal.value)
+def test_a_part_file_that_is_cut_short_is_computed_again(cache: Path, caplog) -> None:
+    interrupted()
+    (part,) = cache.glob("*.part")
+    part.write_bytes(part.read_bytes()[:-1])
+    compute = Computed()
+    np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
+    assert compute.calls[0] == (0, 4)
+    assert "cut short" in caplog.text
+
+
+def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
+    interrupted()
+    for key, rows, dtype in (("other", 10, "float32"), ("key", 9, "float32"), ("key", 10, "float16")):
+        compute = Computed()
+        np.testing.assert_array_equal(cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows])
+        assert compute.calls == [(0, rows)]
+    with pytest.raises(UserError, match=r"shape \(2,\) do not go on with those of shape \(3,\)"):
+        cached_features("key", ROWS, lambda start, stop: np.zeros((stop - start, 2)), chunk=CHUNK)
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(np.nan, "float32"), (-np.inf, "float32"), (1e6, "float16")])
+def test_features_that_are_not_finite_are_refused_by_row(value: float, dtype: str, cache: Path) -> None:
+    values = EXPECTED.copy()
+    values[[5, 7], 1] = value
+    with pytest.raises(UserError, match=f"the rows 5, 7 are not finite numbers in {dtype}"):
+        cached_features("key", ROWS, lambda start, stop: values[start:stop], dtype=dtype, chunk=CHUNK)
+    assert not list(cache.glob("*.npy"))
+
+
+def test_a_computation_that_gives_other_rows_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="3 features computed"):
+        cached_features("key", ROWS, lambda start, stop: EXPECTED[:3])
+    with pytest.raises(ValueError, match="need rows"):
+        cached_features("key", 0, Computed())
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="resident memory is read from /proc")
+def test_gathering_rows_of_a_large_file_needs_no_memory() -> None:
+    def compute(start: int, stop: int) -> np.ndarray:
+        return np.repeat(np.arange(start, stop, dtype=np.float32)[:, None], 768, axis=1)
+
+    def resident() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+    rows = np.random.default_rng(0).integers(0, 82783, 64)
+    cached_features("large", 82783, compute)
+    before = resident()
+    features = Stacked([cached_features("large", 82783, compute)])
+    gathered = features[rows]
+    assert resident() - before < 50
+    np.testing.assert_array_equal(gathered, np.repeat(rows[:, None], 768, axis=1))
+    assert cache_folder().joinpath("features").is_dir()
+
+
+class Spy:
+    """An array that remembers which rows were read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.shape, self.read = values, values.shape, []
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        self.read += list(rows)
+        return self.values[rows]
+
+
+def mapped(values: np.ndarray) -> np.ndarray:
+    key = str(len(values))
+    return cached_features(key, len(values), lambda start, stop: values[start:stop], dtype="float16")
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4), ()])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...], shuffled: bool) -> None:
+    random = np.random.default_rng(0)
+    parts = [random.normal(size=(size, *shape)).astype(np.float16) for size in (5, 0, 1, 4, 5)]
+    parts[2:] = [parts[2], mapped(parts[3]), mapped(np.concatenate([parts[0][:2], parts[4]]))[2:]]
+    order = random.permutation(15) if shuffled else None
+    together = np.concatenate(parts).astype(np.float32)
+    together = together if order is None else together[order]
+    stacked = Stacked(parts, order)
+    assert (len(stacked), stacked.shape, stacked.dtype) == (15, together.shape, together.dtype)
+    for rows in (random.integers(0, 15, 40), np.array([14]), np.array([], dtype=np.int64), np.arange(15)):
+        gathered = stacked[rows]
+        np.testing.assert_array_equal(gathered, together[rows])
+        assert gathered.dtype == np.float32
+
+
+def test_stacked_reads_only_the_rows_asked_for() -> None:
+    parts = [Spy(np.ones((5, 2))), Spy(np.ones((4, 2)))]
+    Stacked(parts, np.arange(9)[::-1])[np.array([0, 8, 8])]  # type: ignore[arg-type]
+    assert [part.read for part in parts] == [[0, 0], [3]]
+
+
+def test_stacked_refuses_other_shapes_and_rows() -> None:
+    with pytest.raises(UserError, match=r"different shapes: \(2,\), \(3,\)"):
+        Stacked([np.ones((5, 2)), np.ones((4, 3))])
+    for rows in ([-1], [5]):
+        with pytest.raises(IndexError, match="from 0 to 4"):
+            Stacked([np.ones((5, 2))])[np.array(rows)]

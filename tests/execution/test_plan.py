@@ -45,7 +45,7 @@ OTHER = {
     "batch_size": 32, "learning_rate": 5e-3, "epochs": 2, "steps": 10, "eval_every": 7, "max_length": 16,
     "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "max_grad_norm": 0.5, "precision": "bf16",
     "compile": True, "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
-    "view_reduction": "mean", "images": "shuffled", "without": "info",
+    "view_reduction": "mean", "images": "shuffled", "without": "info", "text_teacher": "toy-clip",
 }  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
         ({"suites": ["stz"]}, "no suite 'stz'; did you mean sts"),
         ({"overrides": {"lambada": 1}}, "--set lambada: no such value; did you mean lambda"),
         ({"overrides": {"batch_size": 0}}, "the training value 'batch_size' = 0 is refused"),
-        ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no image teacher 'resnet'; known: toy-clip"),
+        ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no teacher 'resnet'; known: toy-clip"),
     ):
         with pytest.raises(UserError, match=message):
             plan(tmp_path, **changes)

@@ -7,41 +7,19 @@ the image part `inter` (mean over two views, sentence to image) and `total = int
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from golden_tools import CLOSE, Given, assert_gradients, entries, put, tensors
 
 from harness.losses.contrastive import cosine_matrix, info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch
 from methods.mcse import MCSE
 from methods.simcse import SimCSE
 
-ENTRIES = json.loads((Path(__file__).parents[1] / "golden" / "contrastive.json").read_text())["entries"]
-CLOSE = 1e-9
 
-
-def entries(loss: str) -> list[Any]:
-    return [pytest.param(entry, id=entry["case"]) for entry in ENTRIES if entry["loss"] == loss]
-
-
-def tensors(entry: dict[str, Any]) -> dict[str, torch.Tensor]:
-    return {
-        name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in entry["inputs"].items()
-    }
-
-
-def assert_gradients(output: torch.Tensor, inputs: dict[str, torch.Tensor], expected: dict[str, float]) -> None:
-    found = torch.autograd.grad(output, list(inputs.values()), retain_graph=True, allow_unused=True)
-    for name, gradient in zip(inputs, found, strict=True):
-        if name in expected:
-            norm = 0.0 if gradient is None else float(gradient.norm())
-            assert norm == pytest.approx(expected[name], rel=CLOSE, abs=1e-12), name
-
-
-@pytest.mark.parametrize("entry", entries("simcse_unsup"))
+@pytest.mark.parametrize("entry", entries("contrastive", "simcse_unsup"))
 def test_info_nce_is_simcse(entry: dict[str, Any]) -> None:
     inputs, temperature = tensors(entry), entry["params"]["temp"]
     loss = info_nce(inputs["z1"], inputs["z2"], temperature)
@@ -53,7 +31,7 @@ def test_info_nce_is_simcse(entry: dict[str, Any]) -> None:
     assert_gradients(loss, inputs, entry["grad_norm"]["loss"])
 
 
-@pytest.mark.parametrize("entry", entries("mcse"))
+@pytest.mark.parametrize("entry", entries("contrastive", "mcse"))
 def test_mcse_official(entry: dict[str, Any]) -> None:
     inputs, params = tensors(entry), entry["params"]
     width, hidden = entry["shapes"]["text_head_weight"]
@@ -64,9 +42,9 @@ def test_mcse_official(entry: dict[str, Any]) -> None:
         "projection_dim": width,
     }
     method = MCSE(MCSE.configure("official", values), Dimensions(hidden, {"image": entry["shapes"]["img"][1]})).double()
-    _put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
-    _put(method.image_head, inputs["image_head_weight"], inputs["image_head_bias"])
-    method.text_head = _Given(inputs["z"])
+    put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
+    put(method.image_head, inputs["image_head_weight"], inputs["image_head_bias"])
+    method.text_head = Given(inputs["z"])
     batch = PairBatch({}, {"image": inputs["img"]})
     total, terms = method.loss(batch, lambda tokens, views: inputs["cls"])
     for name, output, value in (
@@ -76,24 +54,6 @@ def test_mcse_official(entry: dict[str, Any]) -> None:
     ):
         assert float(value.detach()) == pytest.approx(entry["outputs"][output], rel=CLOSE), name
         assert_gradients(value, inputs, entry["grad_norm"][output])
-
-
-class _Given(torch.nn.Module):
-    """A text head whose outputs are given, as the golden entries have them."""
-
-    def __init__(self, outputs: torch.Tensor) -> None:
-        super().__init__()
-        self.outputs = outputs
-
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        return self.outputs
-
-
-def _put(head: torch.nn.Module, weight: torch.Tensor, bias: torch.Tensor) -> None:
-    """Give a head weights that are inputs of the graph."""
-    linear = head[0]
-    del linear.weight, linear.bias
-    linear.weight, linear.bias = weight, bias
 
 
 def _vectors(views: int = 2) -> torch.Tensor:
@@ -136,4 +96,4 @@ def test_the_image_loss_follows_the_papers_sum_written_out() -> None:
         for i in range(6):
             scores = [float((s[i] * v[j]).sum().detach()) / 0.05 for j in range(6)]
             expected -= (scores[i] - float(torch.logsumexp(torch.tensor(scores, dtype=torch.float64), 0))) / 6
-    assert float(method.info(vectors, images).detach()) == pytest.approx(expected, rel=1e-10)
+    assert float(method.info(vectors, method.image_head(images)).detach()) == pytest.approx(expected, rel=1e-10)

@@ -9,6 +9,7 @@ import pytest
 from harness import profiles
 from harness.errors import UserError
 from harness.grid import expand, resolve
+from harness.method import Feature
 from harness.profiles import Profile, Training, load_profile, shipped_profiles
 from harness.profiles.schema import Rule
 from harness.registry import get, names
@@ -238,7 +239,7 @@ def test_a_users_own_profile_is_read_by_path(tmp_path: Path) -> None:
     runs, _ = expand(profile, [Variant("mcse")], [Variant("pairs")], ["mine"], [3], {})
     assert runs[0].hyperparameters.lambda_ == 0.25
     assert runs[0].training.batch_size == 8
-    assert runs[0].features(profile) == {"image": "squeezenet"}
+    assert runs[0].features(profile) == {"image": Feature("squeezenet")}
 
 
 @pytest.mark.parametrize("name", shipped_profiles())

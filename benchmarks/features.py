@@ -1,0 +1,67 @@
+"""The feature store on 82,783 x 768 floats (COCO's training images): rows a second and resident memory.
+
+python benchmarks/features.py
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from harness.encoders.features import Stacked, cached_features
+
+ROWS, WIDTH, BATCH, BATCHES = 82_783, 768, 64, 2_000
+
+
+def generated(start: int, stop: int) -> np.ndarray:
+    return np.random.default_rng(start).standard_normal((stop - start, WIDTH), dtype=np.float32)
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def gathered(features: np.ndarray | Stacked) -> float:
+    """Seconds that random batches take."""
+    random = np.random.default_rng(0)
+    clock = time.perf_counter()
+    for _ in range(BATCHES):
+        features[random.integers(0, ROWS, BATCH)]
+    return time.perf_counter() - clock
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["HARNESS_CACHE"] = folder
+        clock = time.perf_counter()
+        for start in range(0, ROWS, 4096):
+            generated(start, min(start + 4096, ROWS))
+        alone = time.perf_counter() - clock
+        clock = time.perf_counter()
+        cached_features("benchmark", ROWS, generated)
+        stored = time.perf_counter() - clock
+        print(f"computing: {ROWS / alone:,.0f} rows/s alone, {ROWS / stored:,.0f} rows/s kept on disk as well")
+        for what in ("first start after", "later start"):
+            clock = time.perf_counter()
+            mapped = cached_features("benchmark", ROWS, generated)
+            print(f"{what}: mapped in {1000 * (time.perf_counter() - clock):.0f} ms")
+        file = Path(str(mapped.filename))  # type: ignore[attr-defined]
+        ways = {
+            "stored file": lambda: Stacked([mapped]),
+            "mapped file": lambda: mapped,
+            "np.load": lambda: np.load(file),
+        }
+        for way, make in ways.items():
+            before, clock = resident_mb(), time.perf_counter()
+            features = make()
+            opened = time.perf_counter() - clock
+            rate = BATCH * BATCHES / gathered(features)
+            print(f"{way}: open {opened:.2f} s, {rate:,.0f} rows/s, {resident_mb() - before:.0f} MB more resident")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A small dual encoder over frozen features: one linear layer a tower, both towers frozen.
+
+It gives image and caption features in one space where no CLIP is at hand, from an image network and a
+sentence encoder that know nothing of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
+from torch.nn import functional
+
+from harness.encoders.features import Stacked
+from harness.errors import UserError
+
+_SIDES, _ARRAYS = ("images", "captions"), ("mean", "spread", "weight")
+#: rows read at once for the moments
+CHUNK = 4096
+#: CLIP's bound on the factor before the softmax, 1 / temperature
+LARGEST_SCALE = 100.0
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Standardise by the moments of the training rows, project, normalise."""
+
+    mean: np.ndarray
+    spread: np.ndarray
+    weight: np.ndarray
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """(n, f) -> (n, width) float32 of length 1."""
+        projected = ((np.asarray(features, dtype=np.float32) - self.mean) / self.spread) @ self.weight.T
+        return projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
+
+
+@dataclass(frozen=True)
+class Projections:
+    """The fitted towers.
+
+    Their vectors have length 1: only directions are fitted, so a length would mean nothing, and a dot
+    product is a cosine.
+    """
+
+    images: Tower
+    captions: Tower
+    #: what the cosines were divided by at the end of the fit
+    temperature: float
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file."""
+        tensors = {f"{side}.{name}": getattr(getattr(self, side), name) for side in _SIDES for name in _ARRAYS}
+        save_file({**tensors, "temperature": np.array([self.temperature])}, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Projections:
+        """Read what `save` wrote. Raises UserError."""
+        try:
+            tensors = load_file(path)
+            image, caption = (Tower(*(tensors[f"{side}.{name}"] for name in _ARRAYS)) for side in _SIDES)
+            return cls(image, caption, float(tensors["temperature"][0]))
+        except (OSError, KeyError, SafetensorError) as error:
+            raise UserError(f"the projections {path} cannot be read: {error}; fit them again") from error
+
+
+def fit(
+    images: np.ndarray | Stacked,
+    texts: np.ndarray | Stacked,
+    *,
+    width: int = 256,
+    steps: int = 600,
+    batch_size: int = 512,
+    learning_rate: float = 1e-3,
+    dropout: float = 0.2,
+    seed: int = 0,
+) -> Projections:
+    """Fit both towers to pairs by InfoNCE in both directions: (n, f) and (n, g), row i of one is row i's of the other.
+
+    CLIP's loss (Radford et al. 2021, Figure 3) with its learnable temperature, started at 0.07, over
+    standardised features; the towers stay frozen as in LiT (Zhai et al. 2022). `dropout` of the inputs keeps
+    a few thousand pairs from being learnt by heart. Deterministic on one machine and number of threads.
+    Raises UserError for fewer than two pairs.
+    """
+    if len(images) != len(texts):
+        raise ValueError(f"{len(images)} images for {len(texts)} captions")
+    if len(images) < 2:
+        raise UserError("a dual encoder needs at least two pairs to be fitted on; give it a larger corpus")
+    random = torch.Generator().manual_seed(seed)
+    sides = [_Side(values, width, random) for values in (images, texts)]
+    log_scale = torch.tensor(np.log(1 / 0.07), dtype=torch.float32, requires_grad=True)
+    learnt = [*(side.weight for side in sides), log_scale]
+    optimizer = torch.optim.AdamW(learnt, lr=learning_rate, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for rows in _batches(len(images), batch_size, steps, random):
+        first, second = (side.look(rows, dropout, random) for side in sides)
+        loss = _loss(first, second, log_scale)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    image, caption = (Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides)
+    return Projections(image, caption, float(1 / _scale(log_scale).detach()))
+
+
+class _Side:
+    """One tower while it is fitted; features may be mapped from disk."""
+
+    def __init__(self, features: np.ndarray | Stacked, width: int, random: torch.Generator) -> None:
+        self.features = features
+        self.mean, self.spread = _moments(features)
+        wide = len(self.mean)
+        self.weight = (torch.randn(width, wide, generator=random) / wide**0.5).requires_grad_()
+
+    def look(self, rows: np.ndarray, dropout: float, random: torch.Generator) -> Tensor:
+        """Projections of some rows, of length 1, (B, width); dropout needs no rescaling before a cosine."""
+        values = (np.asarray(self.features[rows], dtype=np.float32) - self.mean) / self.spread
+        kept = torch.rand(values.shape, generator=random) >= dropout
+        return functional.normalize((torch.from_numpy(values) * kept) @ self.weight.T, dim=1)
+
+
+def _batches(pairs: int, size: int, steps: int, random: torch.Generator) -> Iterator[np.ndarray]:
+    """Rows of each step, none twice in a batch, in the order of the file they are read from."""
+    for _ in range(steps):
+        yield np.sort(torch.randperm(pairs, generator=random)[:size].numpy())
+
+
+def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:
+    logits = first @ second.T * _scale(log_scale)
+    target = torch.arange(len(logits))
+    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
+
+
+def _scale(log_scale: Tensor) -> Tensor:
+    return log_scale.exp().clamp(max=LARGEST_SCALE)
+
+
+def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each dimension, in float64 and by chunks; a constant dimension has deviation 1."""
+    total = squares = np.zeros(features.shape[1])
+    for start in range(0, len(features), CHUNK):
+        values = np.asarray(features[np.arange(start, min(start + CHUNK, len(features)))], dtype=np.float64)
+        total, squares = total + values.sum(0), squares + (values**2).sum(0)
+    mean = total / len(features)
+    variance = squares / len(features) - mean**2
+    constant = variance <= 1e-12 * np.maximum(mean**2, np.finfo(np.float64).tiny)
+    return mean.astype(np.float32), np.sqrt(np.where(constant, 1, variance)).astype(np.float32)

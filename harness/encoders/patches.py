@@ -1,0 +1,133 @@
+"""Images and spectrograms as sequences of vectors that a text encoder's layers read.
+
+VisualCSE takes the embedding layer of a pretrained ViT (patches, class token, positions) and AudioCSE a
+convolution in the manner of SSAST; what they give enters the layers as it is (NonLing section 3.3,
+Figure 1).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from harness.errors import UserError
+
+#: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
+_LAYOUTS = (
+    (
+        "embeddings.cls_token",
+        "embeddings.position_embeddings",
+        "embeddings.patch_embeddings.projection.weight",
+        "embeddings.patch_embeddings.projection.bias",
+    ),
+    ("cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"),
+    ("class_embedding", "positional_embedding", "conv1.weight", None),
+)
+_PREFIXES = ("", "vit.", "visual.")
+
+
+class ImagePatches(nn.Module):
+    """A ViT's embedding layer: pixels (N, 3, H, W) -> (N, 1 + patches, d), all of it trained on."""
+
+    def __init__(self, token: Tensor, positions: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        """Class token (d,), positions (1 + patches, d), patch weight (d, 3, p, p) and bias (d,)."""
+        super().__init__()
+        width, channels, size, _ = weight.shape
+        self.token, self.positions = nn.Parameter(token.clone()), nn.Parameter(positions.clone())
+        self.projection = nn.Conv2d(channels, width, size, size, bias=bias is not None)
+        with torch.no_grad():
+            self.projection.weight.copy_(weight)
+            if bias is not None and self.projection.bias is not None:
+                self.projection.bias.copy_(bias)
+
+    @classmethod
+    def load(cls, folder: Path, width: int) -> ImagePatches:
+        """Read the embedding layer alone from a model folder (transformers, timm or open_clip).
+
+        Raises UserError where the folder has none, or one whose width is not the encoder's.
+        """
+        tensors = _embedding(folder)
+        found = tensors[0].numel()
+        if found != width:
+            raise UserError(
+                f"the patch embedding in {folder} is {found} wide and the encoder {width}; "
+                "name one of the encoder's width with the option patches=NAME"
+            )
+        token, positions, weight, bias = tensors
+        return cls(token.view(-1), positions.view(-1, width), weight, bias)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """See the class. Raises UserError for images of another size than the positions are for."""
+        size = self.projection.kernel_size[0] * round((len(self.positions) - 1) ** 0.5)
+        height, width = pixels.shape[-2:]
+        if (height, width) != (size, size):
+            raise UserError(
+                f"images of {height} x {width} pixels do not fit a patch embedding made for {size} x {size}; "
+                f"give the corpus size = {size}"
+            )
+        patches = self.projection(pixels).flatten(2).transpose(1, 2)
+        return torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1) + self.positions
+
+
+class AudioPatches(nn.Module):
+    """A convolution over a spectrogram, (N, frames, bins) -> (N, 1 + patches, d), with a class token in front.
+
+    Square patches that do not overlap; 1,024 frames of 128 bins in patches of 24 give 211 vectors (NonLing
+    section 3.4). Without `positions` the layers cannot tell the order of the patches, as in the public code.
+    """
+
+    def __init__(self, width: int, frames: int, bins: int, size: int, *, positions: bool) -> None:
+        super().__init__()
+        if size < 1 or min(frames, bins) < size:
+            raise UserError(
+                f"patches of {size} x {size} do not fit spectrograms of {frames} frames and {bins} bins; "
+                "give a smaller patch_size"
+            )
+        count = 1 + (frames // size) * (bins // size)
+        self.projection = nn.Conv2d(1, width, size, size)
+        self.token = nn.Parameter(torch.randn(width) * 0.02)
+        self.positions = nn.Parameter(torch.randn(count, width) * 0.02) if positions else None
+
+    def forward(self, spectrograms: Tensor) -> Tensor:
+        """See the class."""
+        patches = self.projection(spectrograms.transpose(1, 2).unsqueeze(1)).flatten(2).transpose(1, 2)
+        found = torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1)
+        return found if self.positions is None else found + self.positions
+
+
+def media_forward(model: nn.Module, embeddings: Tensor) -> Tensor:
+    """Run embeddings (N, L, d) through a text encoder's layers and take the first position: (N, d).
+
+    Nothing of the text's embedding layer is added, and no position is masked. Raises UserError for an
+    encoder that keeps its layers elsewhere than BERT and RoBERTa do.
+    """
+    layers = getattr(model, "encoder", None)
+    # the encoders of T5 and ALBERT take something else than a sequence of their own width
+    if layers is None or not hasattr(layers, "layer"):
+        raise UserError(
+            f"{type(model).__name__} has no module 'encoder' that images could enter; choose a BERT or RoBERTa"
+        )
+    hidden: Tensor = layers(embeddings).last_hidden_state
+    return hidden[:, 0]
+
+
+def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Class token, positions, patch weight and bias from a folder's safetensors. Raises UserError."""
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt") as file:
+                names = set(file.keys())
+                for prefix in _PREFIXES:
+                    for layout in _LAYOUTS:
+                        wanted = [prefix + name for name in layout if name is not None]
+                        if names.issuperset(wanted):
+                            found = [file.get_tensor(name).float() for name in wanted]
+                            return found[0], found[1], found[2], found[3] if len(found) == 4 else None
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"the weights {path} cannot be read: {error}; fetch them again") from error
+    raise UserError(
+        f"{folder} holds no ViT patch embedding in safetensors; give the folder of a ViT or a CLIP with one"
+    )

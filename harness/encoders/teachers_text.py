@@ -1,0 +1,98 @@
+"""Text teachers: a frozen sentence encoder, such as SimCSE or DiffCSE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness.encoders.student import POOLINGS, Student, pooler_head
+from harness.encoders.teachers_base import UNREADABLE, Teacher, unreadable
+from harness.errors import UserError
+
+#: sentences in one forward pass
+BATCH = 128
+
+
+class TextTeacher(Teacher):
+    """Sentence vectors of an encoder, (n, d), and the last layer's vectors of its tokens, (n, L, d).
+
+    Poolings: `cls` takes the first position of the last layer before any pooler (unsupervised SimCSE, DiffCSE,
+    RankCSE, MCSE); `pooler` takes it through the pre-trained pooler (supervised SimCSE); `mean` averages the
+    last layer's tokens, and `avg-first-last` those of the embedding and the last layer, padding left out.
+    """
+
+    kind = "text"
+    gives = "captions and tokens"
+
+    def __init__(self, folder: Path, pooling: str = "cls", max_length: int = 32, device: str = "cpu") -> None:
+        """Load a model folder of transformers in float32; sentences are cut at `max_length` tokens.
+
+        Raises UserError for an unknown pooling, a folder that cannot be read, or one that lacks weights.
+        """
+        if pooling not in POOLINGS:
+            raise UserError(f"a text teacher has no pooling '{pooling}'; valid: {', '.join(POOLINGS)}")
+        model, tokenizer = _loaded(folder, with_pooler=pooling == "pooler")
+        self._student = Student(model, tokenizer, pooling).eval()
+        self._student.read_through(pooler_head(model))
+        self._student.to(torch.device(device))
+        self._max_length = max_length
+
+    @torch.inference_mode()
+    def captions(self, sentences: Sequence[str]) -> np.ndarray:
+        """Sentence vectors: (n, d) float32. They are run in order of length."""
+        tokenizer = self._student.tokenizer
+        encoded = tokenizer(list(sentences), truncation=True, max_length=self._max_length)["input_ids"]
+        order = np.argsort([-len(ids) for ids in encoded], kind="stable")
+        vectors = np.empty((len(encoded), self._student.width), dtype=np.float32)
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            tokens = tokenizer.pad({"input_ids": [encoded[row] for row in rows]}, return_tensors="pt")
+            vectors[rows] = self._student.pooled(self._inputs(tokens)).float().cpu().numpy()
+        return vectors
+
+    @torch.inference_mode()
+    def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:
+        """The last layer at all positions of sentences padded to `max_length`: (n, max_length, d) float32.
+
+        Position 0 and padded positions are among them: the public code of DALR normalises over all tokens.
+        """
+        vectors = np.empty((len(sentences), max_length, self._student.width), dtype=np.float32)
+        for start in range(0, len(sentences), BATCH):
+            part = list(sentences[start : start + BATCH])
+            tokens = self._student.tokenizer(
+                part, truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
+            )
+            hidden = self._student.model(**self._inputs(tokens)).last_hidden_state
+            vectors[start : start + len(part)] = hidden.float().cpu().numpy()
+        return vectors
+
+    def _inputs(self, tokens: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
+
+
+def _loaded(folder: Path, with_pooler: bool) -> tuple[Any, Any]:
+    """Model and tokenizer. Raises UserError where weights that count are not in the folder."""
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+    disable_progress_bar()
+    set_verbosity_error()  # what is missing is checked below, not told
+    needs = "config.json, weights and a tokenizer, as transformers saves them"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        model, found = AutoModel.from_pretrained(
+            str(folder), local_files_only=True, dtype=torch.float32, output_loading_info=True
+        )
+    except UNREADABLE as error:
+        raise unreadable(folder, error, needs) from error
+    absent = sorted(name for name in found["missing_keys"] if with_pooler or not name.startswith("pooler."))
+    if with_pooler and getattr(model, "pooler", None) is None:
+        absent = ["pooler"]
+    if absent:
+        raise unreadable(folder, f"it has no weights of {absent[0]}", needs)
+    return model, tokenizer

@@ -1,0 +1,164 @@
+"""Features of frozen teachers for the pairs of a run: read where they are stored, else computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.corpora.base import Pairs
+from harness.encoders.features import Stacked, cached_features
+from harness.encoders.lit import Projections, fit
+from harness.encoders.teachers import Teacher, open_teacher
+from harness.errors import UserError
+from harness.execution.identity import RUN, RunTeacher, feature_sources, run_teacher
+from harness.execution.sources import LitTeacher, Sources
+from harness.grid import SCRAMBLED, Resolved
+from harness.method import Feature
+from harness.seeds import generator
+from harness.sources import digest
+
+#: gives the model folder of a run, training it first where that has not been done, and its pooling
+TrainedFolder = Callable[[Resolved], tuple[Path, str]]
+#: hears of (what is computed, rows done, rows in all)
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """The teachers of one run over its pair corpora."""
+
+    run: Resolved
+    sources: Sources
+    pairs: Mapping[str, Pairs]
+    trained: TrainedFolder
+    device: str
+    report: Report
+
+    def features(self, wanted: Feature) -> Any:
+        """One feature a row over all pair corpora, (n, ...); or a control in its place.
+
+        'shuffled' deals the profile's image features to the captions at random, once a run (MCSE Table 2);
+        'random' puts standard normal noise there.
+        """
+        scrambled = wanted.teacher in SCRAMBLED
+        name = str(self.sources.profile.images) if scrambled else wanted.teacher
+        parts = [self._of_corpus(corpus, Feature(name, wanted.of)) for corpus in self.pairs]
+        seed = self.run.spec.seed
+        rows = sum(map(len, parts))
+        if wanted.teacher == "shuffled":
+            return Stacked(parts, generator(axis="shuffled images", seed=seed).permutation(rows))
+        if wanted.teacher == "random":
+            shape = (rows, *parts[0].shape[1:])
+            return generator(axis="random images", seed=seed).standard_normal(shape, dtype=np.float32)
+        return Stacked(parts)
+
+    def _of_corpus(self, corpus: str, wanted: Feature) -> np.ndarray:
+        """One teacher's features of one corpus, mapped from disk."""
+        pairs = self._loaded(corpus)
+        content = self.sources.fingerprint(self.sources.corpus(corpus, self.run))
+        if wanted.of == "image" and wanted.teacher in pairs.features:
+            key = digest(
+                "stored", content, self.sources.fingerprint(self.sources.corpora[corpus].stored[wanted.teacher])
+            )
+            stored = _Once(lambda: pairs.features[wanted.teacher])
+            return self._kept(key, wanted, pairs, lambda start, stop: stored.value[start:stop])
+        if wanted.teacher.startswith(RUN):
+            return self._of_model(run_teacher(wanted.teacher, self.run, self.sources), wanted, pairs, content)
+        source = self.sources.teacher(wanted.teacher, wanted.of)
+        if isinstance(source, LitTeacher):
+            return self._of_lit(source, wanted, corpus, content)
+        return self._of_model(source, wanted, pairs, content)
+
+    def _of_model(self, source: Any, wanted: Feature, pairs: Pairs, content: str) -> np.ndarray:
+        length = self.run.training.max_length
+        key = digest(content, self.sources.fingerprint(source), wanted.of, None if wanted.of == "image" else length)
+        teacher = _Once(lambda: self._opened(source, wanted))
+        return self._kept(
+            key, wanted, pairs, lambda start, stop: _look(teacher.value, wanted.of, pairs, start, stop, length)
+        )
+
+    def _opened(self, source: Any, wanted: Feature) -> Teacher:
+        kind = "text" if isinstance(source, RunTeacher) else source.kind
+        if isinstance(source, RunTeacher):
+            folder, pooling = self.trained(source.run)
+        else:
+            folder, pooling = source.model.path(), source.pooling
+        if wanted.of == "tokens":
+            _check_vocabulary(self.sources.encoder(self.run.spec.encoder).path(), folder, wanted.teacher)
+        return open_teacher(kind, folder, pooling=pooling, max_length=self.run.training.max_length, device=self.device)
+
+    def _of_lit(self, source: LitTeacher, wanted: Feature, corpus: str, content: str) -> np.ndarray:
+        """Project the features of the side asked for; the fit is made again where the projected ones are not kept."""
+        image, caption = source.parts
+        parts = feature_sources(self.run, self.sources, wanted)
+        key = digest("lit", content, wanted.of, [self.sources.fingerprint(part) for part in parts])
+        fitted = _Once(lambda: self._fitted(source))
+        inner = _Once(lambda: self._of_corpus(corpus, image if wanted.of == "image" else caption))
+
+        def project(start: int, stop: int) -> np.ndarray:
+            side = fitted.value.images if wanted.of == "image" else fitted.value.captions
+            return side(np.asarray(inner.value[start:stop], dtype=np.float32))
+
+        return self._kept(key, wanted, self._loaded(corpus), project)
+
+    def _fitted(self, source: LitTeacher) -> Projections:
+        images, captions = (Stacked([self._of_corpus(source.corpus, part)]) for part in source.parts)
+        return fit(images, captions)
+
+    def _kept(self, key: str, wanted: Feature, pairs: Pairs, compute: Callable[[int, int], np.ndarray]) -> np.ndarray:
+        what = f"{wanted.teacher}: features of {wanted.of}s"
+        tokens = wanted.of == "tokens"
+        return cached_features(
+            key,
+            len(pairs),
+            compute,
+            dtype="float16" if tokens else "float32",
+            chunk=512,
+            report=lambda done, rows: self.report(what, done, rows),
+        )
+
+    def _loaded(self, corpus: str) -> Pairs:
+        if corpus in self.pairs:
+            return self.pairs[corpus]
+        loaded = self.sources.corpora[corpus].load(self.sources.root)
+        if not isinstance(loaded, Pairs):
+            raise UserError(f"the corpus '{corpus}' has no image-caption pairs; fit the lit teacher on one that has")
+        return loaded
+
+
+class _Once:
+    """A value made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def value(self) -> Any:
+        return self._make()
+
+
+def _look(teacher: Teacher, of: str, pairs: Pairs, start: int, stop: int, length: int) -> np.ndarray:
+    if of == "caption":
+        return teacher.captions(pairs.texts[start:stop])
+    if of == "tokens":
+        return teacher.tokens(pairs.texts[start:stop], length)
+    if pairs.images is None:
+        raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
+    return teacher.images(pairs.images[start:stop])
+
+
+def _check_vocabulary(student: Path, teacher: Path, name: str) -> None:
+    """Raise UserError where the teacher's tokens would not be the student's."""
+    from transformers import AutoTokenizer
+
+    ours, theirs = (AutoTokenizer.from_pretrained(str(folder), local_files_only=True) for folder in (student, teacher))
+    if ours.get_vocab() != theirs.get_vocab():
+        raise UserError(
+            f"the token features of the teacher {name} need the student's own vocabulary; "
+            "name a teacher of the same family, or leave the term g2l out"
+        )

@@ -1,0 +1,79 @@
+"""One optimizer with its schedule, its gradient scaler and clipping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harness.method import OwnSteps
+from harness.profiles import Training
+
+
+class Stepper:
+    """AdamW over all trainable parameters, those that a loss does not reach keeping their place.
+
+    The main stepper follows the profile's training table; the one of a stream with its own steps
+    (`own`) has that stream's rate, decay and schedule, and shares the rest.
+    """
+
+    def __init__(
+        self, modules: Sequence[nn.Module], training: Training, steps: int, device: torch.device, own: OwnSteps | None
+    ) -> None:
+        self.training, self.steps, self.own = training, steps, own
+        decay = training.weight_decay if own is None else own.weight_decay
+        rate = training.learning_rate if own is None else own.learning_rate
+        self.optimizer = torch.optim.AdamW(_groups(modules, decay), lr=rate, eps=training.adam_epsilon)
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "fp16")
+
+    def step(self, loss: Tensor, number: int) -> None:
+        """Update every parameter that the loss reaches; `number` is the step's, from 0."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate(number)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        self.scaler.unscale_(self.optimizer)
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.training.max_grad_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def rate(self, number: int) -> float:
+        """The learning rate of a step."""
+        if self.own is None:
+            return learning_rate(number, self.steps, self.training)
+        if self.own.schedule == "cosine":
+            return self.own.learning_rate * (1 + math.cos(math.pi * number / self.steps)) / 2
+        return self.own.learning_rate * (self.steps - number) / self.steps
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up a checkpoint's state."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+
+
+def learning_rate(step: int, steps: int, training: Training) -> float:
+    """The rate of step `step` (from 0): linear warm-up, then linear decay that would reach 0 at `steps`."""
+    warmup = training.warmup_steps
+    if step < warmup:
+        return training.learning_rate * step / warmup
+    return training.learning_rate * (steps - step) / max(1, steps - warmup)
+
+
+def _groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
+    """AdamW's two groups: biases and normalisation weights are not decayed."""
+    decayed: list[nn.Parameter] = []
+    kept: list[nn.Parameter] = []
+    for module in modules:
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                plain = name.endswith("bias") or "norm" in name.lower()
+                (kept if plain else decayed).append(parameter)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]

@@ -1,0 +1,298 @@
+"""DALR (He et al., 2025).
+
+MCSE's sentence-to-image objective with alignment at two levels. Across modalities (section 3.2): matched pairs
+are told from mismatched ones, and each text's distribution over the images follows its likeness to the
+other texts. Within the text (section 3.3): the student's similarities take the order and the distribution
+of frozen text encoders'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from harness.encoders.heads import TanhHead, by_view
+from harness.losses.alignment import cross_alignment, soft_alignment
+from harness.losses.consistency import pair_consistency, rolled
+from harness.losses.contrastive import cosine_matrix
+from harness.losses.local import in_batch_g2l, over_tokens
+from harness.losses.margin import angular_margin, margin_info_nce
+from harness.losses.ranking import list_mle, list_net
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
+
+#: a name of the profile, or a run's key, whose options and setting may hold '+' and '/' in brackets
+_TEACHER = r"run:[^\[\]/]+(?:\[.*?\])?(?:@\w+)?/[^\[\]/]+(?:\[.*?\])?/[^\[\]/]+/seed-\d+|[^\[\]/+]+"
+_TEACHERS = re.compile(rf"({_TEACHER})(?:\+({_TEACHER}))?")
+
+
+def text_teachers(text: str) -> tuple[str, ...]:
+    """Split 'FIRST+SECOND' into one or two teachers' names. Raises ValueError."""
+    found = _TEACHERS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"'text={text}' names no text teachers; write one or two joined by '+': simcse+diffcse")
+    return tuple(name for name in found.groups() if name)
+
+
+@dataclass(frozen=True)
+class DALRHyperparameters(Hyperparameters):
+    """DALR's own values; the defaults are @paper's."""
+
+    temperature: float = hyper(0.05, source="appendix B")
+    temperature_multimodal: float = hyper(0.05, source="appendix B: one temperature")
+    lambda_: float = hyper(0.1, source="appendix B, Eq. 14", unit="weight of cons and cma")
+    mu: float = hyper(0.2, source="appendix B, Eq. 14", unit="weight of rank and ima")
+    info_weight: float = hyper(1.0, source="Eq. 14; the public code 0.1")
+    projection_dim: int = hyper(256, source="appendix B", unit="dimensions of the shared space")
+    info_views: str = hyper("first", source="Eq. 4; the public code averages both", choices=("first", "mean"))
+    text_on_pairs: bool = hyper(False, source="Eq. 14", unit="whether paired batches have the text term")
+    angular_margin: float = hyper(0.0, source="Eq. 1 and 4; public scripts 0.18", unit="radians, KDMCSE's margin")
+    margin: float = hyper(0.2, source="section 3.2, Eq. 5", unit="cosine of mismatched pairs that costs nothing")
+    shift: int = hyper(1, source="Eq. 5 shuffles; the public code rolls by 5", unit="rows that images are rolled by")
+    consistency_weight: float = hyper(1.0, source="Eq. 9; the public code 0.01", unit="factor of cons within lambda")
+    consistency_heads: str = hyper("shared", source="Eq. 2, 3 and 5", choices=("shared", "own"))
+    space: str = hyper("projected", source="Eq. 6 and 11", choices=("projected", "raw"))
+    targets: str = hyper("projected", source="Eq. 3 and 7", choices=("projected", "raw"))
+    teacher_weight: float = hyper(0.33, source="public scripts; not in section 3.3", unit="of the first text teacher")
+    teacher_mix: str = hyper("vectors", source="section 3.3", unit="weighted for rank", choices=("vectors", "scores"))
+    teacher_temperature: float = hyper(1.0, source="Eq. 7 and 12 have none; public code 0.5")
+    student_temperature: float = hyper(1.0, source="Eq. 6 and 11 have none; public code 0.45")
+    ranking: str = hyper("listmle", source="Eq. 10", choices=("listmle", "listnet"))
+    rank_floor: float = hyper(0.0, source="Eq. 10; the public code 1e-7", unit="added within ListMLE's logarithm")
+    temperature_ranking: float = hyper(0.05, source="public scripts; without effect on ListMLE", unit="of the teachers")
+    gamma: float = hyper(1.0, source="public scripts; Eq. 13 has none", unit="factor of rank within mu")
+    token_term: bool = hyper(False, source="public code", unit="whether g2l, which is in no equation, is added")
+    image: str = hyper("default", source="section 4.1", unit="image teacher, 'shuffled' or 'random'")
+    text: str = hyper("simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'")
+    mixing: str = hyper("after", source="section 4.1", choices=("floor", "ceil", "after"))
+    captions: str = hyper("setting", source="appendix G: 30k captions of Flickr30k", choices=("setting", "all"))
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What the frozen text teachers say of B captions, which may pass them twice as they pass the student.
+
+    `vectors` holds, for each teacher, its [CLS] of either pass, (B, f) each; `tokens`, for each pass, the
+    teachers' weighted token vectors without the first position, (B, L - 1, d), the real ones marked by
+    `mask` (B, L - 1). Out of training mode both passes are equal, so that one is enough.
+    """
+
+    vectors: Sequence[tuple[Tensor, Tensor]]
+    tokens: Sequence[Tensor] = field(default_factory=tuple)
+    mask: Tensor | None = None
+
+
+class Aligner(nn.Sequential):
+    """Two layers with batch normalisation and ReLU, (B, d_in) -> (B, d_out): the public code's consistency heads.
+
+    The statistics are always the batch's, of at least two rows: after training nobody reads this head.
+    """
+
+    def __init__(self, width_in: int, hidden: int, width_out: int) -> None:
+        sizes = ((width_in, hidden), (hidden, width_out))
+        layers = [(nn.Linear(*size), nn.BatchNorm1d(size[1], track_running_stats=False), nn.ReLU()) for size in sizes]
+        super().__init__(*(module for layer in layers for module in layer))
+
+
+class DALR(Method):
+    """L_info + lambda L_CML + mu L_IML on caption-image pairs (Eq. 14), L_text on sentences (Eq. 1)."""
+
+    name = "dalr"
+    paper = "He et al., DALR: Dual-level Alignment Learning for Multimodal Sentence Representation Learning, 2025"
+    streams = ("sentences", "pairs")
+    terms = ("text", "info", "cons", "cma", "rank", "ima", "g2l")
+    readings = {
+        "paper": "Eq. 1 to 14, the index slips of Eq. 7, 8 and 11 mended, means over the batch",
+        "official": "the public code, made to run: margins on text and images, raw CLIP vectors, an extra token term",
+    }
+    reading_values = {
+        "official": {
+            "info_weight": 0.1,
+            "info_views": "mean",
+            "text_on_pairs": True,
+            "angular_margin": 0.18,
+            "shift": 5,
+            "consistency_weight": 0.01,
+            "consistency_heads": "own",
+            "space": "raw",
+            "targets": "raw",
+            "teacher_mix": "scores",
+            "teacher_temperature": 0.5,
+            "student_temperature": 0.45,
+            "rank_floor": 1e-7,
+            "token_term": True,
+            "mixing": "floor",
+            "captions": "all",
+        }
+    }
+    Hyperparameters = DALRHyperparameters
+
+    def __init__(self, hyperparameters: DALRHyperparameters, dimensions: Dimensions) -> None:
+        super().__init__(hyperparameters, dimensions)
+        _check_widths(hyperparameters, dimensions)
+        encoder, width = dimensions.encoder, hyperparameters.projection_dim
+        image, teacher = dimensions.features["image"], dimensions.features["teacher1"]
+        self.text_head = TanhHead(encoder, encoder, std=0.02)
+        self.grounding_head = TanhHead(encoder, width)
+        self.image_head = TanhHead(image, width)
+        if hyperparameters.targets == "projected":
+            # a fixed random projection: only targets pass it, and targets carry no gradient
+            self.teacher_head = TanhHead(teacher, width).requires_grad_(False)
+        if hyperparameters.consistency_heads == "own":
+            self.text_aligner = Aligner(encoder, encoder, width)
+            self.image_aligner = Aligner(image, encoder, width)
+
+    @classmethod
+    def features(cls, hyperparameters: DALRHyperparameters) -> dict[str, Feature]:
+        """An image's features, its caption's from one or two text teachers, and the tokens' where they are read."""
+        wanted = {"image": Feature(hyperparameters.image)}
+        for number, teacher in enumerate(text_teachers(hyperparameters.text), 1):
+            wanted[f"teacher{number}"] = Feature(teacher, "caption")
+            if hyperparameters.token_term:
+                wanted[f"tokens{number}"] = Feature(teacher, "tokens")
+        return wanted
+
+    @classmethod
+    def mixing(cls, hyperparameters: DALRHyperparameters) -> str:
+        """Section 4.1: N_text // N_pairs text batches, then a paired one."""
+        return hyperparameters.mixing
+
+    @classmethod
+    def captions(cls, hyperparameters: DALRHyperparameters) -> str:
+        """The public code has each caption of an image as a row."""
+        return hyperparameters.captions
+
+    def weights(self) -> dict[str, float]:
+        """Eq. 9, 13 and 14."""
+        values = self.hyperparameters
+        cross, intra = values.lambda_, values.mu
+        return {
+            "info": values.info_weight,
+            "cons": cross * values.consistency_weight,
+            "cma": cross,
+            "rank": intra * values.gamma,
+            "ima": intra,
+            "g2l": intra,
+        }
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
+        """text on sentences, all others on pairs."""
+        vectors = encode(batch.tokens, 2)
+        if isinstance(batch, PairBatch):
+            return self.paired(vectors, batch.features["image"], self.taught(batch))
+        return {"text": self.text(self.scores(*by_view(self.text_head, vectors)))}
+
+    def scores(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Cosines (B, B), the negatives' with the margin where there is one."""
+        return angular_margin(cosine_matrix(rows, columns), self.hyperparameters.angular_margin, near="keep")
+
+    def text(self, scores: Tensor) -> Tensor:
+        """Eq. 1."""
+        return margin_info_nce(scores, self.hyperparameters.temperature, 0.0)
+
+    def taught(self, batch: PairBatch) -> Taught:
+        """The teachers' features of a batch; tokens are cut to its length and lose their first position."""
+        features = batch.features
+        roles = [role for role in ("teacher1", "teacher2") if role in features]
+        vectors = [(features[role], features[role]) for role in roles]
+        if not self.hyperparameters.token_term:
+            return Taught(vectors)
+        mask = batch.tokens["attention_mask"][:, 1:]
+        length = mask.shape[1] + 1
+        tokens = [features[role.replace("teacher", "tokens")][:, 1:length] for role in roles]
+        return Taught(vectors, (self.mixed(tokens),), mask)
+
+    def mixed(self, parts: Sequence[Tensor]) -> Tensor:
+        """One tensor of one teacher's, or the weighted sum of two teachers' (section 3.3)."""
+        first = self.hyperparameters.teacher_weight
+        return parts[0] if len(parts) == 1 else first * parts[0] + (1 - first) * parts[1]
+
+    def paired(self, vectors: Tensor, image: Tensor, taught: Taught) -> dict[str, Tensor]:
+        """The terms of a paired batch: [CLS] (B, 2, d), image features (B, f), what the teachers say."""
+        values = self.hyperparameters
+        first, second = by_view(self.text_head, vectors)
+        scores = self.scores(first, second)
+        sentences, images = by_view(self.grounding_head, vectors), self.image_head(image)
+        grounded = [cosine_matrix(view, images) for view in sentences[: 1 if values.info_views == "first" else 2]]
+        texts, pictures = self.likeness(image, images, self.mixed([views[0] for views in taught.vectors]))
+        terms = {"text": self.text(scores)} if values.text_on_pairs else {}
+        terms["info"] = self.info(grounded, image)
+        terms["cons"] = self.cons(first, sentences[0], image, images)
+        terms["cma"] = self.cma(grounded[0], first, image, texts, pictures)
+        terms["rank"] = self.rank(scores, taught)
+        sharpened = scores / values.temperature if values.space == "raw" else scores
+        terms["ima"] = soft_alignment(sharpened, texts, values.student_temperature, values.teacher_temperature)
+        if values.token_term:
+            terms["g2l"] = self.g2l(first, taught)
+        return terms
+
+    @torch.no_grad()
+    def likeness(self, image: Tensor, images: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 7 before its softmax: the likeness of texts and of images among themselves, (B, B) each, as constants."""
+        if self.hyperparameters.targets == "raw":
+            return cosine_matrix(teacher, teacher), cosine_matrix(image, image)
+        projected = self.teacher_head(teacher)
+        return cosine_matrix(projected, projected), cosine_matrix(images, images)
+
+    def info(self, grounded: Sequence[Tensor], image: Tensor) -> Tensor:
+        """Eq. 4 over the cosines (B, B) of each view; with a margin, KDMCSE's image loss."""
+        values = self.hyperparameters
+        alike = cosine_matrix(image, image).detach() if values.angular_margin else None
+        settings = values.temperature_multimodal, values.angular_margin, alike
+        return torch.stack([margin_info_nce(view, *settings, near="keep") for view in grounded]).mean()
+
+    def cons(self, text: Tensor, sentences: Tensor, image: Tensor, images: Tensor) -> Tensor:
+        """Eq. 5, on the projections of Eq. 2 and 3 or on heads of its own, whose batch statistics need two rows."""
+        values = self.hyperparameters
+        if values.consistency_heads == "own":
+            if len(text) == 1:
+                return text.sum() * 0
+            sentences, images = self.text_aligner(text), self.image_aligner(image)
+        return pair_consistency(sentences, images, rolled(images, values.shift), values.margin)
+
+    def cma(self, grounded: Tensor, text: Tensor, image: Tensor, texts: Tensor, pictures: Tensor) -> Tensor:
+        """Eq. 8: projected text and image; or the mean over raw ones, with margin and temperature before."""
+        values = self.hyperparameters
+        temperatures = values.student_temperature, values.teacher_temperature
+        if values.space == "raw":
+            scores = self.scores(text, image.detach()) / values.temperature
+            return cross_alignment(scores, texts, pictures, *temperatures) / 2
+        return cross_alignment(grounded, texts, pictures, *temperatures)
+
+    def rank(self, scores: Tensor, taught: Taught) -> Tensor:
+        """Eq. 10: the student's cosines (B, B) in the order of the teachers'."""
+        values = self.hyperparameters
+        if values.teacher_mix == "vectors":
+            teacher = cosine_matrix(*(self.mixed(views) for views in zip(*taught.vectors, strict=True)))
+        else:
+            teacher = self.mixed([cosine_matrix(*views) for views in taught.vectors])
+        student, teacher = scores / values.temperature, teacher / values.temperature_ranking
+        if values.ranking == "listnet":
+            return list_net(student, teacher)
+        return list_mle(student, teacher, values.rank_floor)
+
+    def g2l(self, text: Tensor, taught: Taught) -> Tensor:
+        """The token term of the public code: the sentence, not normalised, against teachers' tokens."""
+        temperature = self.hyperparameters.temperature
+        losses = [in_batch_g2l(over_tokens(tokens), text, temperature, taught.mask) for tokens in taught.tokens]
+        return torch.stack(losses).mean()
+
+
+def _check_widths(values: DALRHyperparameters, dimensions: Dimensions) -> None:
+    """Raise ValueError where teachers cannot be weighted together or compared with the encoder."""
+    widths = dimensions.features
+    if widths.get("teacher2", widths["teacher1"]) != widths["teacher1"]:
+        raise ValueError(
+            f"its text teachers are {widths['teacher1']} and {widths['teacher2']} wide and cannot be weighted "
+            "together; choose two of one width, or one"
+        )
+    for role, width in widths.items():
+        compared = (role == "image" and values.space == "raw") or role.startswith("tokens")
+        if compared and width != dimensions.encoder:
+            raise ValueError(
+                f"it compares {role} features, {width} wide, with the encoder's vectors, {dimensions.encoder} wide; "
+                "choose a teacher of the encoder's width"
+            )

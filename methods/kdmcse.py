@@ -1,0 +1,215 @@
+"""KDMCSE (Nguyen et al., NAACL 2024).
+
+CLIP teaches with both its sides: each dropout view of a caption must find its image and its own CLIP text
+vector in a shared space of 256 dimensions. Negatives that CLIP takes for positives are filtered out
+(section 3.2); those left get an angular margin, the wider the less alike CLIP holds them (AdapACSE, section 3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harness.encoders.heads import TanhHead, by_view
+from harness.losses.alignment import cross_alignment, soft_alignment
+from harness.losses.consistency import pair_consistency, rolled
+from harness.losses.contrastive import cosine_matrix
+from harness.losses.margin import NEAR, margin_info_nce, too_alike
+from harness.losses.ranking import list_mle
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
+
+SIDES = ("captions", "images")
+
+
+@dataclass(frozen=True)
+class KDMCSEHyperparameters(Hyperparameters):
+    """KDMCSE's own values; the defaults are @paper's."""
+
+    temperature: float = hyper(0.05, source="section 4.2")
+    temperature_multimodal: float = hyper(0.05, source="section 4.2")
+    lambda_: float = hyper(1.0, source="Eq. 14 has none; public scripts 0.01", unit="weight of visual and textual")
+    projection_dim: int = hyper(256, source="section 4.2", unit="dimensions of the shared space")
+    margin: float = hyper(0.125, source="section 6.1, Figure 7", unit="radians")
+    margin_text: float = hyper(0.0, source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative")
+    near: str = hyper("clamp", source="Eq. 12 is silent", unit="negatives nearer than the margin", choices=NEAR)
+    margin_labels: str = hyper(
+        "captions", source="section 3.2", unit="visual: images' likeness to these", choices=SIDES
+    )
+    filter: bool = hyper(True, source="section 3.2, Eq. 8")
+    threshold: float = hyper(0.85, source="section 6.2: about 0.85 to 0.9", unit="CLIP similarity")
+    filter_labels: str = hyper(
+        "captions", source="section 3.2", unit="textual: texts' likeness to these", choices=SIDES
+    )
+    filter_scores: str = hyper("cosine", source="section 3.2, Eq. 7", choices=("cosine", "inner"))
+    view_reduction: str = hyper("sum", source="Eq. 9; the public code averages", choices=("sum", "mean"))
+    branch_reduction: str = hyper("mean", source="Eq. 14; the public code adds", choices=("mean", "sum"))
+    text_on_pairs: bool = hyper(False, source="Algorithm 1, Eq. 14", unit="whether paired batches have the text term")
+    images: str = hyper("default", source="section 4.2", unit="image teacher, 'shuffled' or 'random'")
+    text: str = hyper("default", source="section 4.2", unit="text teacher; 'default' is the images' own text side")
+    mixing: str = hyper("ceil", source="Algorithm 1", choices=("floor", "ceil", "after"))
+    captions: str = hyper("setting", source="section 4.1 follows MCSE: one an image", choices=("setting", "all"))
+    with_: str = hyper("", source="DALR Tables 4 and 5", unit="parts of DALR", choices=("", "cml", "iml", "cml+iml"))
+    lambda_cml: float = hyper(0.1, source="DALR appendix B", unit="weight of cons and cma")
+    mu: float = hyper(0.2, source="DALR appendix B", unit="weight of rank and ima")
+    consistency_margin: float = hyper(0.2, source="DALR Eq. 5", unit="cosine of mismatched pairs that costs nothing")
+
+
+class KDMCSE(Method):
+    """L_text on sentences (Eq. 1), the mean of L_visual and L_textual on caption-image pairs (Eq. 14, Algorithm 1)."""
+
+    name = "kdmcse"
+    paper = (
+        "Nguyen et al., KDMCSE: Knowledge Distillation Multimodal Sentence Embeddings with Adaptive Angular margin "
+        "Contrastive Learning, NAACL 2024"
+    )
+    streams = ("sentences", "pairs")
+    terms = ("text", "visual", "textual", "cons", "cma", "rank", "ima")
+    parts = ("margin", "filter")
+    readings = {
+        "paper": "Eq. 7 to 14 and Algorithm 1, the cases of Eq. 8 swapped and angles stopped at 0",
+        "official": "the public code: a fixed margin on all text, both branches added with weight 0.01, no filter",
+    }
+    reading_values = {
+        "official": {
+            "lambda": 0.01,
+            "margin": 0.15,
+            "margin_text": 0.15,
+            "near": "keep",
+            "margin_labels": "images",
+            "filter": False,
+            "threshold": 0.8,
+            "filter_labels": "images",
+            "filter_scores": "inner",
+            "view_reduction": "mean",
+            "branch_reduction": "sum",
+            "text_on_pairs": True,
+            "mixing": "floor",
+            "captions": "all",
+        }
+    }
+    Hyperparameters = KDMCSEHyperparameters
+
+    def __init__(self, hyperparameters: KDMCSEHyperparameters, dimensions: Dimensions) -> None:
+        super().__init__(hyperparameters, dimensions)
+        image, caption = dimensions.features["image"], dimensions.features["caption"]
+        if image != caption and (self.filters or hyperparameters.margin_labels == "captions"):
+            raise ValueError(
+                f"it compares captions with images, but the text teacher's features are {caption} wide and the "
+                f"images' {image}; name one teacher for both, such as a CLIP model"
+            )
+        width = hyperparameters.projection_dim
+        self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
+        self.grounding_head = TanhHead(dimensions.encoder, width)
+        self.image_head = TanhHead(image, width)
+        self.caption_head = TanhHead(caption, width)
+
+    @classmethod
+    def features(cls, hyperparameters: KDMCSEHyperparameters) -> dict[str, Feature]:
+        """An image's features and those of its caption, from both sides of one teacher unless another is named."""
+        images, text = hyperparameters.images, hyperparameters.text
+        if text == "default" and images not in ("shuffled", "random"):
+            text = images
+        return {"image": Feature(images), "caption": Feature(text, "caption")}
+
+    @classmethod
+    def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> str:
+        """Algorithm 1: a paired batch every ceil(|D| / |D_M|) steps."""
+        return hyperparameters.mixing
+
+    @classmethod
+    def captions(cls, hyperparameters: KDMCSEHyperparameters) -> str:
+        """The public code has each caption of an image as a row."""
+        return hyperparameters.captions
+
+    @property
+    def filters(self) -> bool:
+        """Whether negatives are filtered."""
+        return self.hyperparameters.filter and "filter" not in self.left_out
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """The margins of the text and of the multimodal losses."""
+        values = self.hyperparameters
+        return (0.0, 0.0) if "margin" in self.left_out else (values.margin_text, values.margin)
+
+    def weights(self) -> dict[str, float]:
+        """Eq. 14, and DALR Eq. 14 for its parts."""
+        values = self.hyperparameters
+        branch = values.lambda_ / (2 if values.branch_reduction == "mean" else 1)
+        cross, intra = values.lambda_cml, values.mu
+        return {"visual": branch, "textual": branch, "cons": cross, "cma": cross, "rank": intra, "ima": intra}
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
+        """Algorithm 1: text on sentences, visual and textual on pairs."""
+        values = self.hyperparameters
+        vectors = encode(batch.tokens, 2)
+        scores = cosine_matrix(*by_view(self.text_head, vectors))
+        terms = {}
+        if values.text_on_pairs or not isinstance(batch, PairBatch):
+            terms["text"] = margin_info_nce(scores, values.temperature, self.margins[0], near=values.near)
+        if isinstance(batch, PairBatch):
+            terms |= self.paired(by_view(self.grounding_head, vectors), scores, **batch.features)
+        return terms
+
+    def paired(self, views: tuple[Tensor, ...], scores: Tensor, image: Tensor, caption: Tensor) -> dict[str, Tensor]:
+        """The terms of a paired batch: grounded views (B, 256), the views' cosines (B, B), features (B, f)."""
+        images, captions = self.image_head(image), self.caption_head(caption)
+        to_images = [cosine_matrix(view, images) for view in views]
+        to_captions = [cosine_matrix(view, captions) for view in views]
+        with torch.no_grad():
+            among_captions = cosine_matrix(caption, caption)
+            across = cosine_matrix(caption if self.hyperparameters.margin_labels == "captions" else image, image)
+            drop = self.filtered(image, caption)
+        terms = {
+            "visual": self.branch(to_images, across, drop[0]),
+            "textual": self.branch(to_captions, among_captions, drop[1]),
+        }
+        chosen = self.hyperparameters.with_.split("+")
+        if "cml" in chosen:
+            terms |= self.cross_modal(views[0], to_images[0], images, captions)
+        if "iml" in chosen:
+            terms |= self.intra_modal(scores, among_captions, captions)
+        return terms
+
+    def branch(self, cosines: list[Tensor], soft: Tensor, drop: Tensor | None) -> Tensor:
+        """Eq. 13 over both views' cosines with a teacher's (B, B), Delta = (1 - soft) * margin (Eq. 12)."""
+        values = self.hyperparameters
+        losses = [
+            margin_info_nce(view, values.temperature_multimodal, self.margins[1], soft, near=values.near, drop=drop)
+            for view in cosines
+        ]
+        total = losses[0] + losses[1]
+        return total / 2 if values.view_reduction == "mean" else total
+
+    def filtered(self, image: Tensor, caption: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Eq. 8: the negatives to leave out of the visual and of the textual loss, (B, B) bool each."""
+        if not self.filters:
+            return None, None
+        values = self.hyperparameters
+        normalised = values.filter_scores == "cosine"
+        rows = caption if values.filter_labels == "captions" else image
+        return (
+            too_alike(caption, image, values.threshold, normalised=normalised),
+            too_alike(rows, caption, values.threshold, normalised=normalised),
+        )
+
+    def cross_modal(self, view: Tensor, scores: Tensor, images: Tensor, captions: Tensor) -> dict[str, Tensor]:
+        """DALR's L_CML (Eq. 5 and 8) with CLIP's text side as the teacher, in KDMCSE's own projections."""
+        with torch.no_grad():
+            targets = cosine_matrix(captions, captions), cosine_matrix(images, images)
+        margin = self.hyperparameters.consistency_margin
+        return {
+            "cons": pair_consistency(view, images, rolled(images, 1), margin),
+            "cma": cross_alignment(scores, *targets),
+        }
+
+    def intra_modal(self, scores: Tensor, teacher: Tensor, captions: Tensor) -> dict[str, Tensor]:
+        """DALR's L_IML (Eq. 10 and 12) with CLIP's text side as the teacher."""
+        with torch.no_grad():
+            targets = cosine_matrix(captions, captions)
+        return {
+            "rank": list_mle(scores / self.hyperparameters.temperature, teacher),
+            "ima": soft_alignment(scores, targets),
+        }

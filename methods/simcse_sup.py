@@ -1,0 +1,61 @@
+"""Supervised SimCSE (Gao et al., EMNLP 2021), as NonLing section 3.2 restates it.
+
+A premise of natural language inference must find its entailed hypothesis among those of the batch and,
+as hard negatives, the batch's contradicted ones. The head stays on after training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from harness.encoders.heads import TanhHead
+from harness.losses.contrastive import info_nce_hard
+from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Stream, hyper
+
+
+@dataclass(frozen=True)
+class SupervisedSimCSEHyperparameters(Hyperparameters):
+    """SimCSE's own values."""
+
+    temperature: float = hyper(0.05, source="SimCSE section 4; NonLing Eq. 3")
+    hard_negative_weight: float = hyper(
+        0.0, source="SimCSE appendix B", unit="added to the logit of a premise's own contradiction"
+    )
+
+
+class SupervisedSimCSE(Method):
+    """L_text over triplets (SimCSE Eq. 5; NonLing Eq. 3)."""
+
+    name = "simcse-sup"
+    paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021, section 4"
+    streams: ClassVar[tuple[Stream, ...]] = ("triplets",)
+    terms: ClassVar[tuple[str, ...]] = ("text",)
+    readings = {
+        "paper": "Eq. 5",
+        "official": "the same loss; the profile 'paper' trains it as SimCSE's public script does (fp16)",
+    }
+    Hyperparameters = SupervisedSimCSEHyperparameters
+
+    def __init__(self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions) -> None:
+        super().__init__(hyperparameters, dimensions)
+        self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
+
+    @classmethod
+    def pooling(cls, hyperparameters: SupervisedSimCSEHyperparameters) -> str:
+        """[CLS] through the head, as SimCSE's supervised models are read."""
+        return "pooler"
+
+    def test_head(self) -> nn.Module:
+        """The text head."""
+        return self.text_head
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
+        """text: each premise finds its entailed hypothesis."""
+        vectors = self.text_head(encode(batch.tokens, 1))
+        premises, entailed, contradicted = vectors.view(-1, 3, vectors.shape[-1]).unbind(1)
+        values = self.hyperparameters
+        loss = info_nce_hard(premises, entailed, contradicted, values.temperature, values.hard_negative_weight)
+        return {"text": loss}

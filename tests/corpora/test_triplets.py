@@ -1,0 +1,97 @@
+"""Triplets: files as their publishers write them, damaged ones, and the toy world's."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from harness.corpora.toy.nli import ToyTriplets
+from harness.corpora.toy.scenes import LEXICON
+from harness.corpora.triplets import TripletsFile
+from harness.errors import MissingData, UserError
+
+
+def test_quotes_may_hold_commas_and_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "nli.csv").write_bytes(b'sent0,sent1,hard_neg\r\n"One,\ntwo",b,c\r\nd,e,f\r\n')
+    found = TripletsFile("nli.csv", "").load(tmp_path)
+    assert list(found.premises) == ["One,\ntwo", "d"]
+    assert list(found.contradicted) == ["c", "f"]
+
+
+def test_columns_are_found_by_name_and_gzip_by_its_suffix(tmp_path: Path) -> None:
+    lines = 'hard_neg\tsent1\tsource\tsent0\nno\tyes\tx\t"so" it is\n'
+    (tmp_path / "nli.tsv.gz").write_bytes(gzip.compress(lines.encode()))
+    found = TripletsFile("nli.tsv.gz", "").load(tmp_path)
+    assert (found.premises[0], found.entailed[0], found.contradicted[0]) == ('"so" it is', "yes", "no")
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "nli.tsv").write_bytes(b"sent0\tsent1\thard_neg\na\tb\tc\na\tb\rb\tc\n")
+    with pytest.raises(UserError, match=r"nli\.tsv, line 3: .*mend the line") as refusal:
+        TripletsFile("nli.tsv", "").load(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_content_and_limit_are_the_fingerprint(tmp_path: Path) -> None:
+    for name, text in (("a.csv", "x"), ("b.csv", "x"), ("c.csv", "y")):
+        (tmp_path / name).write_text(f"sent0,sent1,hard_neg\n{text},b,c\n")
+    same, other, limited = (
+        TripletsFile(name, "", limit=limit).fingerprint(tmp_path)
+        for name, limit in (("b.csv", None), ("c.csv", None), ("a.csv", 1))
+    )
+    assert TripletsFile("a.csv", "").fingerprint(tmp_path) == same
+    assert len({same, other, limited}) == 3
+
+
+def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
+    source = TripletsFile("nli.csv", "download it from the publisher")
+    assert [str(each) for each in source.missing(tmp_path)] == ["nli.csv: download it from the publisher"]
+    with pytest.raises(MissingData, match="download it"):
+        source.load(tmp_path)
+
+
+def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
+    (tmp_path / "nli.csv").write_text('sent0,sent1,hard_neg\n"One, two",b,c\nd,e,"f ""g"""\n')
+    (tmp_path / "nli.tsv").write_text('source\tsent0\tsent1\thard_neg\nx\tOne, two\tb\tc\nx\td\te\tf "g"\n')
+    for name in ("nli.csv", "nli.tsv"):
+        found = TripletsFile(name, "").load(tmp_path)
+        assert (list(found.premises), list(found.contradicted)) == (["One, two", "d"], ["c", 'f "g"'])
+    assert len(TripletsFile("nli.csv", "", limit=1).load(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "message"),
+    [
+        ("a,b\n1,2\n", None, "no file of triplets with the columns sent0"),
+        ("sent0,sent1,hard_neg\n", None, "no triplet"),
+        ("sent0,sent1,hard_neg\na,b,c\na,b\n", None, "line 3: a triplet needs three texts"),
+        ("sent0,sent1,hard_neg\na,,c\n", None, "line 2: a triplet needs three texts"),
+        ("sent0,sent1,hard_neg\na,b,c\n", 2, "fewer than the limit 2"),
+    ],
+)
+def test_bad_triplets_are_one_line(tmp_path: Path, text: str, limit: int | None, message: str) -> None:
+    (tmp_path / "nli.csv").write_text(text)
+    with pytest.raises(UserError, match=message) as refusal:
+        TripletsFile("nli.csv", "", limit=limit).load(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_real_triplets_load(data_root: Path) -> None:
+    assert len(TripletsFile("nli/triplets_en.tsv.gz", "").load(data_root)) == 8626
+
+
+def test_toy_triplets_agree_and_differ_in_one_attribute() -> None:
+    meaning = {
+        word: (name, value) for name, values in LEXICON.items() for value, words in values.items() for word in words
+    }
+
+    def read(sentence: str) -> dict[str, str]:
+        return dict(meaning[word] for word in sentence.split() if word in meaning)
+
+    triplets = ToyTriplets(size=200).load(None)
+    for texts in zip(triplets.premises, triplets.entailed, triplets.contradicted, strict=True):
+        premise, entailed, contradicted = map(read, texts)
+        assert premise == entailed
+        assert sum(premise[name] != contradicted[name] for name in premise) == 1

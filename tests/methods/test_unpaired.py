@@ -1,0 +1,104 @@
+"""VisualCSE, AudioCSE and supervised SimCSE: which batch has which term, and the contrasts of each reading."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.losses.contrastive import info_nce
+from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
+from harness.method import Dimensions, MediaBatch, SentenceBatch, TripletBatch
+from harness.registry import get
+
+LABELS = torch.tensor([0, 0, 1, 2, 2, 2])
+UNPAIRED = {
+    "visualcse": "pixels",
+    "visualcse-sup": "pixels",
+    "audiocse": "spectrograms",
+    "audiocse-sup": "spectrograms",
+}
+
+
+def vectors(rows: int, views: int, seed: int) -> torch.Tensor:
+    return torch.randn(rows, views, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def built(name: str, reading: str = "paper", **options: object):
+    torch.manual_seed(0)
+    method = get("method", name)
+    return method(method.configure(reading, options), Dimensions(8)).double()
+
+
+def other_term(name: str) -> str:
+    return "visual" if name.startswith("visual") else "audio"
+
+
+@pytest.mark.parametrize("name", UNPAIRED)
+def test_text_batches_are_those_of_the_text_method_and_media_batches_have_the_other_term(name: str) -> None:
+    method = built(name)
+    supervised = name.endswith("-sup")
+    base = built("simcse-sup" if supervised else "simcse")
+    base.text_head.load_state_dict(method.text_head.state_dict())
+    batch = TripletBatch({}) if supervised else SentenceBatch({})
+    found = vectors(6, 1, 1) if supervised else vectors(6, 2, 1)
+    ours, theirs = (one.loss(batch, lambda inputs, views: found) for one in (method, base))
+    assert set(ours[1]) == {"text"}
+    torch.testing.assert_close(ours[0], theirs[0])
+    media = MediaBatch({UNPAIRED[name]: torch.zeros(1)}, LABELS)
+    total, terms = method.loss(media, lambda inputs, views: vectors(6, 2, 2))
+    assert set(terms) == {other_term(name)}
+    assert total is not None
+
+
+@pytest.mark.parametrize("contrast", ["supcon", "simclr"])
+@pytest.mark.parametrize("reading", ["paper", "official", "fixed"])
+@pytest.mark.parametrize("name", UNPAIRED)
+def test_each_reading_has_the_loss_it_says(name: str, reading: str, contrast: str) -> None:
+    method = built(name, reading, contrast=contrast)
+    seen = vectors(6, 2, 2)
+    _, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: seen)
+    stacked = name.endswith("-sup") and reading == "official"
+    first, second = method.media_head(method.text_head(seen) if stacked else seen).unbind(1)
+    expected = {
+        ("paper", "supcon"): cross_view_supcon(first, second, LABELS, 0.07),
+        ("official", "supcon"): class_rank_cross_entropy(first, second, LABELS, 0.07),
+        ("fixed", "supcon"): supcon(first, second, LABELS, 0.07),
+        ("fixed", "simclr"): supcon(first, second, torch.arange(6), 0.07),
+    }.get((reading, contrast), info_nce(first, second, 0.07))
+    torch.testing.assert_close(terms[other_term(name)], expected)
+
+
+@pytest.mark.parametrize("name", UNPAIRED)
+def test_the_other_modality_steps_second_in_the_paper_and_first_in_the_code(name: str) -> None:
+    method = get("method", name)
+    for reading, first, schedule in (("paper", False, "linear"), ("official", True, "cosine")):
+        ((stream, steps),) = method.own_steps(method.configure(reading)).items()
+        assert stream in method.streams
+        assert (steps.first, steps.schedule, steps.batch_size) == (first, schedule, 48)
+
+
+def test_omega_weighs_the_other_term() -> None:
+    method = built("visualcse", image_weight=0.25)
+    total, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: vectors(6, 2, 2))
+    torch.testing.assert_close(total, 0.25 * terms["visual"])
+
+
+def test_supervised_sentences_are_read_through_the_head_they_were_trained_with() -> None:
+    for name in ("simcse-sup", "visualcse-sup", "audiocse-sup"):
+        method = built(name)
+        assert method.pooling(method.hyperparameters) == "pooler"
+        assert method.test_head() is method.text_head
+    assert built("visualcse").test_head() is None
+
+
+def test_triplets_lie_in_groups_of_three() -> None:
+    """NonLing Eq. 3 as loops: premise i against all entailed and contradicted hypotheses of the batch."""
+    method = built("simcse-sup")
+    found = vectors(6, 1, 3)
+    loss, _ = method.loss(TripletBatch({}), lambda inputs, views: found)
+    heads = torch.nn.functional.normalize(method.text_head(found[:, 0]), dim=-1)
+    expected = 0.0
+    for i in range(2):
+        logits = [float(heads[3 * i] @ heads[3 * j + k]) / 0.05 for k in (1, 2) for j in range(2)]
+        expected -= (logits[i] - float(torch.logsumexp(torch.tensor(logits, dtype=torch.float64), 0))) / 2
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-9)
