@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: smoke test setup lint report bench clean
 
-smoke: setup           ## the main job on the embedded profile: three methods, three seeds, a report
+smoke: setup           ## the main job on the embedded profile: every method, three seeds, a report
 	$(BIN)/harness run --profile tiny --jobs 2
 	$(BIN)/harness report --profile tiny
 

@@ -189,6 +189,12 @@ class Method(nn.Module, ABC):
         """How the finished encoder is read: [CLS] before any head, unless a method says otherwise."""
         return "cls"
 
+    def shared_space(self) -> tuple[nn.Module, nn.Module] | None:
+        """Heads into the space that sentences and images share: of [CLS], (n, d) -> (n, p), and of the features of
+        the role 'image', (n, f) -> (n, p); None where a method has none.
+        """
+        return None
+
     def test_head(self) -> nn.Module | None:
         """The head that [CLS] still passes after training, (n, d) -> (n, d), where a method keeps one."""
         return None

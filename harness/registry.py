@@ -18,9 +18,12 @@ GROUPS = {
     "method": "harness.methods",
     "corpus": "harness.corpora",
     "encoder": "harness.encoders",
+    "mteb task": "harness.mteb",
+    "retrieval task": "harness.retrieval",
     "similarity task": "harness.similarity",
     "suite": "harness.suites",
     "teacher": "harness.teachers",
+    "transfer task": "harness.transfer",
 }
 
 

@@ -165,6 +165,10 @@ class DALR(Method):
         """The public code has each caption of an image as a row."""
         return hyperparameters.captions
 
+    def shared_space(self) -> tuple[nn.Module, nn.Module]:
+        """The grounding head and the image head."""
+        return self.grounding_head, self.image_head
+
     def weights(self) -> dict[str, float]:
         """Eq. 9, 13 and 14."""
         values = self.hyperparameters

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.alignment import cross_alignment, soft_alignment
@@ -133,6 +133,10 @@ class KDMCSE(Method):
         """The margins of the text and of the multimodal losses."""
         values = self.hyperparameters
         return (0.0, 0.0) if "margin" in self.left_out else (values.margin_text, values.margin)
+
+    def shared_space(self) -> tuple[nn.Module, nn.Module]:
+        """The grounding head and the image head."""
+        return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:
         """Eq. 14, and DALR Eq. 14 for its parts."""

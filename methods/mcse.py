@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
@@ -64,6 +64,10 @@ class MCSE(Method):
         if hyperparameters.text_teacher != "none":
             wanted["caption"] = Feature(hyperparameters.text_teacher, "caption")
         return wanted
+
+    def shared_space(self) -> tuple[nn.Module, nn.Module]:
+        """The grounding head and the image head."""
+        return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:
         """Eq. 4."""

@@ -1,4 +1,4 @@
-"""The science of the tiny profile, by the commands of the README: pictures help, shuffled pictures do not."""
+"""The science of the tiny profile: pictures help every method that reads them, shuffled pictures do not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from statistics import mean
 from scipy.stats import ttest_ind
 
 
-def test_mcse_beats_simcse_by_twenty_points_and_its_control_does_not(tmp_path: Path) -> None:
+METHODS = ("simcse", "mcse", "mcse[images=shuffled]", "kdmcse", "dalr")
+COMMAND = [sys.executable, "-c", "from harness.cli.main import main; main()", "run", "--profile", "tiny"]
+
+
+def test_grounded_methods_beat_simcse_by_twenty_points_and_the_control_does_not(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from harness.cli.main import main; main()", "run", "--profile", "tiny", "--jobs", "2"],
+        [*COMMAND, "--methods", ",".join(METHODS), "--suites", "sts", "--jobs", "2"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -26,11 +30,10 @@ def test_mcse_beats_simcse_by_twenty_points_and_its_control_does_not(tmp_path: P
     for path in sorted(tmp_path.glob("results/tiny/*/toy/toy-bert/seed-*.json")):
         result = json.loads(path.read_text())
         scores.setdefault(result["spec"]["variant"], []).append(result["scores"]["sts"]["Avg"]["spearman"])
-    assert {name: len(values) for name, values in scores.items()} == dict.fromkeys(
-        ("simcse", "mcse", "mcse[images=shuffled]"), 3
-    )
+    assert {name: len(values) for name, values in scores.items()} == dict.fromkeys(METHODS, 3)
     simcse, mcse, shuffled = scores["simcse"], scores["mcse"], scores["mcse[images=shuffled]"]
-    assert mean(mcse) - mean(simcse) > 20
-    assert ttest_ind(mcse, simcse).pvalue < 0.05
+    for name in ("mcse", "kdmcse", "dalr"):
+        assert mean(scores[name]) - mean(simcse) > 20, name
+        assert ttest_ind(scores[name], simcse).pvalue < 0.05, name
     assert mean(mcse) - mean(shuffled) > 20
     assert ttest_ind(mcse, shuffled).pvalue < 0.05

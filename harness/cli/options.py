@@ -72,7 +72,7 @@ def make_request(
         settings=[parse_setting(text) for text in _listed(settings, loaded.defaults.settings)],
         encoders=names,
         seeds=parse_seeds(seeds) if seeds is not None else tuple(range(loaded.defaults.seeds)),
-        suites=_listed(suites, list(loaded.suites)),
+        suites=_listed(suites, [name for name, table in loaded.suites.items() if not table.asked]),
         overrides=parse_overrides(sets),
         given=given,
         data=data_root,

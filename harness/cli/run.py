@@ -10,7 +10,7 @@ import click
 from harness.cli.options import grid_options, make_request
 from harness.cli.planning import describe, refuse_lacking
 from harness.errors import UserError
-from harness.execution.plan import Plan, make_plan
+from harness.execution.plan import Plan, Request, make_plan
 from harness.store import Result, Store
 
 
@@ -25,8 +25,15 @@ def run(context: click.Context, results: Path, jobs: int, device: str, dry_run: 
 
     What is done is not done again; what was interrupted goes on where it stopped.
     """
+    carry_out(context, make_request(**grid), results, jobs, device, dry_run=dry_run)
+
+
+def carry_out(
+    context: click.Context, request: Request, results: Path, jobs: int, device: str, *, dry_run: bool = False
+) -> None:
+    """Plan a request, tell the plan, do it and show its table; exit code 1 when a run failed."""
     store = Store(results)
-    plan = make_plan(make_request(**grid), store)
+    plan = make_plan(request, store)
     describe(plan, store)
     if dry_run:
         return
@@ -40,7 +47,7 @@ def run(context: click.Context, results: Path, jobs: int, device: str, dry_run: 
         click.echo("nothing to do: every run of this plan is done")
     _table(finished)
     if plan.todo:
-        click.echo(f"results are in {results}; `harness report --profile {grid['profile']}` renders them")
+        click.echo(f"results are in {results}; `harness report --results {results}` renders them")
     if failures:
         context.exit(1)
 

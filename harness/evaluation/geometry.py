@@ -4,7 +4,13 @@ Two readings are kept apart. `alignment` and `uniformity` take a task's pairs as
 positives are pairs with a gold score above 4.0, uniformity is over the sentences of both sides of all pairs,
 with repeats. The public MCSE code instead works through batches of 128 pairs, counts a score of 4.0 as positive, lets a
 batch without positives count as 0, and averages the batches plainly, a short last one like any other: these
-are `alignment_batch128` and `uniformity_batch128`. The two are not comparable.
+are `alignment_batch128` and `uniformity_batch128`. The two are not comparable. The public DALR code takes each
+subset whole, positives above 4, and averages the subsets, weighted by their pairs: `alignment_subsets` and
+`uniformity_subsets`, which differ from the first reading for tasks with several subsets (the year sets) only. A
+subset without positives (FNWN of STS13) is passed over in the alignment; that code divides by 0 there.
+
+How far the vectors fill their space is told by three numbers over a task's distinct sentences, of normalised
+vectors: `mean_cosine`, `top_variance` and `effective_rank`.
 """
 
 from __future__ import annotations
@@ -22,6 +28,17 @@ POSITIVE = 4.0
 BATCH = 128
 #: Rows of the matrix of squared distances held at a time: 1024 x 1024 float64 are 8 MB.
 _BLOCK = 1024
+#: Summed variance of normalised vectors below which float32 vectors count as equal.
+_NO_VARIANCE = 1e-12
+
+_WHY = {
+    "alignment": f"no pair has a gold score above {POSITIVE}",
+    "alignment_batch128": f"no pair has a gold score of {POSITIVE} or more",
+    "alignment_subsets": f"no pair has a gold score above {POSITIVE}",
+    "mean_cosine": "there is one sentence only",
+    "top_variance": "the vectors do not differ",
+    "effective_rank": "the vectors do not differ",
+}
 
 Pairs = Sequence[tuple[str, str, float]]
 
@@ -58,17 +75,54 @@ def uniformity(z: np.ndarray) -> float:
     return float(np.log(total / (n * (n - 1) / 2)))
 
 
-class GeometrySuite(PairSuite):
-    """Alignment and uniformity of the pairs of similarity tasks.
+def mean_cosine(z: np.ndarray) -> float:
+    """Mean cosine of unordered pairs of distinct rows of (n, d), the anisotropy of Ethayarajh (2019); in [-1, 1].
 
-    Metrics of a task: `alignment`, `uniformity`, `n` pairs, `n_positive` pairs above 4.0, and the public code's
-    reading, `alignment_batch128` and `uniformity_batch128` (see the module). Without positives alignment is left out.
+    A zero row has cosine 0 with every other. Raises ValueError for fewer than two rows.
+    """
+    n = len(z)
+    if n < 2:
+        raise ValueError("a mean cosine needs at least two vectors")
+    z = _normalised(z)
+    # The squared norm of the sum is the sum of all n x n cosines; those of rows with themselves are taken off.
+    total = z.sum(axis=0)
+    return float((total @ total - np.einsum("nd,nd->", z, z)) / (n * (n - 1)))
+
+
+def spectrum(z: np.ndarray) -> np.ndarray:
+    """Shares of the variance of (n, d) vectors by principal component, rows normalised first: (d,), largest first.
+
+    Shares add up to 1; they are all 0 where the rows do not differ by more than float32 can tell.
+    """
+    z = _normalised(z)
+    z -= z.mean(axis=0)
+    values = np.maximum(np.linalg.eigvalsh(z.T @ z / len(z))[::-1], 0.0)
+    return values / values.sum() if values.sum() > _NO_VARIANCE else np.zeros_like(values)
+
+
+def effective_rank(shares: np.ndarray) -> float:
+    """Exponential of the entropy of shares of variance, (d,) -> [1, d] (Roy and Vetterli, 2007, of eigenvalues)."""
+    shares = shares[shares > 0]
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+class GeometrySuite(PairSuite):
+    """Alignment, uniformity and spread of the vectors of similarity tasks.
+
+    Metrics of a task: `alignment`, `uniformity`, `n` pairs, `n_positive` pairs above 4.0; the public codes' readings,
+    `alignment_batch128` and `uniformity_batch128`, `alignment_subsets` and `uniformity_subsets` (see the module);
+    `mean_cosine` and `effective_rank` of its distinct sentences, and `top_variance`, the share of the variance that
+    lies in the first principal component. What has no value, as alignment without positives, is left out.
     """
 
     name = "geometry"
-    version = 1
+    # 2: readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers are those of 1.
+    version = 2
     metric = "alignment"
-    metrics = ("alignment", "uniformity", "alignment_batch128", "uniformity_batch128")
+    metrics = (
+        *(f"{name}{reading}" for reading in ("", "_batch128", "_subsets") for name in ("alignment", "uniformity")),
+        *("mean_cosine", "top_variance", "effective_rank"),
+    )
 
     def score(self, subsets: Subsets, vectors: Embedded) -> tuple[dict[str, float], list[str]]:
         """See `PairSuite.score`."""
@@ -80,24 +134,43 @@ def score(subsets: Subsets, vectors: Embedded) -> tuple[dict[str, float], list[s
     pairs = [pair for subset in subsets.values() for pair in subset]
     positive = [pair for pair in pairs if pair[2] > POSITIVE]
     batches = list(_batches(subsets))
-    scores = {
-        "uniformity": uniformity(np.concatenate(_sides(pairs, vectors))),
-        "uniformity_batch128": _mean([uniformity(np.concatenate(_sides(batch, vectors))) for batch in batches]),
-        "n": len(pairs),
-        "n_positive": len(positive),
+    values = {
+        "alignment": alignment(*_sides(positive, vectors)) if positive else None,
+        "alignment_batch128": _batch_alignment(batches, vectors),
+        "alignment_subsets": _subset_alignment(subsets, vectors),
+        "uniformity": _uniformity(pairs, vectors),
+        "uniformity_batch128": _mean([_uniformity(batch, vectors) for batch in batches]),
+        "uniformity_subsets": _weighted([(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]),
+        **_spread(pairs, vectors),
     }
-    warnings = []
-    if positive:
-        scores["alignment"] = alignment(*_sides(positive, vectors))
-    else:
-        warnings.append(f"alignment left out, no pair has a gold score above {POSITIVE}")
-    from_positive = [[pair for pair in batch if pair[2] >= POSITIVE] for batch in batches]
-    if any(from_positive):
-        each = [alignment(*_sides(batch, vectors)) if batch else 0.0 for batch in from_positive]
-        scores["alignment_batch128"] = _mean(each)
-    else:
-        warnings.append(f"alignment_batch128 left out, no pair has a gold score of {POSITIVE} or more")
-    return scores, warnings
+    counts = {"n": len(pairs), "n_positive": len(positive)}
+    warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
+    return {name: value for name, value in values.items() if value is not None} | counts, warnings
+
+
+def _batch_alignment(batches: Sequence[Pairs], vectors: Embedded) -> float | None:
+    """The public MCSE code's alignment; None without positives anywhere."""
+    positive = [[pair for pair in batch if pair[2] >= POSITIVE] for batch in batches]
+    if not any(positive):
+        return None
+    return _mean([alignment(*_sides(batch, vectors)) if batch else 0.0 for batch in positive])
+
+
+def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
+    """The public DALR code's alignment, over the subsets that have positives; None where none has."""
+    positive = {name: [pair for pair in pairs if pair[2] > POSITIVE] for name, pairs in subsets.items()}
+    each = [(alignment(*_sides(found, vectors)), len(subsets[name])) for name, found in positive.items() if found]
+    return _weighted(each) if each else None
+
+
+def _spread(pairs: Pairs, vectors: Embedded) -> dict[str, float | None]:
+    z = vectors.rows(dict.fromkeys(sentence for first, second, _ in pairs for sentence in (first, second)))
+    shares = spectrum(z)
+    return {
+        "mean_cosine": mean_cosine(z) if len(z) > 1 else None,
+        "top_variance": float(shares[0]) if shares.any() else None,
+        "effective_rank": effective_rank(shares) if shares.any() else None,
+    }
 
 
 def _batches(subsets: Subsets) -> Iterator[Pairs]:
@@ -114,6 +187,10 @@ def _batches(subsets: Subsets) -> Iterator[Pairs]:
             yield ordered[start : start + BATCH]
 
 
+def _uniformity(pairs: Pairs, vectors: Embedded) -> float:
+    return uniformity(np.concatenate(_sides(pairs, vectors)))
+
+
 def _sides(pairs: Pairs, vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
     return vectors.rows(pair[0] for pair in pairs), vectors.rows(pair[1] for pair in pairs)
 
@@ -127,3 +204,7 @@ def _normalised(x: np.ndarray) -> np.ndarray:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def _weighted(values: Sequence[tuple[float, int]]) -> float:
+    return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)

@@ -7,17 +7,22 @@ columns are ignored, so the order of columns is free):
     sts/STSB-{train,dev,test}.tsv       score, sentence1, sentence2
     sts/SICK-{trial,test}.tsv           relatedness, sentence1, sentence2
 
+The multilingual STS Benchmark lies in sts/multilingual/stsb-LANGUAGE.tsv.gz (gzip): split, score, sentence1,
+sentence2 (see `harness.evaluation.sts_multi`).
+
 Scores run from 0 to 5 (SICK: 1 to 5). Pairs without a gold score (2015, 2016) are not in the files. Runs of
 blanks inside a sentence become one blank, as SentEval splits and joins the words again.
 """
 
 from __future__ import annotations
 
+import gzip
 import math
+import zlib
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.sources import FileSource
+from harness.sources import FileSource, digest
 
 #: sentence, sentence, gold score
 Pair = tuple[str, str, float]
@@ -31,12 +36,29 @@ _HOW = (
 class SimilarityFile(FileSource):
     """A similarity task in one file."""
 
-    def __init__(self, name: str, file: str, score: str = "score", subset: str | None = None) -> None:
-        """`score` and `subset` are columns; without `subset` the task is one set, named ''."""
-        super().__init__([file], _HOW)
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        score: str = "score",
+        subset: str | None = None,
+        split: str | None = None,
+        how: str = _HOW,
+    ) -> None:
+        """`score` and `subset` are columns; without `subset` the task is one set, named ''.
+
+        With `split` the task is the rows whose column 'split' says so.
+        """
+        super().__init__([file], how)
         self.name = name
         self._score = score
         self._subset = subset
+        self._split = split
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The file's content, and the split where it has several."""
+        content = super().fingerprint(root)
+        return digest(content, self._split) if self._split else content
 
     def load(self, root: Path | None) -> dict[str, list[Pair]]:
         """Subset -> its pairs with their gold scores, both in the order of the file.
@@ -44,10 +66,11 @@ class SimilarityFile(FileSource):
         Raises MissingData, or UserError naming the file and line that cannot be read.
         """
         (path,) = self.paths(root)
-        lines = _lines(path)
+        lines = read_lines(path)
         header = lines[0].split("\t")
         columns = [_column(path, header, name) for name in (self._score, "sentence1", "sentence2")]
         subset = None if self._subset is None else _column(path, header, self._subset)
+        split = None if self._split is None else _column(path, header, "split")
         found: dict[str, list[Pair]] = {}
         for number, line in enumerate(lines[1:], start=2):
             fields = line.split("\t")
@@ -56,22 +79,27 @@ class SimilarityFile(FileSource):
                     f"{path}, line {number}: {len(fields)} tab-separated fields, the header has {len(header)}; "
                     "mend the line or fetch the file again"
                 )
+            if split is not None and fields[split] != self._split:
+                continue
             gold, first, second = (fields[column] for column in columns)
             name = "" if subset is None else fields[subset]
             found.setdefault(name, []).append((_plain(first), _plain(second), _number(path, number, gold)))
         return found
 
 
-def _lines(path: Path) -> list[str]:
-    """A file's lines: a header and at least one more. Raises UserError."""
+def read_lines(path: Path) -> list[str]:
+    """Lines of a UTF-8 file, gzip by its suffix: a header and at least one more. Raises UserError."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}; convert it or fetch the file again") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read: {error}; fetch the file again") from error
     # Not str.splitlines: sentences may hold other Unicode line separators.
     lines = text.removesuffix("\n").split("\n")
     if len(lines) < 2:
-        raise UserError(f"{path}: no pairs, only {len(text)} characters; fetch the file again")
+        raise UserError(f"{path}: no pairs or other rows, only {len(text)} characters; fetch the file again")
     return lines
 
 

@@ -57,6 +57,8 @@ class Suite(ABC):
     metric: ClassVar[str]
     #: What is averaged over the tasks into the row `Avg`.
     metrics: ClassVar[tuple[str, ...]]
+    #: Whether vectors of its sentences are kept for other suites.
+    remembers: ClassVar[bool] = True
     #: The kind of thing in the registry that its tasks are.
     kind: ClassVar[str] = "similarity task"
 
@@ -66,7 +68,12 @@ class Suite(ABC):
         if repeated or not tasks:
             wrong = f"names {', '.join(repeated)} twice" if repeated else "has no tasks"
             raise UserError(f"the suite '{self.name}' {wrong}; list each of its tasks once")
-        self._tasks: dict[str, Any] = {task: registry.get(self.kind, task) for task in tasks}
+        self._tasks: dict[str, Any] = {task: self.find(task) for task in tasks}
+
+    @classmethod
+    def find(cls, task: str) -> Any:
+        """A task by name. Raises UserError for an unknown one."""
+        return registry.get(cls.kind, task)
 
     @property
     def tasks(self) -> list[str]:
@@ -81,6 +88,11 @@ class Suite(ABC):
         """A hash of the protocol's version and of the tasks' names and contents."""
         contents = [[name, task.fingerprint(root)] for name, task in self._tasks.items()]
         return digest(self.name, self.version, contents)
+
+    def identity(self, root: Path | None) -> str:
+        """The fingerprint, or which thing is absent; looked up for every plan, so it must be quick."""
+        absent = self.missing(root)
+        return f"absent: {absent[0].what}" if absent else self.fingerprint(root)
 
     @abstractmethod
     def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:

@@ -111,7 +111,7 @@ def _planned(
     keys: set[tuple[str, ...]],
 ) -> PlannedRun:
     training = training_identity(run, sources)
-    evaluation = {name: sources.fingerprint(suite) for name, suite in sources.suites.items()}
+    evaluation = sources.protocols
     fingerprint = digest(training, evaluation)
     result = store.find(fingerprint, dict(index))
     todo = tuple(name for name in suites if result is None or name not in result.scores)

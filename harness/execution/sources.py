@@ -101,8 +101,13 @@ class Sources:
 
     @cached_property
     def suites(self) -> dict[str, Any]:
-        """The profile's evaluation suites."""
-        return {name: get("suite", name)(table.tasks) for name, table in self.profile.suites.items()}
+        """The profile's evaluation suites. Raises UserError for an unknown task or option."""
+        return {name: self._suite(name) for name in self.profile.suites}
+
+    @cached_property
+    def protocols(self) -> dict[str, str]:
+        """What each suite's scores depend on: its protocol and its data, absent ones named."""
+        return {name: suite.identity(self.root) for name, suite in self.suites.items()}
 
     def encoder(self, name: str) -> ModelSource:
         """An encoder by a name of the command line or the profile, else by hub name in the local cache."""
@@ -145,6 +150,10 @@ class Sources:
             raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
         return self._model(self.profile.patches[name], "teacher")
 
+    def retrieval_content(self, task: str) -> str:
+        """The fingerprint of a retrieval task's captions, images and stored features."""
+        return self.fingerprint(get("retrieval task", task))
+
     def missing(self, source: Any) -> list[Missing]:
         """What a source or suite lacks."""
         return self._about(source)[0]
@@ -168,6 +177,14 @@ class Sources:
         if self.root is None:
             return FolderModel(Path(str(table.folder)), "give the data root it lies in: --data-root or HARNESS_DATA")
         return FolderModel(self.root / str(table.folder))
+
+    def _suite(self, name: str) -> Any:
+        table = self.profile.suites[name]
+        try:
+            return get("suite", name)(table.tasks, **table.options)
+        except TypeError as error:
+            why = str(error).rpartition("__init__() ")[2]
+            raise UserError(f"the profile {self.profile.name}, table [suites.{name}]: {why}") from error
 
     def _corpus(self, name: str) -> CorpusSource:
         table = self.profile.corpora[name]

@@ -57,21 +57,34 @@ class Teaching:
             return generator(axis="random images", seed=seed).standard_normal(shape, dtype=np.float32)
         return Stacked(parts)
 
+    def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
+        """The features that the method has as its role 'image', of other images, (n, f); `content` is their hash.
+
+        A control is given what it was kept from: the true features.
+        """
+        wanted = self.run.features(self.sources.profile)["image"]
+        name = str(self.sources.profile.images) if wanted.teacher in SCRAMBLED else wanted.teacher
+        return self._of_pairs(pairs, content, lambda teacher: content, Feature(name))
+
     def _of_corpus(self, corpus: str, wanted: Feature) -> np.ndarray:
         """One teacher's features of one corpus, mapped from disk."""
-        pairs = self._loaded(corpus)
+        files = self.sources.corpora[corpus].stored
         content = self.sources.fingerprint(self.sources.corpus(corpus, self.run))
+        return self._of_pairs(
+            self._loaded(corpus), content, lambda teacher: self.sources.fingerprint(files[teacher]), wanted
+        )
+
+    def _of_pairs(self, pairs: Pairs, content: str, stored: Callable[[str], str], wanted: Feature) -> np.ndarray:
+        """`stored` gives the fingerprint of a teacher's features that lie in a file beside the pairs."""
         if wanted.of == "image" and wanted.teacher in pairs.features:
-            key = digest(
-                "stored", content, self.sources.fingerprint(self.sources.corpora[corpus].stored[wanted.teacher])
-            )
-            stored = _Once(lambda: pairs.features[wanted.teacher])
-            return self._kept(key, wanted, pairs, lambda start, stop: stored.value[start:stop])
+            key = digest("stored", content, stored(wanted.teacher))
+            values = _Once(lambda: pairs.features[wanted.teacher])
+            return self._kept(key, wanted, pairs, lambda start, stop: values.value[start:stop])
         if wanted.teacher.startswith(RUN):
             return self._of_model(run_teacher(wanted.teacher, self.run, self.sources), wanted, pairs, content)
         source = self.sources.teacher(wanted.teacher, wanted.of)
         if isinstance(source, LitTeacher):
-            return self._of_lit(source, wanted, corpus, content)
+            return self._of_lit(source, wanted, pairs, content, stored)
         return self._of_model(source, wanted, pairs, content)
 
     def _of_model(self, source: Any, wanted: Feature, pairs: Pairs, content: str) -> np.ndarray:
@@ -92,19 +105,20 @@ class Teaching:
             _check_vocabulary(self.sources.encoder(self.run.spec.encoder).path(), folder, wanted.teacher)
         return open_teacher(kind, folder, pooling=pooling, max_length=self.run.training.max_length, device=self.device)
 
-    def _of_lit(self, source: LitTeacher, wanted: Feature, corpus: str, content: str) -> np.ndarray:
+    def _of_lit(self, source: LitTeacher, wanted: Feature, pairs: Pairs, content: str, stored: Callable[[str], str]) -> np.ndarray:
         """Project the features of the side asked for; the fit is made again where the projected ones are not kept."""
         image, caption = source.parts
         parts = feature_sources(self.run, self.sources, wanted)
         key = digest("lit", content, wanted.of, [self.sources.fingerprint(part) for part in parts])
         fitted = _Once(lambda: self._fitted(source))
-        inner = _Once(lambda: self._of_corpus(corpus, image if wanted.of == "image" else caption))
+        part = image if wanted.of == "image" else caption
+        inner = _Once(lambda: self._of_pairs(pairs, content, stored, part))
 
         def project(start: int, stop: int) -> np.ndarray:
             side = fitted.value.images if wanted.of == "image" else fitted.value.captions
             return side(np.asarray(inner.value[start:stop], dtype=np.float32))
 
-        return self._kept(key, wanted, self._loaded(corpus), project)
+        return self._kept(key, wanted, pairs, project)
 
     def _fitted(self, source: LitTeacher) -> Projections:
         images, captions = (Stacked([self._of_corpus(source.corpus, part)]) for part in source.parts)

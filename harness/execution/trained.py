@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,20 +44,29 @@ class Bench:
     report: Report
 
 
-def trained(run: Resolved, bench: Bench) -> tuple[Student, Record]:
-    """The student at its best checkpoint: trained, resumed, read back, or as it came."""
+@dataclass(frozen=True)
+class Trained:
+    """A student at its best checkpoint, with the method that trained it (None: it came as it is) and the record."""
+
+    student: Student
+    method: Method | None
+    record: Record
+
+
+def trained(run: Resolved, bench: Bench) -> Trained:
+    """Train a run, go on with it, or read back what it came to."""
     student = Student.load(bench.sources.encoder(run.spec.encoder).path(), run.method.pooling(run.hyperparameters)).to(
         torch.device(bench.device)
     )
     if not run.method.trains:
-        return student, Record()
+        return Trained(student, None, Record())
     data = training_data(run, bench)
     method = _built(run, student, data, bench)
     folder = training_folder(run, bench)
     note = folder / "trained.json"
     if note.is_file():
         load_best(folder, student, method)
-        return student, Record(**json.loads(note.read_text()))
+        return Trained(student, method, Record(**json.loads(note.read_text())))
     trainer = Trainer(
         student,
         method,
@@ -72,7 +81,7 @@ def trained(run: Resolved, bench: Bench) -> tuple[Student, Record]:
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
     (folder / "checkpoint.pt").unlink(missing_ok=True)
-    return student, record
+    return Trained(student, method, record)
 
 
 def training_folder(run: Resolved, bench: Bench) -> Path:
@@ -110,16 +119,21 @@ def training_data(run: Resolved, bench: Bench) -> TrainingData:
             texts.setdefault(stream, []).extend(zip(corpus.premises, corpus.entailed, corpus.contradicted, strict=True))
         else:
             texts.setdefault(stream, []).extend(corpus.texts)
-    teaching = Teaching(
+    teaching = teaching_of(run, bench, {name: part for name, part in loaded.items() if isinstance(part, Pairs)})
+    wanted = run.features(sources.profile)
+    return TrainingData(texts, {role: teaching.features(feature) for role, feature in wanted.items()}, media)
+
+
+def teaching_of(run: Resolved, bench: Bench, pairs: Mapping[str, Pairs]) -> Teaching:
+    """The run's teachers, over pair corpora that are loaded already."""
+    return Teaching(
         run,
-        sources,
-        {name: corpus for name, corpus in loaded.items() if isinstance(corpus, Pairs)},
+        bench.sources,
+        pairs,
         lambda teacher: teacher_folder(teacher, bench),
         bench.device,
         lambda what, done, rows: bench.report(str(run.spec), None, f"{what} {done}/{rows}"),
     )
-    wanted = run.features(sources.profile)
-    return TrainingData(texts, {role: teaching.features(feature) for role, feature in wanted.items()}, media)
 
 
 def _built(run: Resolved, student: Student, data: TrainingData, bench: Bench) -> Method:

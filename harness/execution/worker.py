@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from harness.encoders.student import Student
-from harness.evaluation.embed import Embedder
+from harness.execution.embedding import Forgetful, Model, SharedSpace
 from harness.execution.environment import hardware, package_versions, peak_memory_mb, revision
 from harness.execution.plan import PlannedRun
 from harness.execution.sources import Sources
-from harness.execution.trained import Bench, trained
+from harness.execution.trained import Bench, Trained, teaching_of, trained
 from harness.sources import write_text
 from harness.store import SCHEMA_VERSION, DevCurve, LossCurves, Protocol, Result, Spec, Store, Timings
 from harness.training.trainer import Progress, Record
@@ -58,9 +56,9 @@ def run_one(run: PlannedRun, sources: Sources, context: Context, report: Report)
     store = Store(context.store)
     folder = store.work(run.training_fingerprint)
     bench = Bench(sources, store, context.device, lambda key, progress, text: report(_event(key, progress, text)))
-    student, record = trained(run.resolved, bench)
-    outcome = _evaluated(run, sources, student, folder, report)
-    result = _result(run, sources, context, record, started, outcome)
+    found = trained(run.resolved, bench)
+    outcome = _evaluated(run, found, bench, folder, report)
+    result = _result(run, sources, context, found.record, started, outcome)
     store.save(result)
     report(Event("done", run.key, result=result))
     return result
@@ -80,9 +78,12 @@ class Outcome:
     warnings: list[str]
 
 
-def _evaluated(run: PlannedRun, sources: Sources, student: Student, folder: Path, report: Report) -> Outcome:
+def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, report: Report) -> Outcome:
     """Evaluate the suites that are due; each is saved as it ends, so a killed run does not repeat it."""
-    embed = remembering(student.embed)
+    sources = bench.sources
+    models = {True: Model(found.student, folder), False: Forgetful(found.student, folder)}
+    for model in models.values():
+        model.shared = _shared(run, found, bench, model)
     outcome = Outcome({}, {}, {}, [])
     for name in run.todo:
         suite = sources.suites[name]
@@ -92,27 +93,23 @@ def _evaluated(run: PlannedRun, sources: Sources, student: Student, folder: Path
         else:
             report(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
-            evaluation = suite.evaluate(embed, sources.root)
+            evaluation = suite.evaluate(models[suite.remembers], sources.root)
             took = time.perf_counter() - clock
             saved = {"scores": evaluation.scores, "warnings": evaluation.warnings, "seconds": took}
             write_text(part, json.dumps(saved, allow_nan=False))
         outcome.scores[name], outcome.seconds[name] = saved["scores"], saved["seconds"]
         outcome.warnings += saved["warnings"]
-        outcome.protocols[name] = Protocol(version=suite.version, data=sources.fingerprint(suite))
+        outcome.protocols[name] = Protocol(version=suite.version, data=sources.protocols[name])
     return outcome
 
 
-def remembering(embed: Embedder) -> Embedder:
-    """An embedder that embeds each sentence once, whatever suite asks for it again."""
-    rows: dict[str, np.ndarray] = {}
-
-    def remembered(sentences: Sequence[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(sentences) if text not in rows]
-        if new:
-            rows.update(zip(new, embed(new), strict=True))
-        return np.stack([rows[text] for text in sentences])
-
-    return remembered
+def _shared(run: PlannedRun, found: Trained, bench: Bench, model: Model) -> SharedSpace | None:
+    """The space that the method's heads share between sentences and images."""
+    heads = found.method.shared_space() if found.method is not None else None
+    if heads is None:
+        return None
+    contents = bench.sources.retrieval_content
+    return SharedSpace(model, heads, teaching_of(run.resolved, bench, {}), contents)
 
 
 def _result(

@@ -138,10 +138,18 @@ class TeacherTable(Table):
         return self
 
 
-class SuiteTable(Table):
-    """The tasks of one evaluation suite."""
+class SuiteTable(BaseModel):
+    """The tasks of one evaluation suite, and its own options; `asked` keeps it for command lines that name it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
+    asked: Annotated[bool, Field(description="evaluated only where --suites names it")] = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the suite is made with beside its tasks."""
+        return dict(self.__pydantic_extra__ or {})
 
 
 class Defaults(Table):

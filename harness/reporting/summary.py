@@ -21,8 +21,15 @@ BASELINE = "simcse"
 UNTRAINED = "none"
 AVERAGE = "Avg"
 #: The metrics that a suite is judged by; of other suites every metric of the average is shown.
-MAIN_METRICS = {"sts": ("spearman",), "geometry": ("alignment", "uniformity")}
-SMALLER_IS_BETTER = frozenset({"alignment", "uniformity"})
+MAIN_METRICS = {
+    "sts": ("spearman",),
+    "stsb-multi": ("spearman",),
+    "geometry": ("alignment", "uniformity"),
+    "transfer": ("acc",),
+    "mteb": ("main_score",),
+    "retrieval": ("i2t_R@1", "i2t_R@5", "i2t_R@10", "t2i_R@1", "t2i_R@5", "t2i_R@10"),
+}
+SMALLER_IS_BETTER = frozenset({"alignment", "uniformity", "i2t_median_rank", "t2i_median_rank"})
 
 
 class Label(NamedTuple):

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from harness.evaluation import geometry
 from harness.evaluation.embed import Embedded
-from harness.evaluation.geometry import alignment, score, uniformity
+from harness.evaluation.geometry import alignment, effective_rank, mean_cosine, score, spectrum, uniformity
+from harness.evaluation.scatter import scatter
+from harness.evaluation.sts_files import STSB
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "alignment_uniformity.json").read_text())["entries"]
 
@@ -98,11 +100,98 @@ def test_batches_of_several_subsets_are_sorted_by_words_and_score_and_never_cros
     assert scores["alignment_batch128"] == pytest.approx(align_of(other[:1]) / 3)
 
 
+def test_readings_by_subsets_weigh_each_by_its_pairs_and_differ_from_one_set() -> None:
+    one = [("a", "b", 5.0), ("c", "d", 4.0), ("e", "f", 0.0), ("g", "h", 1.0)]
+    two = [("p", "q", 5.0), ("r", "s", 4.8)]
+    scores, warnings = scored({"one": one, "two": two})
+    assert warnings == []
+    # Weights are the pairs of a subset, not its positives: 4 and 2, not 1 and 2.
+    assert scores["alignment_subsets"] == pytest.approx((4 * align_of(one[:1]) + 2 * align_of(two)) / 6)
+    assert scores["alignment"] == pytest.approx((align_of(one[:1]) + 2 * align_of(two)) / 3)
+    assert scores["uniformity_subsets"] == pytest.approx((4 * uniform_of(one) + 2 * uniform_of(two)) / 6)
+    assert scores["uniformity_subsets"] != pytest.approx(scores["uniformity"], abs=1e-3)
+
+
+def test_a_task_of_one_set_has_one_whole_split_reading() -> None:
+    scores, _ = scored({"": [("a", "b", 5.0), ("c", "d", 4.0), ("e", "f", 0.0)]})
+    assert scores["alignment_subsets"] == pytest.approx(scores["alignment"])
+    assert scores["uniformity_subsets"] == pytest.approx(scores["uniformity"])
+
+
+def test_a_subset_without_positives_is_passed_over_in_the_alignment_by_subsets() -> None:
+    one, two, three = [("a", "b", 5.0), ("x", "y", 1.0)], [("c", "d", 4.0)], [("e", "f", 4.5)]
+    scores, warnings = scored({"one": one, "two": two, "three": three})
+    assert warnings == []
+    assert scores["alignment_subsets"] == pytest.approx((2 * align_of(one[:1]) + align_of(three)) / 3)
+    weights = (2 * uniform_of(one) + uniform_of(two) + uniform_of(three)) / 4
+    assert scores["uniformity_subsets"] == pytest.approx(weights)
+
+
 def test_no_positives_leave_alignment_out_with_a_warning() -> None:
     scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", 4.0)]})
     assert "alignment" not in scores
     assert "alignment_batch128" in scores
-    assert warnings == ["alignment left out, no pair has a gold score above 4.0"]
+    assert warnings[0] == "alignment left out, no pair has a gold score above 4.0"
     scores, warnings = scored({"": [("a", "b", 1.0)]})
-    assert set(scores) == {"uniformity", "uniformity_batch128", "n", "n_positive"}
-    assert len(warnings) == 2
+    assert {name for name in scores if name.startswith("alignment")} == set()
+    assert len(warnings) == 3
+
+
+@settings(deadline=None, max_examples=50)
+@given(n=st.integers(2, 12), width=st.integers(1, 6), seed=st.integers(0, 999))
+def test_the_mean_cosine_is_that_of_all_pairs(n: int, width: int, seed: int) -> None:
+    z = np.random.default_rng(seed).integers(-2, 3, (n, width)).astype(np.float32)
+    cosines = []
+    for a, b in itertools.combinations(z.astype(np.float64), 2):
+        norms = np.linalg.norm(a) * np.linalg.norm(b)
+        cosines.append(a @ b / norms if norms else 0.0)
+    assert mean_cosine(z) == pytest.approx(np.mean(cosines), abs=1e-12)
+
+
+def test_the_spectrum_is_that_of_a_singular_value_decomposition() -> None:
+    rng = np.random.default_rng(3)
+    z = (rng.normal(size=(40, 6)) * [5, 3, 1, 1, 0.5, 0] + 2).astype(np.float32)
+    units = z / np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
+    squares = np.linalg.svd(units - units.mean(axis=0), compute_uv=False) ** 2
+    assert spectrum(z) == pytest.approx(squares / squares.sum(), abs=1e-9)
+    entropy = -sum(p * np.log(p) for p in squares / squares.sum() if p > 1e-15)
+    assert effective_rank(spectrum(z)) == pytest.approx(np.exp(entropy), rel=1e-6)
+
+
+def test_limits_of_the_spread() -> None:
+    axes = np.concatenate([np.eye(4), -np.eye(4)]).astype(np.float32)
+    assert mean_cosine(axes) == pytest.approx(-1 / 7)
+    assert spectrum(axes) == pytest.approx([0.25] * 4)
+    assert effective_rank(spectrum(axes)) == pytest.approx(4)
+    line = np.array([[1, 1], [-1, -1], [2, 2]], dtype=np.float32)
+    assert spectrum(line) == pytest.approx([1, 0])
+    assert effective_rank(spectrum(line)) == pytest.approx(1)
+    assert not spectrum(np.full((9, 3), 0.7, dtype=np.float32)).any()
+    with pytest.raises(ValueError, match="two"):
+        mean_cosine(axes[:1])
+
+
+def test_repeated_sentences_count_once_in_the_spread() -> None:
+    once, _ = scored({"": [("a", "b", 5.0), ("c", "d", 1.0)]})
+    again, _ = scored({"": [("a", "b", 5.0), ("c", "d", 1.0), ("a", "c", 4.5), ("a", "d", 0.0)]})
+    for name in ("mean_cosine", "top_variance", "effective_rank"):
+        assert again[name] == pytest.approx(once[name], abs=1e-12)
+    assert again["uniformity"] != pytest.approx(once["uniformity"])
+
+
+def test_vectors_that_do_not_differ_have_no_spectrum() -> None:
+    pairs = [("a", "b", 5.0), ("c", "d", 1.0)]
+    same = Embedded(lambda unique: np.ones((len(unique), 3), dtype=np.float32), "abcd")
+    scores, warnings = score({"": pairs}, same)
+    assert scores["mean_cosine"] == pytest.approx(1)
+    assert "top_variance" not in scores
+    assert warnings == [f"{name} left out, the vectors do not differ" for name in ("top_variance", "effective_rank")]
+
+
+def test_the_scatter_holds_every_pair_of_the_benchmark(data_root: Path) -> None:
+    gold, cosines = scatter(STSB, lambda unique: vectors_of(list(unique)), data_root)
+    pairs = STSB.load(data_root)[""]
+    assert gold.tolist() == [pair[2] for pair in pairs]
+    first, second = vectors_of([pairs[7][0]])[0], vectors_of([pairs[7][1]])[0]
+    assert cosines[7] == pytest.approx(first @ second / np.linalg.norm(first) / np.linalg.norm(second), abs=1e-6)
+    assert cosines.shape == (1379,)

@@ -172,7 +172,7 @@ def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
         ({"suites": ["stz"]}, "no suite 'stz'; did you mean sts"),
         ({"overrides": {"lambada": 1}}, "--set lambada: no such value; did you mean lambda"),
         ({"overrides": {"batch_size": 0}}, "the training value 'batch_size' = 0 is refused"),
-        ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no teacher 'resnet'; known: toy-clip"),
+        ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no teacher 'resnet'; known: clip, toy-clip"),
     ):
         with pytest.raises(UserError, match=message):
             plan(tmp_path, **changes)

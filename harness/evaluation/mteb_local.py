@@ -1,0 +1,251 @@
+"""MTEB tasks that need no hub: plain data, put into mteb's own task classes and scored by its own code.
+
+Files below the data root (as in `harness.evaluation.sts_files`; .gz by the name's suffix):
+
+    mteb/banking77_{train,test}.tsv               label, text
+    mteb/amazon_counterfactual_{en,de}.tsv.gz     split (train, valid, test), label, text
+    mteb/imdb_subset.tsv.gz                       split (train, test), label, text; a sample of 2,000 of the 50,000
+    mteb/scifact_corpus.jsonl.gz                  doc_id, title, text; one JSON object a line
+    mteb/scifact_{queries,qrels}.tsv              query_id, text; split, query_id, doc_id, score
+    mteb/trecqa_rerank.tsv.gz                     split, query_no, label (1 right), query, candidate; no task of MTEB's
+
+A name ends in `-file` where the same data are a task of mteb's as well, so that their results are told apart.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.errors import UserError
+from harness.evaluation.sts_files import STSB, SimilarityFile, read_lines
+from harness.sources import FileSource, Missing, Source, digest
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
+
+#: type of a task -> the score that mteb shows for it
+MAIN_SCORES = {
+    "STS": "cosine_spearman",
+    "Classification": "accuracy",
+    "Retrieval": "ndcg_at_10",
+    "Reranking": "map_at_1000",
+}
+_HOW = "put the file there, with the columns that harness/evaluation/mteb_local.py names"
+
+
+class OfflineTask(Protocol):
+    """What the entry points of `harness.mteb` give: a Source of the data of one task.
+
+    `load` gives, by the type of the task:
+
+    - STS: `pairs`, (sentence, sentence, gold score from 0 to 5) each;
+    - Classification: `train` and `test`, (label, text) each;
+    - Retrieval: `corpus` and `queries`, text by id, and `relevant`, score by document by query;
+    - Reranking: as Retrieval, and `candidates`, ids of documents by query.
+    """
+
+    name: str
+    #: a key of MAIN_SCORES
+    type: str
+    #: as mteb writes it, such as eng-Latn
+    language: str
+    #: attributes of mteb's task class that differ from its own, such as `samples_per_label`
+    settings: Mapping[str, Any]
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """What is absent below the data root."""
+
+    def fingerprint(self, root: Path | None) -> str:
+        """A hash of the content (hex)."""
+
+    def load(self, root: Path | None) -> Mapping[str, Any]:
+        """The data."""
+
+
+def build(task: OfflineTask, root: Path | None) -> AbsTask:
+    """An instance of mteb's task class that holds the data. Raises MissingData or UserError."""
+    from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+    bases: dict[str, Any] = {"STS": AbsTaskSTS, "Classification": AbsTaskClassification}
+    metadata = TaskMetadata(
+        type=task.type,
+        name=task.name,
+        description=f"Data of the task {task.name}, read without a hub.",
+        main_score=MAIN_SCORES[task.type],
+        dataset={"path": f"harness/{task.name}", "revision": task.fingerprint(root)},
+        category="t2c" if task.type == "Classification" else "t2t",
+        modalities=["text"],
+        eval_splits=["test"],
+        eval_langs=[task.language],
+    )
+    made = type(task.name, (bases.get(task.type, AbsTaskRetrieval),), {"metadata": metadata, **task.settings})()
+    made.dataset = _dataset(task.type, task.load(root))
+    made.data_loaded = True
+    return made
+
+
+def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
+    """Plain data as mteb's task classes hold them."""
+    from datasets import Dataset, DatasetDict
+
+    if kind == "STS":
+        first, second, gold = zip(*data["pairs"], strict=True)
+        table = {"sentence1": list(first), "sentence2": list(second), "score": list(gold)}
+        return DatasetDict({"test": Dataset.from_dict(table)})
+    if kind == "Classification":
+        # Numbers, for mteb's average precision of two classes takes no names.
+        numbers = {label: number for number, label in enumerate(sorted({label for label, _ in data["train"]}))}
+        return DatasetDict({split: _labelled(data[split], numbers) for split in ("train", "test")})
+    texts = {
+        part: Dataset.from_dict({"id": list(data[part]), "text": list(data[part].values())})
+        for part in ("corpus", "queries")
+    }
+    return {
+        "default": {"test": texts | {"relevant_docs": dict(data["relevant"]), "top_ranked": data.get("candidates")}}
+    }
+
+
+def _labelled(rows: Sequence[tuple[str, str]], numbers: Mapping[str, int]) -> Any:
+    from datasets import Dataset
+
+    return Dataset.from_dict({"label": [numbers[label] for label, _ in rows], "text": [text for _, text in rows]})
+
+
+class SimilarityFileTask(Source):
+    """A similarity file as a task of mteb's."""
+
+    type, language = "STS", "eng-Latn"
+    settings: Mapping[str, Any] = {}
+
+    def __init__(self, name: str, source: SimilarityFile) -> None:
+        self.name, self.source = name, source
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """What the file lacks."""
+        return self.source.missing(root)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The file's."""
+        return self.source.fingerprint(root)
+
+    def load(self, root: Path | None) -> dict[str, Any]:
+        """`pairs` of all subsets."""
+        return {"pairs": [pair for subset in self.source.load(root).values() for pair in subset]}
+
+
+class ClassificationFiles(FileSource):
+    """Labelled texts in one file with a column split, or in one file a split."""
+
+    type = "Classification"
+
+    def __init__(self, name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> None:
+        """`samples` texts a label train mteb's classifier, as its task of these data has it."""
+        super().__init__(dict.fromkeys((train, test)), _HOW)
+        self.name, self.language = name, language
+        self.settings = {"samples_per_label": samples}
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Content and settings."""
+        return digest(super().fingerprint(root), self.settings)
+
+    def load(self, root: Path | None) -> dict[str, Any]:
+        """`train` and `test`."""
+        tables = [_table(path, "label", "text") for path in self.paths(root)]
+        return {
+            split: [(row["label"], row["text"]) for row in table if row.get("split", split) == split]
+            for split, table in zip(("train", "test"), (tables[0], tables[-1]), strict=True)
+        }
+
+
+class RetrievalFiles(FileSource):
+    """Documents, queries and judgements of the test split."""
+
+    type, language = "Retrieval", "eng-Latn"
+    settings: Mapping[str, Any] = {}
+
+    def __init__(self, name: str, corpus: str, queries: str, judgements: str) -> None:
+        super().__init__([corpus, queries, judgements], _HOW)
+        self.name = name
+
+    def load(self, root: Path | None) -> dict[str, Any]:
+        """`corpus`, a document's title before its text, `queries` that have a judgement, and `relevant`."""
+        corpus, queries, judgements = self.paths(root)
+        relevant: dict[str, dict[str, int]] = {}
+        for row in _table(judgements, "split", "query_id", "doc_id", "score"):
+            if row["split"] == "test":
+                relevant.setdefault(row["query_id"], {})[row["doc_id"]] = int(row["score"])
+        return {
+            "corpus": {row["doc_id"]: f"{row['title']} {row['text']}".strip() for row in _objects(corpus)},
+            "queries": {
+                row["query_id"]: row["text"]
+                for row in _table(queries, "query_id", "text")
+                if row["query_id"] in relevant
+            },
+            "relevant": relevant,
+        }
+
+
+class RerankingFile(FileSource):
+    """Queries with candidates, right and wrong; of the test split, those that have both."""
+
+    type, language = "Reranking", "eng-Latn"
+    settings: Mapping[str, Any] = {}
+
+    def __init__(self, name: str, file: str) -> None:
+        super().__init__([file], _HOW)
+        self.name = name
+
+    def load(self, root: Path | None) -> dict[str, Any]:
+        """`corpus` of all candidates, `queries`, `relevant` and `candidates`."""
+        data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
+        rows: dict[str, list[dict[str, str]]] = {}
+        for row in _table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):
+            if row["split"] == "test":
+                rows.setdefault(row["query_no"], []).append(row)
+        for query, found in rows.items():
+            if {row["label"] for row in found} == {"0", "1"}:
+                texts = {f"{query}-{place}": row["candidate"] for place, row in enumerate(found)}
+                right = [name for name, row in zip(texts, found, strict=True) if row["label"] == "1"]
+                data["corpus"] |= texts
+                data["queries"][query] = found[0]["query"]
+                data["relevant"][query] = dict.fromkeys(right, 1)
+                data["candidates"][query] = list(texts)
+        return data
+
+
+def _table(path: Path, *columns: str) -> list[dict[str, str]]:
+    """Rows of a file, by column. Raises UserError where a column is absent or a row is cut."""
+    header, *rows = (line.split("\t") for line in read_lines(path))
+    absent = sorted(set(columns) - set(header))
+    if absent:
+        raise UserError(f"{path}, line 1: no column '{absent[0]}' among {header}; fetch the file again")
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise UserError(f"{path}, line {number}: {len(row)} tab-separated fields, the header has {len(header)}")
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _objects(path: Path) -> list[dict[str, str]]:
+    try:
+        # Not str.splitlines: texts may hold other Unicode line separators.
+        lines = gzip.decompress(path.read_bytes()).decode().removesuffix("\n").split("\n")
+        return [json.loads(line) for line in lines]
+    except (OSError, EOFError, ValueError) as error:
+        raise UserError(f"{path} holds no JSON objects, one a line, in gzip: {error}; fetch the file again") from error
+
+
+STSB_FILE = SimilarityFileTask("STSBenchmark-file", STSB)
+BANKING77 = ClassificationFiles("Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv")
+_EN, _DE = (f"mteb/amazon_counterfactual_{language}.tsv.gz" for language in ("en", "de"))
+COUNTERFACTUAL_EN = ClassificationFiles("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
+COUNTERFACTUAL_DE = ClassificationFiles("AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32)
+IMDB_SAMPLE = ClassificationFiles("Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz")
+SCIFACT = RetrievalFiles(
+    "SciFact-file", "mteb/scifact_corpus.jsonl.gz", "mteb/scifact_queries.tsv", "mteb/scifact_qrels.tsv"
+)
+TRECQA = RerankingFile("TRECQA", "mteb/trecqa_rerank.tsv.gz")

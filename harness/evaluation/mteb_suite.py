@@ -1,0 +1,251 @@
+"""MTEB tasks through the mteb package itself: its task classes, its scores, its result files.
+
+A task is named in one of three ways:
+
+- a registered offline task, such as `Banking77-file` (entry points `harness.mteb`);
+- a task of mteb's, such as `SICK-R`: all its languages, as mteb has it by default;
+- BENCHMARK:PART, the tasks of a benchmark of one type, or one of them, in the languages that the benchmark takes:
+  `MTEB(eng, v1):STS`. DALR Table 5 gives the groups Reranking, Classification, Retrieval and STS of that benchmark
+  (Muennighoff et al., 2023).
+
+The data of mteb's own tasks must be in the local cache; a run fetches nothing. mteb is imported when a task needs it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness import registry
+from harness.errors import MissingData, UserError
+from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.mteb_local import OfflineTask, build
+from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.sources import Missing, Source, digest
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
+    from mteb.models.model_meta import ModelMeta
+    from mteb.results import TaskResult
+
+#: Sentences that mteb hands over at a time; all of a call are embedded together, so it changes no score.
+_BATCH = 1024
+
+
+class OwnTasks(Source):
+    """Tasks that mteb itself has: one by its name, or a part of a benchmark."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The tasks whose data are not in the local cache."""
+        parts = [part for task in self.build(root) for part in _parts(task)]
+        return [_absent(task.metadata.name) for task in parts if not _is_cached(task.metadata.dataset)]
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Names, pinned revisions, splits and subsets."""
+        parts = [part for task in self.build(root) for part in _parts(task)]
+        return digest([[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in parts])
+
+    def build(self, root: Path | None) -> list[AbsTask]:
+        """Instances of mteb's task classes. Raises UserError for a name that mteb does not know."""
+        import mteb
+
+        benchmark, colon, part = self.name.rpartition(":")
+        try:
+            if not colon:
+                return [mteb.get_task(self.name)]
+            tasks = list(mteb.get_benchmark(benchmark).tasks)
+        except KeyError as error:
+            raise UserError(f"mteb task '{self.name}': {error.args[0].removeprefix('KeyError: ')}") from error
+        chosen = [task for task in tasks if part in (task.metadata.type, task.metadata.name)]
+        if not chosen:
+            types = ", ".join(sorted({task.metadata.type for task in tasks}))
+            raise UserError(f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}")
+        return chosen
+
+
+class OfflineTasks(Source):
+    """One registered offline task."""
+
+    def __init__(self, task: OfflineTask) -> None:
+        self.task = task
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """What the task lacks."""
+        return self.task.missing(root)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The task's."""
+        return self.task.fingerprint(root)
+
+    def build(self, root: Path | None) -> list[AbsTask]:
+        """The task, with its data."""
+        return [build(self.task, root)]
+
+
+class MTEBSuite(Suite):
+    """Main scores (x100) of mteb tasks, and their means by type.
+
+    Metrics of a task: `main_score`, and `n`, the samples of the splits that are scored, where mteb counts them for
+    these languages (documents and queries of a retrieval task). Rows `Avg[STS]`, `Avg[Classification]` ... hold the
+    means over the tasks of a type, `Avg` that over all tasks.
+    The embedder may carry an attribute `keep`, a folder of the run's own: mteb's result files are kept below it, in
+    the layout of its ResultCache, and a task that has one is not evaluated again.
+    """
+
+    name = "mteb"
+    version = 1
+    metric = "main_score"
+    metrics = ("main_score",)
+    kind = "mteb task"
+    remembers = False
+
+    @classmethod
+    def find(cls, task: str) -> OfflineTasks | OwnTasks:
+        """A registered offline task, else what mteb knows by that name, which is looked up when it is needed."""
+        if task in registry.names(cls.kind):
+            return OfflineTasks(registry.get(cls.kind, task))
+        return OwnTasks(task)
+
+    def identity(self, root: Path | None) -> str:
+        """Offline tasks by what is in them; mteb's own by name and by mteb's version, which pins their data."""
+        parts = [
+            task.name if isinstance(task, OwnTasks) else [str(item) for item in task.missing(root)] or task.fingerprint(root)
+            for task in self._tasks.values()
+        ]
+        return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """As `Suite.fingerprint`, with the version of mteb: its classes are the protocol."""
+        return digest(super().fingerprint(root), version("mteb"))
+
+    def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
+        """See `Suite.evaluate`."""
+        from datasets import disable_progress_bars
+        from mteb import ResultCache
+
+        disable_progress_bars()
+        tasks = [task for each in self._tasks.values() for task in each.build(root)]
+        names = [task.metadata.name for task in tasks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise UserError(f"the suite '{self.name}' has {', '.join(twice)} twice; name each task once")
+        keep: Path | None = getattr(embed, "keep", None)
+        cache = ResultCache(keep / "mteb" / self.fingerprint(root)[:12]) if keep else None
+        model = Model(embed, keep.name if keep else "unnamed")
+        with warnings.catch_warnings():
+            # scikit-learn's remarks on classes that a weak model never predicts
+            warnings.simplefilter("ignore")
+            scores = {task.metadata.name: _scores(_evaluated(model, task, cache), task) for task in tasks}
+        told = [f"{name}: main_score left out, undefined" for name, row in scores.items() if self.metric not in row]
+        if model.not_finite:
+            told.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")
+        means = self._means(tasks, scores)
+        return Evaluation({**scores, **means}, [f"{self.name}: {line}" for line in told])
+
+    def _means(self, tasks: Iterable[AbsTask], scores: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        by_type: dict[str, dict[str, dict[str, float]]] = {}
+        for task in tasks:
+            by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[task.metadata.name]
+        means = {f"{AVERAGE}[{kind}]": self.average(rows) for kind, rows in by_type.items()}
+        return {**means, AVERAGE: self.average(scores)}
+
+
+class Model:
+    """An Embedder as mteb wants a model (its EncoderProtocol): no prompts, cosine similarity, no normalisation.
+
+    The length of the vectors matters to mteb's classifiers: published scores of models that normalise their output
+    are compared with an embedder that does so too.
+    """
+
+    def __init__(self, embed: Embedder, name: str) -> None:
+        """`name` names the model in mteb's result files; `not_finite` counts vectors that had to be mended."""
+        from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+        self._embed = embed
+        self.not_finite = 0
+        self.mteb_model_meta: ModelMeta = ModelMeta.create_empty(
+            {"name": f"harness/{name}", "revision": "1", "similarity_fn_name": ScoringFunction.COSINE}
+        )
+
+    def encode(self, inputs: Iterable[Mapping[str, Any]], **settings: Any) -> np.ndarray:
+        """Texts of mteb's batches -> (n, d) float32; the task and its split change nothing."""
+        texts = [text for batch in inputs for text in batch["text"]]
+        vectors = Embedded(self._embed, texts)
+        self.not_finite += vectors.not_finite
+        return vectors.rows(texts)
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Cosines of all rows of one with all of the other, (n, d) and (m, d) -> (n, m)."""
+        from mteb.similarity_functions import cos_sim
+
+        return cos_sim(embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """Cosine of each pair of rows, (n, d) and (n, d) -> (n,)."""
+        from mteb.similarity_functions import pairwise_cos_sim
+
+        return pairwise_cos_sim(embeddings1, embeddings2)
+
+
+def _evaluated(model: Model, task: AbsTask, cache: Any) -> TaskResult:
+    """mteb's result of one task. Raises MissingData where its data cannot be loaded."""
+    import mteb
+
+    settings: Any = {"batch_size": _BATCH, "show_progress_bar": False}
+    try:
+        found = mteb.evaluate(
+            model, task, co2_tracker=False, encode_kwargs=settings, cache=cache, show_progress_bar=False
+        )
+    except (OSError, ValueError) as error:
+        # `datasets` says so in a plain ValueError where a download was cut short.
+        if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
+            raise
+        raise MissingData(f"{_absent(task.metadata.name)} ({str(error).splitlines()[0]})") from error
+    return found.task_results[0]
+
+
+def _scores(result: TaskResult, task: AbsTask) -> dict[str, float]:
+    # Six decimals are what mteb's files keep: a result read back is then the one that was computed.
+    main = 100 * round(float(result.get_score()), 6)
+    count = _count(task)
+    return ({"main_score": main} if math.isfinite(main) else {}) | ({} if count is None else {"n": count})
+
+
+def _count(task: AbsTask) -> int | None:
+    """Samples of the scored splits, counted as mteb does; None where it has no count of these languages."""
+    counts = None if task.metadata.is_multilingual else task.metadata.n_samples
+    if counts is not None and set(task.eval_splits) <= set(counts):
+        return sum(counts[split] for split in task.eval_splits)
+    if not task.data_loaded or task.dataset is None:
+        return None
+    data: Any = task.dataset
+    return len(data["test"]) if "test" in data else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
+
+
+def _parts(task: AbsTask) -> list[AbsTask]:
+    """The tasks that have data: those that an aggregate, such as CQADupstackRetrieval, is made of."""
+    return list(getattr(task.metadata, "tasks", None) or [task])
+
+
+def _is_cached(dataset: Mapping[str, Any]) -> bool:
+    """Whether `datasets` has prepared this revision of a data set of the hub (its folder is name/config/version)."""
+    from datasets import config
+    from datasets.naming import camelcase_to_snakecase
+
+    *owner, name = dataset["path"].split("/")
+    folder = Path(config.HF_DATASETS_CACHE, "___".join([*owner, camelcase_to_snakecase(name)]))
+    return any(folder.glob(f"*/*/{dataset['revision']}"))
+
+
+def _absent(name: str) -> Missing:
+    how = f"python -c \"import mteb; mteb.get_task('{name}').load_data()\""
+    return Missing(f"the mteb task {name}", f"mteb fetches its data when online, with: {how}")

@@ -1,0 +1,72 @@
+"""The nearest sentences of a query in a pool (MCSE Table 8, DALR Table 10, NonLing Table D.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.evaluation.embed import Embedded, Embedder
+
+#: Cosines held at a time, 64 MB in float32.
+_CELLS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The k nearest rows of n queries, nearest first: their numbers in the pool and cosines, (n, k) each."""
+
+    rows: np.ndarray
+    cosines: np.ndarray
+
+
+def nearest_sentences(
+    embed: Embedder, queries: Sequence[str], pool: Sequence[str], k: int, *, itself: bool = False
+) -> Neighbours:
+    """The k sentences of the pool with the highest cosine to each query.
+
+    Sentences of the pool with exactly the query's words are left out unless `itself`. Raises ValueError where fewer
+    than k sentences remain.
+    """
+    vectors = Embedded(embed, [*queries, *pool])
+    left_out: list[np.ndarray] = [np.array([], dtype=np.int64)] * len(queries)
+    if not itself:
+        rows: dict[str, list[int]] = {}
+        for row, sentence in enumerate(pool):
+            rows.setdefault(sentence, []).append(row)
+        left_out = [np.array(rows.get(query, []), dtype=np.int64) for query in queries]
+    return nearest(vectors.rows(queries), vectors.rows(pool), k, left_out)
+
+
+def nearest(queries: np.ndarray, pool: np.ndarray, k: int, left_out: Sequence[np.ndarray]) -> Neighbours:
+    """The k rows of a pool with the highest cosine to each query, exact: (n, d) and (m, d) float32.
+
+    `left_out` holds, for each query, the rows of the pool it must not find. Equal cosines come in the order of the
+    pool. A zero row has cosine 0 with everything. Raises ValueError where fewer than k rows remain.
+    """
+    if k < 1 or any(len(pool) - len(rows) < k for rows in left_out):
+        raise ValueError(f"{k} neighbours asked for of a pool of {len(pool)}, less those left out")
+    inverse = 1 / _norms(pool)
+    queries = queries / _norms(queries)[:, None]
+    found = Neighbours(np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32))
+    size = max(1, _CELLS // len(pool))
+    for top in range(0, len(queries), size):
+        cosines = (queries[top : top + size] @ pool.T) * inverse
+        for row, values in enumerate(cosines, start=top):
+            values[left_out[row]] = -np.inf
+            found.rows[row] = _largest(values, k)
+            found.cosines[row] = values[found.rows[row]]
+    return found
+
+
+def _largest(values: np.ndarray, k: int) -> np.ndarray:
+    """Places of the k largest of (m,) values, largest first, equal ones in order."""
+    kth = np.partition(values, len(values) - k)[len(values) - k]
+    places = np.flatnonzero(values >= kth)
+    return places[np.argsort(-values[places], kind="stable")][:k]
+
+
+def _norms(x: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(x, axis=1)
+    return np.where(norms > 0, norms, np.float32(1))
