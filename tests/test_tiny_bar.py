@@ -11,7 +11,6 @@ from statistics import mean
 
 from scipy.stats import ttest_ind
 
-
 METHODS = ("simcse", "mcse", "mcse[images=shuffled]", "kdmcse", "dalr")
 COMMAND = [sys.executable, "-c", "from harness.cli.main import main; main()", "run", "--profile", "tiny"]
 

@@ -104,14 +104,18 @@ def sentence_transformer(folder: Path) -> tuple[Path, str | None]:
     if not listed.is_file():
         return folder, None
     try:
-        modules = {module["type"].rpartition(".")[2]: folder / module["path"] for module in json.loads(listed.read_text())}
+        modules = {
+            module["type"].rpartition(".")[2]: folder / module["path"] for module in json.loads(listed.read_text())
+        }
         settings = json.loads((modules["Pooling"] / "config.json").read_text())
     except (OSError, KeyError, ValueError) as error:
         raise UserError(f"{listed} cannot be read as sentence-transformers writes it: {error}") from error
-    chosen = [settings["pooling_mode"]] if "pooling_mode" in settings else [key for key, on in settings.items() if on is True]
-    known = [_MODES[mode] for mode in chosen if mode in _MODES]
+    older = [key for key, on in settings.items() if on is True and key.startswith("pooling_mode_")]
+    chosen = [settings["pooling_mode"]] if "pooling_mode" in settings else older
     strange = sorted(set(modules) - {"Transformer", "Pooling", "Normalize", "Dense"})
-    if len(known) != 1 or strange:
+    if len(chosen) != 1 or chosen[0] not in _MODES or strange:
         what = ", ".join(strange) or ", ".join(map(str, chosen))
-        raise UserError(f"{folder} has a module or pooling that is not read here: {what}; give --pooling and a plain folder")
-    return modules["Transformer"], "pooler" if "Dense" in modules else known[0]
+        raise UserError(
+            f"{folder} has a module or pooling that is not read here: {what}; give --pooling and a plain folder"
+        )
+    return modules["Transformer"], "pooler" if "Dense" in modules else _MODES[chosen[0]]

@@ -93,7 +93,7 @@ def _method(name: str) -> None:
 
 
 def _allowed(item: dataclasses.Field[Any]) -> str:
-    return ", ".join(item.metadata["choices"]) or str(item.metadata["unit"])
+    return ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
 
 
 def _notes(method: type[Method]) -> Path | None:

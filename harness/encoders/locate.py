@@ -54,7 +54,10 @@ class HubModel(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The snapshot, when the local cache lacks it."""
-        how = f"run `hf download {self.hub} --revision {self.revision}`, or give a folder: --encoders NAME=FOLDER"
+        how = (
+            f"run `hf download {self.hub} --revision {self.revision}`, or give a folder "
+            "(an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
+        )
         return [] if self._snapshot() else [Missing(f"the weights of {self.hub}", how)]
 
     def fingerprint(self, root: Path | None) -> str:

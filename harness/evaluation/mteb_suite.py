@@ -118,7 +118,9 @@ class MTEBSuite(Suite):
     def identity(self, root: Path | None) -> str:
         """Offline tasks by what is in them; mteb's own by name and by mteb's version, which pins their data."""
         parts = [
-            task.name if isinstance(task, OwnTasks) else [str(item) for item in task.missing(root)] or task.fingerprint(root)
+            task.name
+            if isinstance(task, OwnTasks)
+            else [str(item) for item in task.missing(root)] or task.fingerprint(root)
             for task in self._tasks.values()
         ]
         return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)

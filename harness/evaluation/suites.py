@@ -57,6 +57,8 @@ class Suite(ABC):
     metric: ClassVar[str]
     #: What is averaged over the tasks into the row `Avg`.
     metrics: ClassVar[tuple[str, ...]]
+    #: Where a suite that trains something does so, as PyTorch calls it; no score depends on it.
+    device: str = "cpu"
     #: Whether vectors of its sentences are kept for other suites.
     remembers: ClassVar[bool] = True
     #: The kind of thing in the registry that its tasks are.

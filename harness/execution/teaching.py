@@ -105,7 +105,9 @@ class Teaching:
             _check_vocabulary(self.sources.encoder(self.run.spec.encoder).path(), folder, wanted.teacher)
         return open_teacher(kind, folder, pooling=pooling, max_length=self.run.training.max_length, device=self.device)
 
-    def _of_lit(self, source: LitTeacher, wanted: Feature, pairs: Pairs, content: str, stored: Callable[[str], str]) -> np.ndarray:
+    def _of_lit(
+        self, source: LitTeacher, wanted: Feature, pairs: Pairs, content: str, stored: Callable[[str], str]
+    ) -> np.ndarray:
         """Project the features of the side asked for; the fit is made again where the projected ones are not kept."""
         image, caption = source.parts
         parts = feature_sources(self.run, self.sources, wanted)

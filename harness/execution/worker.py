@@ -93,6 +93,7 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, repo
         else:
             report(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
+            suite.device = bench.device
             evaluation = suite.evaluate(models[suite.remembers], sources.root)
             took = time.perf_counter() - clock
             saved = {"scores": evaluation.scores, "warnings": evaluation.warnings, "seconds": took}

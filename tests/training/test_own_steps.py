@@ -26,7 +26,7 @@ DATA = TrainingData(
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Stands for whatever ends a process."""
 
 
@@ -43,7 +43,7 @@ def trainer(folder: Path, reading: str = "paper", stop_after: int | None = None,
 
     def report(progress: Progress) -> None:
         if stop_after and progress.step >= stop_after:
-            raise Stopped
+            raise StoppedError
 
     return Trainer(student, method, DATA, TRAINING, seed=0, setting="toy", dev=dev, folder=folder, report=report)
 
@@ -55,7 +55,7 @@ def weights(one: Trainer) -> dict[str, torch.Tensor]:
 def test_stopped_and_started_again_it_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole")
     whole.run()
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         trainer(tmp_path / "parts", stop_after=4).run()
     again = trainer(tmp_path / "parts")
     again.run()

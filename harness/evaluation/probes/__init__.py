@@ -1,0 +1,1 @@
+"""Probes: linear classifiers on frozen vectors, many trained at a time."""

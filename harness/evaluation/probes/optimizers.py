@@ -1,0 +1,68 @@
+"""Adam and RMSprop with PyTorch's defaults on a stack of parameters, each row with its own coupled weight decay."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+
+class Optimizer(ABC):
+    """Parameters (F, r, w) and their state."""
+
+    def __init__(self, parameters: Tensor, decay: Tensor) -> None:
+        """`decay` (F, r, 1) times the parameters is added to their gradient."""
+        self.parameters, self.decay = parameters, decay
+
+    @abstractmethod
+    def step(self, gradient: Tensor) -> None:
+        """Change the parameters in place; `gradient` (F, r, w) holds the decay already."""
+
+    @abstractmethod
+    def keep(self, places: Tensor) -> None:
+        """Drop all but some of the F."""
+        self.parameters, self.decay = self.parameters[places], self.decay[places]
+
+
+class RMSprop(Optimizer):
+    """Tieleman and Hinton, 2012: learning rate 0.01, smoothing 0.99."""
+
+    def __init__(self, parameters: Tensor, decay: Tensor) -> None:
+        super().__init__(parameters, decay)
+        self._squares = torch.zeros_like(parameters)
+
+    def step(self, gradient: Tensor) -> None:
+        """See `Optimizer.step`."""
+        self._squares.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+        self.parameters.addcdiv_(gradient, self._squares.sqrt().add_(1e-8), value=-0.01)
+
+    def keep(self, places: Tensor) -> None:
+        """See `Optimizer.keep`."""
+        super().keep(places)
+        self._squares = self._squares[places]
+
+
+class Adam(Optimizer):
+    """Kingma and Ba, 2015: learning rate 0.001, smoothing 0.9 and 0.999."""
+
+    def __init__(self, parameters: Tensor, decay: Tensor) -> None:
+        super().__init__(parameters, decay)
+        self._mean, self._squares = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        self._steps = 0
+
+    def step(self, gradient: Tensor) -> None:
+        """See `Optimizer.step`."""
+        self._steps += 1
+        self._mean.lerp_(gradient, 1 - 0.9)
+        self._squares.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+        spread = self._squares.sqrt().div_((1 - 0.999**self._steps) ** 0.5).add_(1e-8)
+        self.parameters.addcdiv_(self._mean, spread, value=-0.001 / (1 - 0.9**self._steps))
+
+    def keep(self, places: Tensor) -> None:
+        """See `Optimizer.keep`."""
+        super().keep(places)
+        self._mean, self._squares = self._mean[places], self._squares[places]
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "rmsprop": RMSprop}

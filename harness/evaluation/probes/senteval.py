@@ -1,0 +1,180 @@
+"""SentEval's logistic regression: stochastic gradients with early stopping, many classifiers at a time.
+
+A linear layer on the vectors as they are, mean cross-entropy, the l2 weight as coupled weight decay of weights and
+bias. After every block of passes the dev rows are scored: a strictly better score is kept, any other is a failure.
+The failure after `tenacity` earlier ones, in a row or not, ends the training, as does a block that begins after
+pass 200 (SentEval, tools/classifier.py).
+
+SentEval trains one classifier after the other and seeds its generators before each. So all classifiers of a shape
+have the same first weights, and the same permutations where they train on equally many rows: those are trained as
+one here, and the batch of a split is gathered once for all its l2 weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from harness.evaluation.probes.folds import SEED, Split, held_out
+from harness.evaluation.probes.linear import Fitted, with_ones
+from harness.evaluation.probes.modes import Mode
+from harness.evaluation.probes.optimizers import OPTIMIZERS
+
+#: Share of its rows that a refit stops early by.
+HELD_OUT = 0.05
+#: The last pass after which another block may begin.
+MAX_PASSES = 200
+#: Splits trained together on a CPU, more are no faster and need more memory.
+CHUNK = 32
+
+
+class SentEvalProbe:
+    """The published algorithm in one of its modes."""
+
+    def __init__(self, mode: Mode, device: torch.device) -> None:
+        self.folds = mode.folds
+        self._mode = mode
+        self._device = device
+
+    def refit_split(self, rows: np.ndarray) -> Split:
+        """Train on the last 95 % of a permutation, stop early by the others."""
+        return held_out(rows, HELD_OUT)
+
+    def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
+        """See `Probe.fit`."""
+        data = _Data.on(self._device, x, labels)
+        weights = np.empty((*l2.shape, data.classes, x.shape[1] + 1), dtype=x.dtype)
+        dev = np.empty(l2.shape)
+        for places in self._chunks(splits):
+            training = _Training(self._mode, data, [splits[place] for place in places], l2[places])
+            training.run()
+            weights[places], dev[places] = training.best()
+        return Fitted(weights, dev)
+
+    def _chunks(self, splits: Sequence[Split]) -> Iterator[list[int]]:
+        """Places of splits with the same permutations."""
+        alike: dict[tuple[int, int], list[int]] = {}
+        for place, split in enumerate(splits):
+            alike.setdefault((len(split.train), split.drawn), []).append(place)
+        for places in alike.values():
+            size = CHUNK if self._device.type == "cpu" else len(places)
+            yield from (places[start : start + size] for start in range(0, len(places), size))
+
+
+def first_weights(classes: int, width: int) -> Tensor:
+    """What torch.nn.Linear begins with under SentEval's seed: (C, d + 1), the bias last."""
+    generator = torch.Generator().manual_seed(SEED)
+    bound = width**-0.5
+    weight = torch.empty(classes, width).uniform_(-bound, bound, generator=generator)
+    bias = torch.empty(classes).uniform_(-bound, bound, generator=generator)
+    return torch.cat([weight, bias.unsqueeze(1)], dim=1)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """All rows: features (n, d + 1), labels (n,) and the same one-hot (n, C)."""
+
+    features: Tensor
+    labels: Tensor
+    targets: Tensor
+
+    @classmethod
+    def on(cls, device: torch.device, x: np.ndarray, labels: np.ndarray) -> _Data:
+        """Move the rows to a device."""
+        features, classes = torch.from_numpy(with_ones(x)), torch.from_numpy(labels)
+        targets = torch.nn.functional.one_hot(classes).to(features.dtype)
+        return cls(features.to(device), classes.to(device), targets.to(device))
+
+    @property
+    def classes(self) -> int:
+        """How many."""
+        return self.targets.shape[1]
+
+
+class _Training:
+    """F splits with the same permutations x m l2 weights, trained together.
+
+    `_places` (f,) says which of the F the optimizer still trains; a split leaves it when all its m have stopped.
+    """
+
+    def __init__(self, mode: Mode, data: _Data, splits: Sequence[Split], l2: np.ndarray) -> None:
+        device, width = data.features.device, data.features.shape[1]
+        self._mode, self._data = mode, data
+        self._count, self._grid = l2.shape
+        self._generator = np.random.RandomState(SEED)
+        self._generator.permutation(splits[0].drawn)
+        self._train = torch.from_numpy(np.stack([split.train for split in splits])).to(device)
+        dev = [torch.from_numpy(split.dev) for split in splits]
+        self._dev = pad_sequence(dev, batch_first=True, padding_value=-1).to(device)
+        start = first_weights(data.classes, width - 1).to(data.features)
+        decay = torch.from_numpy(l2).to(start).repeat_interleave(data.classes, dim=1).unsqueeze(2)
+        self._optimizer = OPTIMIZERS[mode.optimizer](start.repeat(self._count, self._grid, 1), decay)
+        self._places = torch.arange(self._count, device=device)
+        self._live = torch.ones(l2.shape, dtype=torch.bool, device=device)
+        self._failures = torch.zeros(l2.shape, dtype=torch.int64, device=device)
+        self._correct = torch.full_like(self._failures, -1)
+        self._best = self._weights().clone()
+        self._buffer = data.features.new_empty(self._count * mode.batch, width)
+
+    def run(self) -> None:
+        """Train until every classifier has stopped."""
+        for _ in range(0, MAX_PASSES + 1, self._mode.passes):
+            for _ in range(self._mode.passes):
+                self._pass()
+            self._judge()
+            if not len(self._places):
+                return
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weights kept, (F, m, C, d + 1), and their share of the dev rows, (F, m)."""
+        sizes = (self._dev >= 0).sum(dim=1, keepdim=True)
+        return self._best.cpu().numpy(), (self._correct.double() / sizes).cpu().numpy()
+
+    def _weights(self) -> Tensor:
+        """The current weights, (f, m, C, d + 1)."""
+        return self._optimizer.parameters.view(len(self._places), self._grid, self._data.classes, -1)
+
+    def _pass(self) -> None:
+        order = torch.from_numpy(self._generator.permutation(self._train.shape[1])).to(self._train.device)
+        rows = self._train[self._places][:, order]
+        for start in range(0, rows.shape[1], self._mode.batch):
+            self._step(rows[:, start : start + self._mode.batch])
+
+    def _step(self, rows: Tensor) -> None:
+        """One step of all classifiers on their batches, (f, B)."""
+        (count, size), flat = rows.shape, rows.reshape(-1)
+        x = torch.index_select(self._data.features, 0, flat, out=self._buffer[: len(flat)]).view(count, size, -1)
+        logits = torch.bmm(self._optimizer.parameters, x.transpose(1, 2)).view(count, self._grid, -1, size)
+        slopes = torch.softmax(logits, dim=2)
+        slopes -= self._data.targets[flat].view(count, 1, size, -1).transpose(2, 3)
+        gradient = self._optimizer.parameters * self._optimizer.decay
+        self._optimizer.step(gradient.baddbmm_(slopes.flatten(1, 2), x, alpha=1 / size))
+
+    def _judge(self) -> None:
+        """Score the dev rows, keep what is better, count failures, and let finished splits go."""
+        places = self._places
+        correct = self._score()
+        better = self._live[places] & (correct > self._correct[places])
+        failed = self._live[places] & ~better
+        self._correct[places] = torch.where(better, correct, self._correct[places])
+        self._best[places] = torch.where(better[:, :, None, None], self._weights(), self._best[places])
+        self._live[places] &= ~(failed & (self._failures[places] >= self._mode.tenacity))
+        self._failures[places] += failed
+        going = self._live[places].any(dim=1)
+        if not going.all():
+            self._places = places[going]
+            self._optimizer.keep(going)
+
+    def _score(self) -> Tensor:
+        """How many dev rows each classifier gets right now, (f, m)."""
+        rows = self._dev[self._places]
+        x = self._data.features[rows.clamp(min=0)]
+        logits = torch.bmm(self._optimizer.parameters, x.transpose(1, 2))
+        chosen = logits.view(len(rows), self._grid, self._data.classes, -1).argmax(dim=2)
+        right = (chosen == self._data.labels[rows].unsqueeze(1)) & (rows >= 0).unsqueeze(1)
+        return right.sum(dim=2)

@@ -1,0 +1,177 @@
+"""Transfer to classification: the accuracy of linear classifiers on frozen sentence vectors (SentEval's protocol).
+
+A task in one set has nested stratified folds: in each outer fold the inner folds choose the l2 weight, and a
+classifier refit on the outer training part is tested on the rest. A task with a test set chooses the l2 weight by
+folds of its training set, or by its dev set where it has one. All classifiers of a stage are trained together.
+
+SentEval rounds mean dev accuracies to two decimals before it takes the best l2 weight, the first of equals; so does
+this. The figures that it reports are rounded as well, here they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.probes.folds import Split, stratified
+from harness.evaluation.probes.linear import Probe
+from harness.evaluation.probes.modes import L2, MODES, Mode
+from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.evaluation.transfer_tasks import Labelled
+from harness.sources import digest
+
+PROBES = ("senteval", "lbfgs")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Accuracies as fractions, on the test rows and of the chosen l2 weights on dev rows, and the classes predicted."""
+
+    accuracy: float
+    dev_accuracy: float
+    predicted: np.ndarray
+
+
+class TransferSuite(Suite):
+    """Accuracies (x100) of a probe trained on the vectors of each task.
+
+    Metrics of a task: `acc` on its test rows (with nested folds the mean over the outer ones); `devacc`, the mean dev
+    accuracy of the chosen l2 weight; `f1` of class 1 where samples are pairs; `n_train` and `n_test` samples, both
+    all of them where a task is one set.
+    """
+
+    name = "transfer"
+    version = 1
+    metric = "acc"
+    metrics = ("acc", "devacc")
+    kind = "transfer task"
+
+    def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full", device: str = "cpu") -> None:
+        """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approaches.
+
+        `mode` is 'full', or 'fast' (also called 'dev'); of it 'lbfgs' takes the number of folds alone. Raises
+        UserError.
+        """
+        super().__init__(tasks)
+        for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
+            if given not in known:
+                raise UserError(f"the suite '{self.name}' has no {option} '{given}'; use one of {', '.join(known)}")
+        self._probe, self._mode, self.device = probe, MODES[mode], device
+
+    def fingerprint(self, root: Path | None) -> str:
+        """A hash of the protocol's version, the probe and its mode, and of the tasks' names and contents."""
+        return digest(super().fingerprint(root), self._probe, vars(self._mode))
+
+    def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
+        """See `Suite.evaluate`."""
+        loaded: dict[str, dict[str, Labelled]] = {name: task.load(root) for name, task in self._tasks.items()}
+        for name, splits in loaded.items():
+            self._check(name, splits)
+        sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
+        vectors = Embedded(embed, (sentence for side in sides for sentence in side))
+        probe = make_probe(self._probe, self._mode, self.device)
+        scores = {name: score(splits, vectors, probe) for name, splits in loaded.items()}
+        warnings = []
+        if vectors.not_finite:
+            warnings.append(
+                f"{self.name}: {vectors.not_finite} of {len(vectors)} sentence vectors are not finite; NaN counted as 0"
+            )
+        return Evaluation({**scores, AVERAGE: self.average(scores)}, warnings)
+
+    def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
+        """Every class must reach every fold, of the outer and the inner kind."""
+        labels = splits["all" if "all" in splits else "train"].labels
+        least = int(np.bincount(labels).min())
+        if least < 2 * self._mode.folds:
+            raise UserError(
+                f"the transfer task '{name}' has a class of {least} training samples, {self._mode.folds} folds need "
+                f"{2 * self._mode.folds}; mend its data or leave it out"
+            )
+
+
+def make_probe(name: str, mode: Mode, device: str) -> Probe:
+    """One of `PROBES` on a device as PyTorch calls it. Planning needs no probe, so PyTorch is imported here."""
+    import torch
+
+    from harness.evaluation.probes.lbfgs import LBFGSProbe
+    from harness.evaluation.probes.senteval import SentEvalProbe
+
+    on = torch.device(device)
+    return SentEvalProbe(mode, on) if name == "senteval" else LBFGSProbe(mode.folds, on)
+
+
+def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> dict[str, float]:
+    """One task's figures by metric (see `TransferSuite`)."""
+    train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
+    outcome = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
+    found = {"acc": 100 * outcome.accuracy, "devacc": 100 * outcome.dev_accuracy}
+    if len(test.sides) == 2:
+        found["f1"] = 100 * f1(outcome.predicted, test.labels)
+    return found | {"n_train": len(train.labels), "n_test": len(test.labels)}
+
+
+def features(split: Labelled, vectors: Embedded) -> np.ndarray:
+    """What a probe sees of n samples, float32: u, (n, d), or of pairs [|u - v|; u * v], (n, 2d)."""
+    if len(split.sides) == 1:
+        return vectors.rows(split.sides[0])
+    first, second = (vectors.rows(side) for side in split.sides)
+    return np.concatenate([np.abs(first - second), first * second], axis=1)
+
+
+def f1(predicted: np.ndarray, labels: np.ndarray) -> float:
+    """Harmonic mean of precision and recall of class 1, from two (n,) int arrays; 0 where none is found."""
+    both = int(((predicted == 1) & (labels == 1)).sum())
+    return 2 * both / (int((predicted == 1).sum()) + int((labels == 1).sum())) if both else 0.0
+
+
+def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Outcome:
+    """Train and test a probe on the features (n, d) float32 and labels (n,) int64 of each split.
+
+    Splits are 'all', or 'train' and 'test', or these and 'dev'.
+    """
+    return _nested(*splits["all"], probe) if "all" in splits else _tested(splits, probe)
+
+
+def best(accuracies: np.ndarray) -> int:
+    """The place of the best of m accuracies (fractions), compared as per cent of two decimals; the first of equals."""
+    return int(np.argmax([round(100 * float(value), 2) for value in accuracies]))
+
+
+def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Outcome:
+    outer = stratified(np.arange(len(labels)), labels, probe.folds)
+    inner = [split for part in outer for split in stratified(part.train, labels[part.train], probe.folds)]
+    dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.reshape(len(outer), probe.folds, -1).mean(axis=1)
+    chosen = [best(row) for row in dev]
+    refits = [probe.refit_split(part.train) for part in outer]
+    fitted = probe.fit(x, labels, refits, np.array([[L2[place]] for place in chosen]))
+    predicted = np.empty_like(labels)
+    for fold, part in enumerate(outer):
+        predicted[part.dev] = fitted.predict(fold, 0, x[part.dev])
+    accuracies = [(predicted[part.dev] == labels[part.dev]).mean() for part in outer]
+    return Outcome(float(np.mean(accuracies)), float(dev[np.arange(len(outer)), chosen].mean()), predicted)
+
+
+def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Outcome:
+    x, labels = splits["train"]
+    rows = np.arange(len(labels))
+    if "dev" in splits:
+        x, labels = (np.concatenate(side) for side in zip(splits["train"], splits["dev"], strict=True))
+        fitted = probe.fit(x, labels, [Split(rows, np.arange(len(rows), len(labels)))], _grid(1))
+        # SentEval's refit has the same rows and the same seed, so it is the same classifier again.
+        dev, column = fitted.dev[0], best(fitted.dev[0])
+    else:
+        inner = stratified(rows, labels, probe.folds)
+        dev, column = probe.fit(x, labels, inner, _grid(len(inner))).dev.mean(axis=0), 0
+        fitted = probe.fit(x, labels, [probe.refit_split(rows)], np.array([[L2[best(dev)]]]))
+    test, gold = splits["test"]
+    predicted = fitted.predict(0, column, test)
+    return Outcome(float((predicted == gold).mean()), float(dev[best(dev)]), predicted)
+
+
+def _grid(splits: int) -> np.ndarray:
+    return np.tile(np.array(L2), (splits, 1))

