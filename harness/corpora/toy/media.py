@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from harness.corpora.base import CorpusSource, Media
+from harness.corpora.toy.remember import remembered
 from harness.corpora.toy.sources import labelled_images
 from harness.corpora.toy.tones import RATE, labelled_tones
 from harness.encoders.audio import filterbank
@@ -61,6 +62,9 @@ class _Generated(CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of values and labels."""
+        return remembered([self.stream, self.seed, self.size], self._hashed)
+
+    def _hashed(self) -> str:
         values, labels = self._drawn()
         return digest(hashlib.sha256(values.tobytes()).hexdigest(), labels.tolist())
 
@@ -92,8 +96,8 @@ class ToyTones(_Generated):
     def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
         return labelled_tones(self.size, self.seed)
 
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash of the waves at 16 bits and the labels: the last bits of a sine differ between processors."""
+    def _hashed(self) -> str:
+        """Of the waves at 16 bits and the labels: the last bits of a sine differ between processors."""
         waves, labels = self._drawn()
         return digest(hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(), labels.tolist())
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Triplets
 from harness.corpora.toy.grammar import describe
+from harness.corpora.toy.remember import remembered
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_scenes
 from harness.seeds import generator
 from harness.sources import Missing, digest
@@ -28,7 +29,10 @@ class ToyTriplets(CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the sentences."""
-        triplets = self.load(root)
+        return remembered(["triplets", self.seed, self.size], self._hashed)
+
+    def _hashed(self) -> str:
+        triplets = self.load(None)
         return digest(triplets.premises, triplets.entailed, triplets.contradicted)
 
     def load(self, root: Path | None) -> Triplets:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.corpora.toy.grammar import GENRES, describe
+from harness.corpora.toy.remember import remembered
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_scenes
 from harness.seeds import generator
 from harness.sources import Missing, Source, digest
@@ -37,7 +38,7 @@ class ToySimilarity(Source):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the sentences and scores."""
-        return digest(self.load(root))
+        return remembered(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
 
     def load(self, root: Path | None) -> dict[str, list[Pair]]:
         """Subset -> (sentence, sentence, gold 0..5)."""

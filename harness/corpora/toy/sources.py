@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs, Sentences
 from harness.corpora.toy.grammar import describe
+from harness.corpora.toy.remember import remembered
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import classes, draw_distinct_scenes, draw_scenes
 from harness.seeds import generator
@@ -30,7 +31,7 @@ class ToySentences(CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the sentences."""
-        return digest(self.load(root).texts)
+        return remembered(["sentences", self.seed, self.size], lambda: digest(self.load(root).texts))
 
     def load(self, root: Path | None) -> Sentences:
         """Generate the sentences."""
@@ -53,7 +54,10 @@ class ToyPairs(CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of the pictures' bytes."""
-        pairs = self.load(root)
+        return remembered(["pairs", self.seed, self.size, self.split], self._hashed)
+
+    def _hashed(self) -> str:
+        pairs = self.load(None)
         assert pairs.images is not None
         return digest(pairs.texts, hashlib.sha256(pairs.images.tobytes()).hexdigest())
 
