@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.folder import write_modules
 from harness.encoders.patches import media_forward
 from harness.errors import UserError
 
@@ -75,6 +76,11 @@ class Student(nn.Module):
         """Where the parameters are."""
         return next(self.model.parameters()).device
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence that `embed` reads: the encoder's own limit, LONGEST at most."""
+        return min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))
+
     def tokenize(self, sentences: Sequence[str], max_length: int) -> dict[str, Tensor]:
         """Token ids padded to the longest of the batch: input_ids and attention_mask, (B, L <= max_length)."""
         batch = self.tokenizer(
@@ -135,8 +141,7 @@ class Student(nn.Module):
             return np.empty((0, self.width), dtype=np.float32)
         was_training = self.training
         self.eval()
-        limit = min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=limit)["input_ids"]
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=self.longest)["input_ids"]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
         for rows in _batches(lengths):
@@ -146,15 +151,17 @@ class Student(nn.Module):
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write the encoder and its tokenizer as a folder that AutoModel loads.
+        """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers load.
 
-        A head that sentences are read through becomes the model's pooler: the same layer and tanh.
+        A head that sentences are read through becomes the model's pooler: the same layer and tanh. The pooling
+        'avg-first-last' is none of sentence-transformers: AutoModel alone loads its folder. Raises UserError for
+        the pooling 'pooler' without a head.
         """
-        state = self.model.state_dict()
-        for head in self._heads:
-            state |= {f"pooler.dense.{name.rpartition('.')[2]}": value for name, value in head.state_dict().items()}
+        head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
+        state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}
         self.model.save_pretrained(str(folder), state_dict=state)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
+        write_modules(folder, self.pooling, self.width, self.longest, head)
 
     def _padded(self, rows: list[list[int]]) -> dict[str, Tensor]:
         longest = max(len(ids) for ids in rows)

@@ -40,13 +40,21 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any] | None:
 
 
 def replace_folder(folder: Path, fill: Any) -> None:
-    """Fill a new folder by calling `fill(path)`, then put it in the place of `folder`."""
+    """Fill a new folder by calling `fill(path)`, flush it to disk, then put it in the place of `folder`.
+
+    What `fill` raises leaves nothing behind and `folder` as it was.
+    """
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    fill(temporary)
-    for file in temporary.iterdir():
-        with file.open("rb") as stream:
-            os.fsync(stream.fileno())
+    try:
+        fill(temporary)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    for path in temporary.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
