@@ -84,7 +84,7 @@ def test_suites_are_added_to_finished_runs_without_training(tmp_path: Path) -> N
     assert "step" not in added.stdout.replace("steps=6", "")
     after = json.loads(path.read_text())
     assert set(before["scores"]) == {"geometry"}
-    assert set(after["scores"]) == {"geometry", "sts"}
+    assert set(after["scores"]) == {"geometry", "retrieval", "sts"}
     assert after["scores"]["geometry"] == before["scores"]["geometry"]
     assert after["timings"]["train_s"] == before["timings"]["train_s"]
 
