@@ -99,6 +99,6 @@ def test_triplets_lie_in_groups_of_three() -> None:
     heads = torch.nn.functional.normalize(method.text_head(found[:, 0]), dim=-1)
     expected = 0.0
     for i in range(2):
-        logits = [float(heads[3 * i] @ heads[3 * j + k]) / 0.05 for k in (1, 2) for j in range(2)]
+        logits = [float((heads[3 * i] @ heads[3 * j + k]).detach()) / 0.05 for k in (1, 2) for j in range(2)]
         expected -= (logits[i] - float(torch.logsumexp(torch.tensor(logits, dtype=torch.float64), 0))) / 2
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-9)
