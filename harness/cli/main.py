@@ -10,6 +10,7 @@ import click
 from harness import __version__
 from harness.cli.doctor import doctor
 from harness.cli.evaluate import evaluate
+from harness.cli.export import export_command
 from harness.cli.listing import list_command
 from harness.cli.report import report
 from harness.cli.run import run
@@ -28,7 +29,7 @@ def cli() -> None:
     """
 
 
-for command in (run, evaluate, report, status, show, list_command, doctor):
+for command in (run, evaluate, export_command, report, status, show, list_command, doctor):
     cli.add_command(command)
 
 

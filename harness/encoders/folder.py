@@ -1,7 +1,7 @@
 """The files by which sentence-transformers reads a model folder of transformers with the right pooling.
 
 `modules.json` names the modules, `sentence_bert_config.json` the longest sequence, `1_Pooling` the pooling and
-`2_Dense` a head with its tanh. Names and keys are those that sentence-transformers has read since version 2.3.
+`2_Dense` a head with its tanh. Types and keys have their older names, which newer versions read as well.
 """
 
 from __future__ import annotations

@@ -1,0 +1,269 @@
+"""Models out: a finished run is one folder that both libraries load, with the embeddings and scores of the run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from huggingface_hub import ModelCard
+
+from harness.cli.main import cli
+from harness.corpora.toy import student_folder
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.evaluation.sts import STSSuite
+from harness.execution.export import export, find_result, siblings
+from harness.execution.local import execute
+from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.trained import Bench, trained
+from harness.execution.worker import Context
+from harness.profiles import load_profile
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+from harness.training.checkpoint import replace_folder
+
+METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
+KEYS = {
+    "cls": "simcse/toy/toy-bert/seed-0",
+    "pooler": "simcse-sup/toy/toy-bert/seed-0",
+    "mean": "none[pooling=mean]/none/toy-bert/seed-0",
+    "avg-first-last": "none/none/toy-bert/seed-0",
+}
+SENTENCES = ["the big red circle", "a", "", "a blue square " * 60, "we see a striped disc at noon"]
+
+
+def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> Plan:
+    request = Request(
+        profile=load_profile("tiny"),
+        methods=[Variant.parse(text) for text in methods],
+        settings=[parse_setting("toy")],
+        encoders=["toy-bert"],
+        seeds=seeds,
+        suites=["sts"],
+        overrides={"steps": 4, "eval_every": 2, "batch_size": 16, **overrides},
+    )
+    return make_plan(request, Store(results))
+
+
+def carry_out(made: Plan, results: Path) -> None:
+    outcome = execute(made.todo, made.sources, Context(results, "cpu", 1), 1, lambda event: None)
+    assert not outcome.failures, outcome.failures
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store with one short run of each pooling, and a second seed of SimCSE."""
+    folder = tmp_path_factory.mktemp("models") / "results"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        carry_out(plan(folder, *METHODS), folder)
+        carry_out(plan(folder, "simcse", seeds=(1,)), folder)
+        yield folder
+
+
+def own(results: Path, key: str) -> Student:
+    """The run's own student, with the head that the trainer kept beside it."""
+    made = plan(results, *METHODS)
+    (run,) = (one for one in made.runs if one.key == key)
+    return trained(run.resolved, Bench(made.sources, Store(results), "cpu", lambda *told: None)).student
+
+
+def sentence_transformer(folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+
+
+def code(folder: Path, library: str) -> np.ndarray:
+    """What the lines of the card for a library come to on SENTENCES."""
+    (text,) = (block for block in re.findall(r"```python\n(.*?)```", card(folder), re.S) if library in block)
+    found: dict[str, Any] = {}
+    lines = re.sub(r'\["a man rides a horse", "someone is riding"\]', repr(SENTENCES), text)
+    exec(lines.replace("FOLDER", str(folder)), found)
+    return np.asarray(found["vectors"])
+
+
+def card(folder: Path) -> str:
+    return (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("pooling", ["cls", "pooler", "mean"])
+def test_what_went_out_is_the_run(results: Path, tmp_path: Path, pooling: str) -> None:
+    folder = tmp_path / "model"
+    done = export(KEYS[pooling], folder, results)
+    expected = own(results, KEYS[pooling]).embed(SENTENCES)
+    assert len(np.unique(expected.round(4), axis=0)) == len(SENTENCES)
+    model = sentence_transformer(folder)
+    assert model.max_seq_length == 64
+    np.testing.assert_allclose(model.encode(SENTENCES), expected, atol=1e-5)
+    np.testing.assert_allclose(Student.load(folder, pooling).embed(SENTENCES), expected, atol=1e-5)
+    for library in ("sentence_transformers", "AutoModel"):
+        np.testing.assert_allclose(code(folder, library), expected, atol=1e-5)
+    scores = STSSuite(["ToySTS"]).evaluate(lambda texts: model.encode(list(texts)), None).scores
+    assert scores["ToySTS"] == pytest.approx(done.result.scores["sts"]["ToySTS"], abs=1e-3)
+
+
+def test_the_best_folder_of_a_run_needs_no_conversion(results: Path) -> None:
+    for key in (KEYS["cls"], KEYS["pooler"]):
+        result, store = find_result(key, results)
+        best = store.work(result.training_fingerprint) / "best"
+        vectors = sentence_transformer(best).encode(SENTENCES)
+        np.testing.assert_allclose(vectors, own(results, key).embed(SENTENCES), atol=1e-5)
+
+
+def test_a_pooling_that_sentence_transformers_lacks_is_told(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    done = CliRunner().invoke(cli, ["export", KEYS["avg-first-last"], "--to", str(folder), "--results", str(results)])
+    assert done.exit_code == 0, done.output
+    assert "sentence-transformers has no module for its pooling" in done.output
+    assert not (folder / "modules.json").exists()
+    assert "no module for the pooling avg-first-last" in card(folder)
+    assert "SentenceTransformer" not in card(folder)
+    assert ModelCard.load(folder / "README.md").data.library_name == "transformers"
+    np.testing.assert_allclose(
+        code(folder, "AutoModel"), own(results, KEYS["avg-first-last"]).embed(SENTENCES), atol=1e-5
+    )
+
+
+def test_the_card_tells_the_run(results: Path, tmp_path: Path) -> None:
+    done = export(KEYS["cls"], tmp_path / "model", results)
+    text = card(tmp_path / "model")
+    other, _ = find_result("simcse/toy/toy-bert/seed-1", results)
+    values = [one.scores["sts"]["ToySTS"]["spearman"] for one in (done.result, other)]
+    over = f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
+    assert f"| sts | ToySTS | spearman | {values[0]:.2f} | {over} | 2 |" in text
+    for told in ("EMNLP 2021", "| toy-text | toy-sentences |", "steps=4", done.result.fingerprint, "Eq. 1", "licence"):
+        assert told in text, told
+    assert "toy-triplets |" not in text, "SimCSE reads no triplets"
+    (entry,) = ModelCard.load(tmp_path / "model" / "README.md").data.eval_results
+    assert (entry.dataset_name, entry.metric_type) == ("ToySTS", "spearmanr")
+    assert entry.metric_value == pytest.approx(values[0], abs=1e-4)
+
+
+def test_nothing_is_overwritten_and_nothing_half_written(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    note = tmp_path / "mine" / "note.txt"
+    note.write_text("kept")
+    with pytest.raises(UserError, match="nothing is overwritten"):
+        export(KEYS["cls"], note.parent, results)
+    with pytest.raises(UserError, match="nothing is overwritten"):
+        export(KEYS["cls"], note, results)
+    with pytest.raises(UserError, match="cannot be written"):
+        export(KEYS["cls"], note / "below", results)
+
+    def fail(path: Path) -> None:
+        (path / "half").write_text("x")
+        raise RuntimeError("full")
+
+    with pytest.raises(RuntimeError, match="full"):
+        replace_folder(note.parent, fail)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "note.txt"]
+    (tmp_path / "empty").mkdir()
+    assert (export(KEYS["cls"], tmp_path / "empty", results).folder / "modules.json").is_file()
+
+
+def test_files_in_folders_below_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: set[int] = set()
+    real = os.fsync
+
+    def noting(number: int) -> None:
+        flushed.add(os.fstat(number).st_ino)
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", noting)
+
+    def fill(path: Path) -> None:
+        (path / "top").write_text("x")
+        (path / "1_Pooling").mkdir()
+        (path / "1_Pooling" / "below").write_text("x")
+
+    replace_folder(tmp_path / "best", fill)
+    files = [path for path in (tmp_path / "best").rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"top", "below"}
+    assert flushed == {path.stat().st_ino for path in files}
+
+
+def test_weights_that_are_gone_are_made_again_by_the_command_told(results: Path, tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+    shutil.copytree(results, lost, ignore=shutil.ignore_patterns(".work"))
+    (file,) = lost.glob("tiny/simcse/*/*/seed-0-*.json")
+    with pytest.raises(UserError, match="are not in") as refusal:
+        export(str(file), tmp_path / "model", tmp_path)
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "model").exists()
+    words = shlex.split(str(refusal.value).split("`")[1].replace("AGAIN", shlex.quote(str(tmp_path / "again"))))
+    done = CliRunner().invoke(cli, [*words[1:], "--suites", "sts", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    export(KEYS["cls"], tmp_path / "model", tmp_path / "again")
+    np.testing.assert_allclose(
+        Student.load(tmp_path / "model").embed(SENTENCES), own(results, KEYS["cls"]).embed(SENTENCES), atol=1e-5
+    )
+
+
+def test_a_key_with_several_results_needs_the_file(results: Path, tmp_path: Path) -> None:
+    both = tmp_path / "both"
+    shutil.copytree(results, both)
+    carry_out(plan(both, "simcse", temperature=0.1), both)
+    with pytest.raises(UserError, match="has 2 results of simcse/toy/toy-bert/seed-0; give the file") as refusal:
+        export(KEYS["cls"], tmp_path / "model", both)
+    files = sorted(both.glob("tiny/simcse/toy/toy-bert/seed-0-*.json"))
+    assert all(str(file) in str(refusal.value) for file in files)
+    texts = []
+    for file in files:
+        export(str(file), tmp_path / file.stem, tmp_path)
+        texts.append(card(tmp_path / file.stem))
+    assert sum("temperature=0.1" in text for text in texts) == 1
+    assert sum("(2 seeds)" in text for text in texts) == 1, "the other temperature is another experiment"
+
+
+def test_only_runs_of_one_experiment_are_averaged(results: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "copied")
+    shutil.copytree(results, store.root, ignore=shutil.ignore_patterns(".work"))
+    result, _ = find_result(KEYS["cls"], store.root)
+    assert [one.spec.seed for one in siblings(result, store)] == [0, 1]
+    spec = result.spec.model_copy(update={"seed": 2})
+    store.save(result.model_copy(update={"spec": spec, "fingerprint": "1" * 64}))
+    store.save(result.model_copy(update={"spec": spec, "fingerprint": "2" * 64, "group": "3" * 64}))
+    assert [one.fingerprint[:1] for one in siblings(result, store)][-1] == "1"
+    assert len(siblings(result, store)) == 3
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        ("simcse/toy/toy-bert/seed-9", {}, "has no result of simcse/toy/toy-bert/seed-9"),
+        ("nowhere.json", {}, "there is no file nowhere.json"),
+        (KEYS["cls"], {"profile": "small"}, "of the profile 'tiny', not of 'small'"),
+    ],
+)
+def test_a_mistake_is_one_line(results: Path, tmp_path: Path, what: str, options: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message) as refusal:
+        export(what, tmp_path / "model", results, **options)
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_folder_scored_as_it_came_is_asked_for_and_checked(results: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    shutil.copytree(student_folder(), outside)
+    words = ["eval", str(outside), "--pooling", "mean", "--suites", "sts", "--profile", "tiny", "--device", "cpu"]
+    done = CliRunner().invoke(cli, [*words, "--results", str(tmp_path / "results")])
+    assert done.exit_code == 0, done.output
+    key = "none[pooling=mean]/none/outside/seed-0"
+    with pytest.raises(UserError, match="give that folder with --encoder"):
+        export(key, tmp_path / "model", tmp_path / "results")
+    export(key, tmp_path / "model", tmp_path / "results", encoder=outside)
+    expected = Student.load(student_folder(), "mean").embed(SENTENCES)
+    np.testing.assert_allclose(sentence_transformer(tmp_path / "model").encode(SENTENCES), expected, atol=1e-5)
+    settings = outside / "tokenizer_config.json"
+    settings.write_text(settings.read_text().replace("64", "32"))
+    with pytest.raises(UserError, match="is not the encoder that"):
+        export(key, tmp_path / "other", tmp_path / "results", encoder=outside)
