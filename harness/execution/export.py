@@ -183,8 +183,11 @@ class _Origin:
             yield Part(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
 
     def _teachers(self) -> Iterator[Part]:
-        """The teachers of the result, `NAME (WHAT IT LOOKS AT)` by role, with their places in the profile."""
-        for role, text in self.result.hyperparameters["teachers"].items():
+        """The teachers of the result, `NAME (WHAT IT LOOKS AT)` by role, with their places in the profile.
+
+        The first results did not list them.
+        """
+        for role, text in self.result.hyperparameters.get("teachers", {}).items():
             table = self.profile.teachers.get(text.rpartition(" (")[0])
             yield Part(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
 

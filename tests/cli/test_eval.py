@@ -79,6 +79,21 @@ def test_a_model_without_an_image_side_has_no_recall_and_says_so(model: Path, tm
     assert any("no image side" in line for line in result["warnings"])
 
 
+def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -> None:
+    short = ("--set", "steps=4", "--set", "batch_size=16", "--suites", "sts")
+    assert harness(tmp_path, "run", "--methods", "simcse-sup", "--seeds", "1", *short).exit_code == 0
+    key, to = "simcse-sup/toy/toy-bert/seed-0", tmp_path / "exported"
+    words = ("export", key, "--to", str(to), "--results", str(tmp_path / "results"))
+    exported = CliRunner().invoke(cli, words)
+    assert exported.exit_code == 0, exported.output
+    done = harness(tmp_path, "eval", str(to), "--suites", "sts")
+    assert done.exit_code == 0, done.output
+    own, outside = sorted(results(tmp_path), key=lambda result: result["spec"]["method"] == "none")
+    assert outside["spec"]["variant"] == "none[pooling=pooler]"
+    ours, theirs = (result["scores"]["sts"]["ToySTS"]["spearman"] for result in (own, outside))
+    assert theirs == pytest.approx(ours, abs=1e-6)
+
+
 def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
     folder = str(student_folder())
     refused = harness(tmp_path, "eval", folder)

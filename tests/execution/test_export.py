@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -263,6 +264,11 @@ def test_a_folder_scored_as_it_came_is_asked_for_and_checked(results: Path, tmp_
     export(key, tmp_path / "model", tmp_path / "results", encoder=outside)
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
     np.testing.assert_allclose(sentence_transformer(tmp_path / "model").encode(SENTENCES), expected, atol=1e-5)
+    (file,) = (tmp_path / "results").glob("tiny/*/*/*/seed-0-*.json")
+    old = json.loads(file.read_text())
+    del old["hyperparameters"]["teachers"]
+    file.write_text(json.dumps(old))
+    assert "teacher" not in card(export(str(file), tmp_path / "old", tmp_path, encoder=outside).folder)
     settings = outside / "tokenizer_config.json"
     settings.write_text(settings.read_text().replace("64", "32"))
     with pytest.raises(UserError, match="is not the encoder that"):
