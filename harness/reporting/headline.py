@@ -24,6 +24,8 @@ from harness.spec import SpecError, Variant
 
 #: Feature options that deal a method its pictures (or sounds) wrongly on purpose.
 SCRAMBLED = ("shuffled", "random")
+#: a row alone with more metrics than these is left to its table: a sentence of six recalls says nothing
+MOST_METRICS = 2
 _UNITS = {"spearman": "points of Spearman", "pearson": "points of Pearson"}
 
 
@@ -62,7 +64,8 @@ def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
         base = block.baseline(row.label)
         both = [column for column in mine if base and column in base.cells]
         if base is None or not both:
-            yield Sentence(place, _alone(table, row, mine), "note")
+            if len(mine) <= MOST_METRICS:
+                yield Sentence(place, _alone(table, row, mine), "note")
         elif len(both) > 1 or both[0].metric in SMALLER_IS_BETTER:
             yield Sentence(place, _several(table, row, base, both), _kinds([row.cells[column] for column in both]))
         else:
