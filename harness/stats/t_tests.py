@@ -1,7 +1,4 @@
-"""Statistics over seeds: pure functions on numbers, no files and no names of the house.
-
-Standard deviations are the sample form (n - 1). Tests are two-sided.
-"""
+"""t-tests, from values or from means, standard deviations and counts."""
 
 from __future__ import annotations
 
@@ -9,24 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-#: Spreads below this share of the mean are rounding noise of equal numbers.
-_NOISE = 1e-12
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Mean and sample standard deviation of n values, in the values' own unit. `std` is None for n < 2."""
-
-    mean: float
-    std: float | None
-    n: int
+from harness.stats.summary import Summary, check_level, noise, summarise
 
 
 @dataclass(frozen=True)
 class TTest:
-    """A two-sample t-test of a against b.
+    """A t-test of a against b.
 
     `difference` is mean(a) - mean(b); `low` and `high` are the ends of its confidence interval at `level`.
     """
@@ -38,17 +23,6 @@ class TTest:
     low: float
     high: float
     level: float
-
-
-def summarise(values: Sequence[float]) -> Summary:
-    """Mean and sample standard deviation. Raises ValueError for no values and for NaN or infinity."""
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1 or not numbers.size:
-        raise ValueError("a summary needs at least one value")
-    if not np.isfinite(numbers).all():
-        raise ValueError("a summary needs finite values")
-    std = float(numbers.std(ddof=1)) if numbers.size > 1 else None
-    return Summary(float(numbers.mean()), std, int(numbers.size))
 
 
 def t_test(a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
@@ -69,14 +43,13 @@ def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True
     unequal means give an infinite statistic and p 0; the interval then has no width. No field is ever NaN.
     Raises ValueError for a negative standard deviation or a level outside (0, 1).
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"the confidence level {level} is not between 0 and 1")
+    check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None:
         return None
     if a.std < 0 or b.std < 0:
         raise ValueError("a standard deviation is never negative")
     difference = a.mean - b.mean
-    scale = max(abs(a.mean), abs(b.mean)) * _NOISE
+    scale = noise(a.mean, b.mean)
     if max(a.std, b.std) <= scale:
         return _without_spread(difference, scale, a.n + b.n - 2, level)
     from scipy import stats
@@ -87,6 +60,31 @@ def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True
     return TTest(
         difference, float(found.statistic), df, float(found.pvalue), difference - margin, difference + margin, level
     )
+
+
+def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> TTest | None:
+    """t-test of the differences of pairs, the i-th of a with the i-th of b; None for fewer than two pairs.
+
+    Equal differences give the limit, as in `t_test_from_summaries`. Raises ValueError for unequal lengths.
+    """
+    check_level(level)
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} values cannot be paired")
+    if len(a) < 2:
+        return None
+    first, second = summarise(a), summarise(b)
+    differences = summarise([x - y for x, y in zip(a, b, strict=True)])
+    std = differences.std or 0.0
+    scale, df = noise(first.mean, second.mean), differences.n - 1
+    if std <= scale:
+        return _without_spread(differences.mean, scale, df, level)
+    from scipy import stats
+
+    error = std / math.sqrt(differences.n)
+    statistic = differences.mean / error
+    margin = float(stats.t.ppf(0.5 + level / 2, df)) * error
+    p = 2 * float(stats.t.sf(abs(statistic), df))
+    return TTest(differences.mean, statistic, float(df), p, differences.mean - margin, differences.mean + margin, level)
 
 
 def _standard_error(a: tuple[float, int], b: tuple[float, int], equal_variance: bool) -> tuple[float, float]:

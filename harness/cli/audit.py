@@ -1,0 +1,57 @@
+"""`harness audit`: the papers' printed numbers and claims, recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.tables import plain_table
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.reporting.audit import Finding
+
+
+@click.command()
+@click.option("--paper", metavar="NAME", help="Only this paper, with every exception.")
+def audit(paper: str | None) -> None:
+    """Recompute what the papers' printed numbers allow: averages, stars, quotes and claims.
+
+    Verdicts: holds, fails, or within rounding (fails as printed, but not for all values that round to it).
+    """
+    from harness.reporting.audit import audit as findings_of
+    from harness.reporting.papers import read_published
+
+    findings = findings_of(read_published())
+    names = list(dict.fromkeys(finding.paper for finding in findings))
+    if paper is not None and paper not in names:
+        raise UserError(f"there is no paper '{paper}' to audit; there are {', '.join(names)}")
+    for name in names if paper is None else [paper]:
+        _show(name, [finding for finding in findings if finding.paper == name], details=paper is not None)
+    if paper is None:
+        click.echo("`harness audit --paper NAME` names every exception")
+
+
+def _show(name: str, findings: Sequence[Finding], details: bool) -> None:
+    verdicts = [finding.verdict for finding in findings]
+    counts = (
+        f"{verdicts.count('holds')} hold, {verdicts.count('within rounding')} within rounding, "
+        f"{verdicts.count('fails')} fail"
+    )
+    click.echo(f"{name}: {len(findings)} checks, {counts}")
+    plain_table(
+        ("where", "what is said", "check", "verdict", "exceptions"),
+        [(f.where, f.claim, f.check, f.verdict, _counts(f)) for f in findings],
+    )
+    for finding in findings if details else ():
+        if finding.details:
+            click.echo(f"{finding.where}: {finding.claim}")
+            for line in finding.details:
+                click.echo(f"  {line}")
+
+
+def _counts(finding: Finding) -> str:
+    text = f"{finding.failed} of {finding.checked}"
+    return f"{text}, {finding.within} within rounding" if finding.within else text

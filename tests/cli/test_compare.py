@@ -1,0 +1,225 @@
+"""compare, power and audit as a person types them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import scipy.stats
+
+from harness.cli.main import main
+from harness.store import DevCurve, LossCurves, Protocol, Result, Spec, Store, Timings
+
+SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
+MCSE = [71.9, 72.4, 71.0, 72.1, 71.6]
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shelf:
+    """A store that results are put into."""
+
+    root: Path
+
+    def put(self, variant: str, values: Sequence[float], seeds: Sequence[int] | None = None, **given: str) -> None:
+        places = {"setting": "wiki", "encoder": "bert", "profile": "tiny", "dev": "STS-B-dev", "task": "STS-B"} | given
+        for seed, value in zip(seeds or range(len(values)), values, strict=True):
+            Store(self.root).save(_result(variant, seed, value, places))
+
+
+def _result(variant: str, seed: int, value: float, at: dict[str, str]) -> Result:
+    group = "-".join((variant, *at.values()))
+    names = {name: at[name] for name in ("setting", "encoder")}
+    return Result(
+        schema_version=1,
+        spec=Spec(method=variant.partition("[")[0], variant=variant, seed=seed, **names),
+        profile=at["profile"],
+        overrides={"steps": int(at["steps"])} if "steps" in at else {},
+        fingerprint=hashlib.sha256(f"{group}-{seed}".encode()).hexdigest(),
+        group=group,
+        training_fingerprint="0" * 64,
+        hyperparameters={},
+        scores={
+            "sts": {at["task"]: {"spearman": value, "pearson": 1.0}, "Avg": {"spearman": value, "pearson": 1.0}},
+            "geometry": {at["task"]: {"alignment": 100 - value, "uniformity": -1.0}},
+        },
+        protocols={name: Protocol(version=1, data="0") for name in ("sts", "geometry")},
+        dev=DevCurve(task=at["dev"], metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0),
+        losses=LossCurves(steps=[], terms={}),
+        timings=Timings(train_s=1.0, evaluate_s={}, total_s=1.0),
+        peak_memory_mb=1.0,
+        hardware={},
+        packages={},
+        revision=None,
+        started="2026-01-02T03:00:00+00:00",
+        finished="2026-01-02T03:04:05+00:00",
+        warnings=[],
+    )
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "results")
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["harness", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return run
+
+
+def test_all_tests_in_one_table_and_one_sentence(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", SIMCSE)
+    shelf.put("mcse", MCSE)
+    code, out, err = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")
+    assert (code, err) == (0, "")
+    pooled, paired = scipy.stats.ttest_ind(MCSE, SIMCSE), scipy.stats.ttest_rel(MCSE, SIMCSE)
+    assert "71.80 ± 0.53 (5 seeds)" in out
+    for p in (pooled.pvalue, scipy.stats.ttest_ind(MCSE, SIMCSE, equal_var=False).pvalue):
+        assert f"p = {p:.4f}" in out
+    assert paired.pvalue < 0.0001
+    assert "p < 0.0001" in out
+    for name in ("t-test (pooled)", "t-test (Welch)", "paired by 5 seeds", "permutation test (exact)", "bootstrap"):
+        assert name in out
+    assert "p = 0.0079 (least possible 0.0079)" in out
+    assert "Hedges' g" in out
+    assert "at most 0.00 (below 0.5: mcse better)" in out
+    assert "warning" not in out
+    interval, p = pooled.confidence_interval(), f"{pooled.pvalue:.4f}"
+    assert out.splitlines()[-1] == (
+        f"mcse is better than simcse (+1.60, 95% interval {interval.low:.2f} to {interval.high:.2f}, p = {p})."
+    )
+    assert "simcse is worse than mcse (-1.60" in typed("compare", "simcse", "mcse", "--metric", "sts.Avg")[1]
+
+
+def test_smaller_is_better_where_it_is(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", SIMCSE)
+    shelf.put("mcse", MCSE)
+    _, out, _ = typed("compare", "mcse", "simcse", "--metric", "geometry.STS-B.alignment")
+    assert "mcse is better than simcse (-1.600" in out
+    assert "at most 0.00 (below 0.5: mcse better)" in out
+
+
+def test_what_is_not_shown_is_said_with_the_seeds_it_takes(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", [70.0, 71.0, 72.0])
+    shelf.put("mcse", [70.5, 71.5, 72.5])
+    out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
+    assert "No difference between mcse and simcse is shown (+0.50" in out
+    assert out.splitlines()[-1].endswith("were it true, 64 seeds each would show it with 80% power.")
+
+
+def test_warnings(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", [70.0, 71.0])
+    shelf.put("mcse", [72.0, 72.0, 72.0], seeds=[1, 2, 3])
+    out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
+    assert "simcse has 2 seeds: fewer than 3 say little" in out
+    assert "mcse has a deviation of zero" in out
+    assert "the seeds differ: 1,2,3 and 0,1; only 1 can be paired" in out
+    assert "selected on" not in out
+    shelf.put("kdmcse", [70.0, 71.0, 72.0], dev="STS-B")
+    assert "kdmcse was selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.STS-B")[1]
+    assert "kdmcse was selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.Avg")[1]
+
+
+def test_seeds_that_do_not_vary_conclude_nothing(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", [70.0, 70.0, 70.0])
+    shelf.put("mcse", [72.0, 72.0, 72.0])
+    out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
+    assert "Nothing can be concluded of mcse and simcse" in out
+    assert "nan" not in out
+
+
+def test_one_seed_is_too_few(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", SIMCSE)
+    shelf.put("none", [60.0], setting="none")
+    code, out, _ = typed("compare", "simcse", "none", "--metric", "sts.Avg", "--setting", "wiki")
+    assert code == 0
+    assert "Too few seeds to say whether simcse and none differ." in out
+
+
+def test_full_keys_cross_settings(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", SIMCSE)
+    shelf.put("mcse", MCSE, setting="wiki+flickr")
+    assert "have no runs of one profile" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[2]
+    out = typed("compare", "mcse/wiki+flickr/bert", "simcse/wiki/bert", "--metric", "sts.Avg")[1]
+    assert "wiki+flickr / bert and wiki / bert" in out
+    assert "mcse is better than simcse" in out
+
+
+def test_runs_without_overrides_are_meant_unless_set_says_otherwise(shelf: Shelf, typed: Typed) -> None:
+    for steps, shift in ((None, 0.0), ("9", 5.0)):
+        given = {} if steps is None else {"steps": steps}
+        shelf.put("simcse", [value + shift for value in SIMCSE], **given)
+        shelf.put("mcse", [value + shift for value in MCSE], **given)
+    assert "71.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
+    assert "76.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg", "--set", "steps=9")[1]
+
+
+MISTAKES = [
+    (("mcse", "simces", "--metric", "sts.Avg"), "no runs of 'simces' have this metric; there are mcse, simcse"),
+    (("mcse", "simcse", "--metric", "sts.Agv"), "no result has the metric 'sts.Agv'; there are geometry.STS-B, sts.A"),
+    (("mcse", "simcse", "--metric", "sts"), "'sts' may be sts.Avg, sts.STS-B; choose with --metric"),
+    (("mcse", "simcse", "--metric", "geometry.STS-B"), "may be geometry.STS-B.alignment, geometry.STS-B.uniformity"),
+    (("mcse", "simcse", "--metric", "sts.Avg"), "several settings (coco, wiki); choose with --setting"),
+    (("mcse", "simcse", "--metric", "sts.Avg", "--setting", "nli"), "no runs with setting nli have this metric"),
+    (("mcse/wiki", "simcse", "--metric", "sts.Avg"), "neither a variant nor VARIANT/SETTING/ENCODER"),
+    (("mcse", "simcse"), "--metric"),
+    (("mcse", "simcse", "--metric", "sts.Avg", "--results", "nowhere"), "nowhere has no results"),
+    (("mcse", "mcse", "--metric", "sts.Avg"), "have no runs of one profile"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES)
+def test_a_mistake_is_one_line(shelf: Shelf, typed: Typed, words: tuple[str, ...], message: str) -> None:
+    for setting in ("wiki", "coco"):
+        shelf.put("simcse", SIMCSE[:2], setting=setting)
+        shelf.put("mcse", MCSE[:2], setting=setting)
+    code, _, err = typed("compare", *words)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_power_tells_the_seeds_and_what_few_can_show(typed: Typed) -> None:
+    code, out, _ = typed("power", "--effect", "0.5", "--std", "1", "--seeds", "64")
+    assert code == 0
+    assert "takes 64 seeds of each variant" in out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if "%" in line and "power" not in line}
+    assert {name: row[0] for name, row in rows.items() if name.isdigit()}["64"] == "80%"
+    assert [name for name in rows if name.isdigit()] == ["3", "5", "10", "20", "64"]
+    assert rows["64"][1] == "0.499"
+
+
+@pytest.mark.parametrize(
+    "words", [("--effect", "0", "--std", "1"), ("--effect", "1", "--std", "-1"), ("--effect", "nan", "--std", "1")]
+)
+def test_power_refuses_nonsense_in_one_line(typed: Typed, words: tuple[str, ...]) -> None:
+    code, _, err = typed("power", *words)
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_audit_ends_well_and_tells_counts(typed: Typed) -> None:
+    code, out, err = typed("audit")
+    assert (code, err) == (0, "")
+    for name in ("mcse", "kdmcse", "dalr", "nonling", "between papers"):
+        assert f"\n{name}: " in "\n" + out
+    assert "7 of 22, 1 within rounding" in out
+    assert "roberta-base wiki+coco Avg" not in out
+    code, out, _ = typed("audit", "--paper", "kdmcse")
+    assert code == 0
+    assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
+    assert "dalr: " not in out
+    code, _, err = typed("audit", "--paper", "mces")
+    assert (code, "there are mcse, kdmcse" in err) == (2, True)

@@ -1,0 +1,159 @@
+"""Paired and permutation tests, almost stochastic order and Holm against scipy, closed forms and slow loops."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from harness.stats import almost_stochastic_order, holm, paired_t_test, permutation_test, violation_ratio
+
+A = [76.1, 77.9, 75.0, 78.2, 77.0]
+B = [74.2, 75.1, 73.0, 76.4, 76.9]
+
+
+def test_paired_agrees_with_scipy() -> None:
+    mine, theirs = paired_t_test(A, B, level=0.9), scipy.stats.ttest_rel(A, B)
+    interval = theirs.confidence_interval(0.9)
+    assert mine is not None
+    assert dataclasses.astuple(mine) == pytest.approx(
+        (np.mean(A) - np.mean(B), theirs.statistic, theirs.df, theirs.pvalue, interval.low, interval.high, 0.9)
+    )
+
+
+def test_paired_edges() -> None:
+    assert paired_t_test([1.0], [2.0]) is None
+    with pytest.raises(ValueError, match="paired"):
+        paired_t_test([1.0, 2.0], [1.0])
+    shifted = paired_t_test([0.1 + 0.2, 1.3, 2.3], [0.1, 1.1, 2.1])
+    assert shifted is not None
+    assert (shifted.statistic, shifted.p) == (math.inf, 0.0)
+    same = paired_t_test([0.3, 0.4], [0.1 + 0.2, 0.4])
+    assert same is not None
+    assert (same.statistic, same.p) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("b", [B, B[:3], [75.0]])
+def test_exact_permutation_against_every_order(b: list[float]) -> None:
+    """A loop over all orders of the values, not only all ways of dealing them out."""
+    values, size = [round(10 * value) for value in [*A[:4], *b]], 4
+    observed = abs(sum(values[:size]) * len(b) - sum(values[size:]) * size)
+    orders = list(permutations(values))
+    extreme = sum(abs(sum(o[:size]) * len(b) - sum(o[size:]) * size) >= observed for o in orders)
+    found = permutation_test(A[:4], b)
+    assert found.exact
+    assert found.p == pytest.approx(extreme / len(orders))
+    assert found.smallest <= found.p
+
+
+def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
+    theirs = scipy.stats.permutation_test((A, B), lambda a, b: np.mean(a) - np.mean(b), n_resamples=np.inf)
+    assert permutation_test(A, B).p == pytest.approx(theirs.pvalue)
+    apart = permutation_test([1.0, 2.0, 3.0], [7.0, 8.0, 9.0])
+    assert apart.p == apart.smallest == pytest.approx(2 / 20)
+    uneven = permutation_test([1.0, 2.0], [7.0, 8.0, 9.0])
+    assert uneven.p == uneven.smallest == pytest.approx(1 / 10)
+
+
+def test_drawn_permutation_is_seeded_near_the_t_test_and_never_zero() -> None:
+    generator = np.random.default_rng(5)
+    a, b = generator.normal(0.7, 1, 15).tolist(), generator.normal(0, 1, 15).tolist()
+    found = permutation_test(a, b, draws=4000)
+    assert not found.exact
+    assert found == permutation_test(a, b, draws=4000)
+    assert found.p == pytest.approx(scipy.stats.ttest_ind(a, b).pvalue, abs=0.02)
+    far = permutation_test(list(range(15)), list(range(100, 115)), draws=500)
+    assert far.p == far.smallest == 1 / 501
+
+
+def test_permutation_edges() -> None:
+    assert permutation_test([1.0], [2.0]).p == 1.0
+    assert permutation_test([0.1 + 0.2, 0.3], [0.3, 0.3]).p == 1.0
+    with pytest.raises(ValueError, match="at least one"):
+        permutation_test([], [1.0])
+
+
+def slow_ratio(a: list[float], b: list[float], steps: int = 6000) -> float:
+    """The two integrals as sums over a fine grid of the quantile functions."""
+    below = total = 0.0
+    for step in range(steps):
+        t = (step + 0.5) / steps
+        gap = sorted(a)[math.ceil(t * len(a)) - 1] - sorted(b)[math.ceil(t * len(b)) - 1]
+        total += gap**2
+        below += gap**2 if gap < 0 else 0.0
+    return below / total
+
+
+@pytest.mark.parametrize("b", [B, B[:3], [75.0, 79.0], [77.0]])
+def test_violation_ratio_against_a_grid(b: list[float]) -> None:
+    assert violation_ratio(A, b) == pytest.approx(slow_ratio(A, b), abs=1e-9)
+    assert violation_ratio(b, A) == pytest.approx(1 - violation_ratio(A, b))
+
+
+def test_violation_ratio_closed_forms() -> None:
+    # Gaps -1 and 2 on half of [0, 1] each.
+    assert violation_ratio([0.0, 3.0], [1.0, 1.0]) == pytest.approx(1 / 5)
+    assert violation_ratio([2.0, 3.0], [0.0, 1.0]) == 0.0
+    assert violation_ratio([0.1 + 0.2], [0.3, 0.3]) == 0.5
+    # N(m, 1) against N(0, 4): the gap is m - z, so the ratio is E[(z - m)^2; z > m] / (1 + m^2).
+    m, normal = 0.4, scipy.stats.norm
+    points = (np.arange(20_000) + 0.5) / 20_000
+    wanted = ((1 + m * m) * normal.sf(m) - m * normal.pdf(m)) / (1 + m * m)
+    found = violation_ratio((normal.ppf(points) + m).tolist(), (2 * normal.ppf(points)).tolist())
+    assert found == pytest.approx(wanted, abs=1e-3)
+
+
+def test_order_bound_against_the_bootstrap_distribution_itself() -> None:
+    """All 27 x 27 equally likely resamples of three values, in place of drawn ones."""
+    a, b = [1.0, 2.0, 4.0], [0.5, 2.5, 3.0]
+    ratios = [
+        0.5 if sorted(x) == sorted(y) else violation_ratio(list(x), list(y))
+        for x in product(a, repeat=3)
+        for y in product(b, repeat=3)
+    ]
+    ratio = violation_ratio(a, b)
+    spread = math.sqrt(float(np.var(ratios)))
+    wanted = min(1.0, ratio + 0.84162 * spread)
+    assert almost_stochastic_order(a, b, confidence=0.8, draws=40_000) == pytest.approx(wanted, abs=0.01)
+    assert wanted < 1
+
+
+def test_order_edges_and_seed() -> None:
+    assert almost_stochastic_order([2.0, 3.0], [0.0, 1.0]) == 0.0
+    assert almost_stochastic_order([0.0, 1.0], [2.0, 3.0]) == 1.0
+    assert almost_stochastic_order([1.0, 1.0], [1.0, 1.0]) == 0.5
+    assert almost_stochastic_order([1.0], [0.0, 0.5]) is None
+    assert almost_stochastic_order(A, B, seed=3) == almost_stochastic_order(A, B, seed=3)
+    assert almost_stochastic_order(A, B) > violation_ratio(A, B)
+    with pytest.raises(ValueError, match="level"):
+        almost_stochastic_order(A, B, confidence=1.0)
+
+
+def test_holm_against_the_step_down_rule() -> None:
+    """An adjusted p is the least alpha at which the procedure, gone through step by step, rejects."""
+    ps = [0.01, 0.04, 0.03, 0.005, 0.5, 0.04]
+
+    def rejected(alpha: float) -> set[int]:
+        out: set[int] = set()
+        for rank, index in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+            if ps[index] > alpha / (len(ps) - rank):
+                break
+            out.add(index)
+        return out
+
+    for index, adjusted in enumerate(holm(ps)):
+        assert index in rejected(adjusted + 1e-9)
+        assert index not in rejected(adjusted - 1e-9)
+
+
+def test_holm_edges() -> None:
+    assert holm([]) == []
+    assert holm([0.03]) == [0.03]
+    assert holm([1.0, 0.6]) == [1.0, 1.0]
+    for bad in (math.nan, -0.1, 1.1):
+        with pytest.raises(ValueError, match="between"):
+            holm([0.1, bad])
