@@ -19,6 +19,7 @@ FLOORS = {
     "encoders": 1,
     "method": 2,
     "store": 2,
+    "catalogue": 2,
     "corpora": 2,
     "evaluation": 2,
     "profiles": 2,
@@ -104,3 +105,9 @@ def test_every_room_has_a_floor() -> None:
         if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))
     }
     assert rooms - {"__init__"} == set(FLOORS)
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """The test folders are no packages: pytest would refuse the second."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)

@@ -8,10 +8,14 @@ import sys
 import click
 
 from harness import __version__
+from harness.cli.audit import audit
+from harness.cli.compare import compare
+from harness.cli.data import data
 from harness.cli.doctor import doctor
 from harness.cli.evaluate import evaluate
 from harness.cli.export import export_command
 from harness.cli.listing import list_command
+from harness.cli.power import power
 from harness.cli.report import report
 from harness.cli.run import run
 from harness.cli.show import show
@@ -29,7 +33,7 @@ def cli() -> None:
     """
 
 
-for command in (run, evaluate, export_command, report, status, show, list_command, doctor):
+for command in (run, evaluate, export_command, report, compare, power, audit, status, show, list_command, doctor, data):
     cli.add_command(command)
 
 

@@ -1,0 +1,124 @@
+"""Unpacking archives that nobody vouches for.
+
+No member leaves the target folder, no link and no device is made, and an archive that grows beyond the limits is
+given up: all of it raises UserError before the outputs are used.
+"""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from harness.errors import UserError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an archive may grow to."""
+
+    bytes: int = 200 * 10**9
+    members: int = 2_000_000
+    ratio: int = 1000
+
+
+def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
+    """Unpack a zip or tar archive (plain, gzip, bzip2, xz) below a folder that is made for it.
+
+    Raises UserError for a damaged archive, a member that leaves the folder, a link, a device, or too much of it.
+    """
+    total = members = 0
+    bound = min(limits.bytes, max(archive.stat().st_size, 1 << 16) * limits.ratio)
+    try:
+        for name, stream in _members(archive):
+            members += 1
+            place = _inside(archive, target, name)
+            if members > limits.members:
+                raise UserError(f"{archive} has more than {limits.members} members; it is not what it should be")
+            if stream is not None:
+                total += _write(archive, place, stream, bound - total)
+            elif place.exists() and not place.is_dir():
+                raise UserError(f"{archive} has the member {name} twice; it is not what it should be")
+            else:
+                place.mkdir(parents=True, exist_ok=True)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"the archive {archive} cannot be read: {error}; fetch it again") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise UserError(f"the archive {archive} cannot be read: {error}; fetch it again") from error
+
+
+def _write(archive: Path, place: Path, stream: IO[bytes], left: int) -> int:
+    written = 0
+    with _made(archive, place) as out:
+        while block := stream.read(1 << 20):
+            written += len(block)
+            if written > left:
+                raise UserError(f"{archive} unpacks to more than it may; it is not what it should be")
+            out.write(block)
+    return written
+
+
+def _made(archive: Path, place: Path) -> IO[bytes]:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place.open("xb")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise UserError(f"{archive} has the member {place.name} twice; it is not what it should be") from error
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Name and content of every member, None for a folder. Raises UserError for links and devices."""
+    if zipfile.is_zipfile(archive):
+        yield from _zip_members(archive)
+        return
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isdir():
+                yield member.name, None
+            elif member.isfile():
+                stream = tar.extractfile(member)
+                if stream is not None:
+                    yield member.name, stream
+            else:
+                raise _refused(archive, member.name, "a link or a device")
+
+
+def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    with zipfile.ZipFile(archive) as packed:
+        for item in packed.infolist():
+            kind = stat.S_IFMT(item.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _refused(archive, item.filename, "a link or a device")
+            if item.is_dir():
+                yield item.filename, None
+            else:
+                with packed.open(item) as stream:
+                    yield item.filename, stream
+
+
+def _inside(archive: Path, target: Path, name: str) -> Path:
+    """The place of a member. Raises UserError where it is not below the target."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or any(letter in name for letter in "\\\0\n"):
+        raise _refused(archive, name, "a path that leaves the folder")
+    return target.joinpath(*path.parts)
+
+
+def _refused(archive: Path, name: str, why: str) -> UserError:
+    return UserError(f"{archive} has {why}: {name!r}; it was not unpacked, get the archive from its publisher")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder that may not be there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

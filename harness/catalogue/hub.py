@@ -1,0 +1,112 @@
+"""Downloads from the hub, through huggingface_hub: its variables for mirrors, proxies, tokens and offline use count.
+
+The client goes on after a cut connection by itself while it runs; it keeps no part of a file between two commands.
+For files that the hub keeps as large files its ETag is their SHA-256, which stands in where the catalogue has none.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from harness.catalogue.schema import Origin
+from harness.errors import UserError
+from harness.seeds import generator
+
+
+def fetch(origin: Origin, folder: Path, what: str, offline: bool) -> tuple[Path, str | None]:
+    """A file of a data set at its pinned commit, in a folder; its path and a checksum that the hub vouches for.
+
+    `offline` looks in the local hub cache alone, as HF_HUB_OFFLINE does. Raises UserError for what is absent, gated,
+    unreachable, or served from another commit.
+    """
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
+
+    if offline or constants.HF_HUB_OFFLINE:
+        return _cached(origin, folder, what)
+    hub, revision = str(origin.hub), str(origin.revision)
+    with _plain_errors(origin, what):
+        found = Path(hf_hub_download(hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder))
+        if origin.checksum is not None:
+            return found, origin.checksum
+        served = get_hf_file_metadata(hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision))
+    if served.commit_hash != origin.revision:
+        raise UserError(
+            f"{what}: the hub serves {origin.file} of {served.commit_hash}, not {origin.revision}; try later"
+        )
+    tag = served.etag or ""
+    return found, f"sha256:{tag}" if re.fullmatch(r"[0-9a-f]{64}", tag) else None
+
+
+def _cached(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(str(origin.hub), origin.file, repo_type="dataset", revision=origin.revision)
+    if not isinstance(found, str):
+        raise UserError(
+            f"{what}: offline, and {origin.file} of {origin.hub} is not in the local hub cache; run `hf download "
+            f"{origin.hub} {origin.file} --repo-type dataset --revision {origin.revision}` where there is a network, "
+            "or fetch without --offline and HF_HUB_OFFLINE"
+        )
+    target = folder / origin.file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(found, target)
+    return target, origin.checksum
+
+
+def resolve(origin: Origin, what: str) -> list[Origin]:
+    """The files that an origin stands for: itself, or of a pattern's files those that its seed draws, in order."""
+    if origin.pick is None:
+        return [origin]
+    from huggingface_hub import HfApi
+
+    with _plain_errors(origin, what):
+        listed = HfApi().list_repo_files(str(origin.hub), repo_type="dataset", revision=origin.revision)
+    files = sorted(name for name in listed if fnmatchcase(name, origin.file))
+    if len(files) < origin.pick:
+        raise UserError(f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}")
+    chosen = sorted(generator(axis="pick files", files=origin.file).permutation(len(files))[: origin.pick])
+    return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
+
+
+@contextmanager
+def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
+    """Turn the client's errors into one line each."""
+    from huggingface_hub import errors
+
+    place = f"{origin.hub}/{origin.file} at {origin.revision}"
+    byhand = f"or get {origin.name} by hand and run `harness data import`"
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise UserError(
+            f"{what}: {origin.hub} is gated; accept its terms at https://huggingface.co/datasets/{origin.hub} and "
+            f"log in with `hf auth login` or HF_TOKEN, {byhand}"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise UserError(
+            f"{what}: the hub shows no data set {origin.hub} to you; log in with `hf auth login`, {byhand}"
+        ) from error
+    except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
+        raise UserError(f"{what}: the hub has no {place} (404); {byhand.removeprefix('or ')}") from error
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:
+        raise UserError(
+            f"{what}: the hub cannot be reached and {place} is not in its local cache; check HF_HUB_OFFLINE, "
+            f"HF_ENDPOINT and the proxy, {byhand}"
+        ) from error
+    except errors.HfHubHTTPError as error:
+        raise UserError(
+            f"{what}: the hub answers {error.response.status_code} for {place}; try later, {byhand}"
+        ) from error
+    except errors.HTTPError as error:
+        raise UserError(
+            f"{what}: the connection to the hub failed: {error}; run the command again, {byhand}"
+        ) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise UserError(f"{what}: {' '.join(str(error).split())}; run the command again, {byhand}") from error

@@ -1,0 +1,23 @@
+"""How an entry's downloads become the files that loaders read: one function a recipe, by name."""
+
+from harness.catalogue.recipes.base import Got, Recipe, Take
+from harness.catalogue.recipes.cifar import cifar
+from harness.catalogue.recipes.imagenet import imagenet_list
+from harness.catalogue.recipes.karpathy import karpathy
+from harness.catalogue.recipes.plain import place, unpacked
+from harness.catalogue.recipes.senteval import senteval
+from harness.catalogue.recipes.stsb import stsb_multi
+from harness.catalogue.recipes.wikipedia import wikipedia
+
+RECIPES: dict[str, Recipe] = {
+    "place": place,
+    "unpack": unpacked,
+    "cifar": cifar,
+    "imagenet-list": imagenet_list,
+    "karpathy": karpathy,
+    "senteval": senteval,
+    "stsb-multi": stsb_multi,
+    "wikipedia": wikipedia,
+}
+
+__all__ = ["RECIPES", "Got", "Recipe", "Take"]

@@ -1,0 +1,60 @@
+"""CIFAR's binary files as Parquet tables. The Python version is pickled, and a pickle runs code; this one is bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from harness.catalogue.extract import remove, unpack
+from harness.catalogue.recipes.base import Got, Take, only, read_lines
+from harness.catalogue.schema import Entry
+from harness.errors import UserError
+
+PIXELS = 3 * 32 * 32
+
+
+def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write image_id, label, label_name and jpeg (lossless PNG bytes) of each split. Raises UserError.
+
+    `options` name the folder, the number of label bytes (the last one is the class), the file of the names and the
+    splits' files. Layout: https://www.cs.toronto.edu/~kriz/cifar.html.
+    """
+    temporary = out / ".unpacked"
+    unpack(only(entry, got, entry.origins[0].file), temporary)
+    base = temporary / entry.options["folder"]
+    names = [line.strip() for line in read_lines(base / entry.options["names"]) if line.strip()]
+    for output in entry.outputs:
+        files = entry.options["splits"][output.path]
+        _write(out / output.path, _images(base, files, entry.options["labels"], names))
+    remove(temporary)
+
+
+def _images(base: Path, files: list[str], labels: int, names: list[str]) -> Iterator[tuple[str, int, str, bytes]]:
+    for file in files:
+        try:
+            raw = np.fromfile(base / file, dtype=np.uint8)
+        except FileNotFoundError as error:
+            raise UserError(f"the archive holds no {file}; get it from its publisher") from error
+        if raw.size == 0 or raw.size % (labels + PIXELS):
+            raise UserError(f"{file} is not made of images of {labels + PIXELS} bytes; get it from its publisher")
+        for row, record in enumerate(raw.reshape(-1, labels + PIXELS)):
+            label = int(record[labels - 1])
+            if label >= len(names):
+                raise UserError(f"{file}, image {row + 1}: the class {label} has no name; get it from its publisher")
+            stream = io.BytesIO()
+            Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(stream, "PNG")
+            yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()
+
+
+def _write(path: Path, rows: Iterator[tuple[str, int, str, bytes]]) -> None:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ids, labels, names, images = zip(*rows, strict=True)
+    table = pyarrow.table({"image_id": ids, "label": labels, "label_name": names, "jpeg": images})
+    parquet.write_table(table, path)

@@ -1,0 +1,65 @@
+"""The captions and splits of Karpathy and Fei-Fei (2015) for Flickr30k and COCO.
+
+Each image has five captions here: COCO's has up to seven, and its sixth and seventh are left out, as MCSE draws among
+the first five and the usual retrieval protocol has five. COCO's splits `val` and `test` are named val5k and test5k.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.catalogue.recipes.base import Got, Take, clean, only, write_table
+from harness.catalogue.schema import Entry
+from harness.errors import UserError
+
+CAPTIONS = 5
+_RENAMED = {"val": "val5k", "test": "test5k"}
+
+
+def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write a table of all captions and a Parquet file of the training images' for each set. Raises UserError."""
+    archive = only(entry, got, entry.origins[0].file)
+    for name, options in entry.options.items():
+        images = list(_images(archive, f"dataset_{name}.json", options["rename"]))
+        header = ("split", "image_id", "caption_no", "caption")
+        rows = (
+            [split, image, str(number), text]
+            for split, image, texts in images
+            for number, text in enumerate(texts, start=1)
+        )
+        write_table(out / options["table"], header, rows)
+        _write_training(out / options["training"], [item for item in images if item[0] == "train"])
+
+
+def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, list[str]]]:
+    """Split, file name and captions of every image."""
+    for image in _read(archive, name):
+        try:
+            texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
+            split, file = str(image["split"]), str(image["filename"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{name} in {archive} has an image without {error}; get it from its publisher") from error
+        if len(texts) != CAPTIONS:
+            raise UserError(f"{name}: the image {file} has {len(texts)} captions, not {CAPTIONS}; get it again")
+        yield _RENAMED.get(split, split) if rename else split, file, texts
+
+
+def _read(archive: Path, name: str) -> list[Any]:
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            return list(json.loads(packed.read(name))["images"])
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise UserError(f"{archive} holds no {name} with images: {error}; get it from its publisher") from error
+
+
+def _write_training(path: Path, images: list[tuple[str, str, list[str]]]) -> None:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = {"image_id": [file for _, file, _ in images], "captions": [texts for _, _, texts in images]}
+    parquet.write_table(pyarrow.table(columns), path)

@@ -1,0 +1,112 @@
+"""The shape of an entry of the catalogue, checked by pydantic: unknown keys are refused."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Name = Annotated[str, Field(min_length=1)]
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
+
+
+def _below(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\\n"):
+        raise ValueError(f"{path!r} leaves the data root")
+    return path
+
+
+#: a path below the data root, with no way out of it
+Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
+
+
+class Table(BaseModel):
+    """A table of the catalogue."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Origin(Table):
+    """One file as its publisher gives it: on the hub, at an address, or to be got by hand."""
+
+    file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
+    hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
+    revision: Commit | None = None
+    url: Annotated[str | None, Field(pattern=r"^https?://")] = None
+    hand: Annotated[Name | None, Field(description="how a person gets it")] = None
+    checksum: Annotated[Checksum | None, Field(description="absent where none was found in public")] = None
+    bytes: Annotated[int | None, Field(gt=0, description="exact size, where it is known")] = None
+    folder: Annotated[Below | None, Field(description="folder that may stand for the file in an import")] = None
+    pick: Annotated[int | None, Field(ge=1, description="of a pattern's files, how many, drawn by seed")] = None
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return self.file.rpartition("/")[2]
+
+    @property
+    def where(self) -> str:
+        """What a person reads as the source."""
+        if self.hub:
+            return f"hub {self.hub} at {str(self.revision)[:7]}"
+        return self.url or "by hand"
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Origin:
+        if sum(place is not None for place in (self.hub, self.url, self.hand)) != 1:
+            raise ValueError("give exactly one of 'hub', 'url' and 'hand'")
+        if (self.hub is None) != (self.revision is None):
+            raise ValueError("'hub' needs 'revision', and only 'hub' has one")
+        if self.url is not None and self.url.startswith("http://") and self.checksum is None:
+            raise ValueError("an address without TLS needs a checksum")
+        if (self.pick is None) == ("*" in self.file):
+            raise ValueError("a pattern needs 'pick', and only a pattern has one")
+        return self
+
+
+class Output(Table):
+    """A file or folder below the data root that a loader reads."""
+
+    path: Below
+    kind: Literal["file", "folder"] = "file"
+    origin: Annotated[Name | None, Field(description="place and unpack: the origin that it comes from")] = None
+    rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file, its header not counted")] = None
+    files: Annotated[int | None, Field(ge=1, description="files of a folder and its sub-folders")] = None
+    pattern: Annotated[str, Field(description="the files of a folder that count")] = "*"
+
+    def holds(self, path: str) -> bool:
+        """Whether a path that a loader asks for is this output or lies in it."""
+        return path == self.path or (self.kind == "folder" and path.startswith(f"{self.path}/"))
+
+    def counts(self, name: str) -> bool:
+        """Whether a file of the folder is one of those that `files` counts."""
+        return fnmatchcase(name, self.pattern)
+
+
+class Entry(Table):
+    """Something that can be had by name: where it comes from and what it becomes below the data root."""
+
+    name: Name
+    title: Name
+    licence: Name
+    about: Annotated[int | None, Field(gt=0, description="bytes to fetch, roughly; absent where unknown")] = None
+    recipe: Name = "place"
+    options: dict[str, Any] = {}
+    origins: tuple[Origin, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    note: str = ""
+
+    @property
+    def by_hand(self) -> list[Origin]:
+        """The origins that cannot be fetched."""
+        return [origin for origin in self.origins if origin.hand is not None]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Entry:
+        if bool(self.origins) != bool(self.outputs):
+            raise ValueError("'origins' and 'outputs' go together")
+        if not self.outputs and not self.note:
+            raise ValueError("an entry without outputs needs a 'note' that says what to do")
+        return self

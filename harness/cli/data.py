@@ -1,0 +1,199 @@
+"""`harness data`: what the papers' data are, where they come from, and getting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from harness import catalogue
+from harness.catalogue import Entry, Watch
+from harness.cli.options import FOLDER, data_option, profile_option
+from harness.cli.tables import plain_table
+from harness.errors import MissingData, UserError
+from harness.execution.sources import Sources
+from harness.profiles import Profile, load_profile
+from harness.sources import data_root as find_root
+
+_STATES = {"unchecked": "present, not put there by the catalogue", "note": ""}
+
+
+@click.group("data")
+def data() -> None:
+    """List, fetch, verify and import the data of the papers."""
+
+
+@data.command("list")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@profile_option
+@data_option
+def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> None:
+    """Show what a profile's settings and suites need, what is there, and how to get the rest.
+
+    With NAMEs, show all that is known of those entries.
+    """
+    root = find_root(data_root)
+    if names:
+        for name in names:
+            _details(catalogue.entry(name), root)
+        return
+    loaded = load_profile(profile)
+    click.echo(f"profile {loaded.name}, data root {root or 'none; give --data-root or HARNESS_DATA'}")
+    plain_table(("for", "files", "state", "entry"), _needs(loaded, root))
+    head = ("entry", "state", "to fetch", "how", "what", "licence")
+    plain_table(head, [_row(entry, root) for entry in catalogue.entries().values()])
+    click.echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
+
+
+@data.command("fetch")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--offline", is_flag=True, help="Take files from the local hub cache alone, as HF_HUB_OFFLINE=1 does.")
+@data_option
+def fetch(names: tuple[str, ...], offline: bool, data_root: Path | None) -> None:
+    """Fetch entries by NAME into the data root; an interrupted fetch goes on where it stopped."""
+    root = _root(data_root)
+    wanted = [catalogue.entry(name) for name in names]
+    with _watching() as watch:
+        for entry in wanted:
+            catalogue.fetch(root, entry, _say, watch, offline)
+
+
+@data.command("import")
+@click.argument("name")
+@click.argument("folder", type=FOLDER)
+@click.option("--link", is_flag=True, help="Put symbolic links to the files there, not copies.")
+@data_option
+def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> None:
+    """Check the files of NAME in FOLDER, as downloaded by hand, and put them below the data root."""
+    with _watching() as watch:
+        catalogue.bring(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
+
+
+@data.command("verify")
+@click.argument("name", required=False)
+@data_option
+@click.pass_context
+def verify(context: click.Context, name: str | None, data_root: Path | None) -> None:
+    """Hash and count the files of NAME, else of every entry that is there; exit code 1 where one differs."""
+    root = _root(data_root)
+    asked = [catalogue.entry(name)] if name else list(catalogue.entries().values())
+    there = [entry for entry in asked if catalogue.state(root, entry).word in ("present", "unchecked", "part")]
+    if not there:
+        raise MissingData(f"{name or 'no entry'} is there below {root}; `harness data list` shows how to get it")
+    failed = False
+    for entry in there:
+        wrong = catalogue.verify(root, entry)
+        failed = failed or bool(wrong)
+        click.echo(f"{entry.name}: {'; '.join(wrong) or 'as it should be'}")
+    context.exit(int(failed))
+
+
+@data.command("path")
+@click.argument("name")
+@data_option
+def path(name: str, data_root: Path | None) -> None:
+    """Print where the files of NAME lie, one path a line."""
+    root, entry = _root(data_root), catalogue.entry(name)
+    if not entry.outputs:
+        raise UserError(f"{name} has no files of its own: {entry.note}")
+    absent = catalogue.state(root, entry).absent
+    if absent:
+        raise MissingData(f"{name}: {', '.join(absent)} is not below {root}; {_how(entry)}")
+    for output in entry.outputs:
+        click.echo(root / output.path)
+
+
+def _root(given: Path | None) -> Path:
+    root = find_root(given)
+    if root is None:
+        raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
+    return root
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@contextmanager
+def _watching() -> Iterator[Watch]:
+    """Progress bars on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+
+        def watch(name: str) -> catalogue.Progress:
+            task = bars.add_task(name, total=None)
+            return lambda done, total: bars.update(task, completed=done, total=total)
+
+        yield watch
+
+
+def _how(entry: Entry) -> str:
+    if not entry.origins:
+        return "see its note"
+    if entry.by_hand:
+        return f"by hand, then `harness data import {entry.name} FOLDER`"
+    return f"`harness data fetch {entry.name}`"
+
+
+def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
+    word = catalogue.state(root, entry).word
+    size = "" if entry.by_hand or not entry.origins else catalogue.readable(entry.about)
+    how = entry.note if not entry.origins else "by hand, import" if entry.by_hand else "fetch"
+    return entry.name, _STATES.get(word, word), size, how, entry.title, entry.licence
+
+
+def _details(entry: Entry, root: Path | None) -> None:
+    click.echo(f"{entry.name}: {entry.title}")
+    word = catalogue.state(root, entry).word
+    rows = [
+        ("licence", entry.licence),
+        ("state", _STATES.get(word, word)),
+        ("to fetch", catalogue.readable(entry.about) if entry.origins else ""),
+        ("how", _how(entry)),
+        ("note", entry.note),
+    ]
+    plain_table(("", ""), [row for row in rows if row[1]])
+    if not entry.origins:
+        return
+    origins = [
+        (o.file, o.hub or o.url or str(o.hand), o.revision or "", o.checksum or "unknown") for o in entry.origins
+    ]
+    plain_table(("source file", "from", "revision", "checksum"), origins)
+    outputs = [(out.path, str(out.rows or out.files or "unknown")) for out in entry.outputs]
+    plain_table(("below the data root", "rows or files"), outputs)
+
+
+def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str, str]]:
+    """What the corpora and suites of a profile read, files of one entry and state in one row."""
+    for label, source in _readers(profile, root):
+        absent = {item.what for item in source.missing(root)}
+        rows: dict[tuple[bool, str], list[str]] = {}
+        for item in source.missing(None):
+            lacks = item.what in absent
+            names = ", ".join(entry.name for entry in catalogue.providers(item.what))
+            if " " in item.what:
+                # no file: a task that its own package fetches; the entry of the suite's name says how
+                names = label.removeprefix("suite ")
+            how = f": {item.how}" if lacks and not names else ""
+            rows.setdefault((lacks, names), []).append(item.what + how)
+        for (lacks, names), files in rows.items():
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            yield label, f"{files[0]}{more}", "missing" if lacks else "found", names
+
+
+def _readers(profile: Profile, root: Path | None) -> Iterator[tuple[str, Any]]:
+    """What reads files, by what it is for."""
+    sources = Sources(profile, root, {})
+    for name, source in sources.corpora.items():
+        settings = ", ".join(key for key, setting in profile.settings.items() if name in setting.corpora)
+        yield f"settings {settings}" if settings else f"corpus {name}", source
+        for teacher, stored in source.stored.items():
+            yield f"{teacher} features of {name}", stored
+    for name, suite in sources.suites.items():
+        yield f"suite {name}", suite

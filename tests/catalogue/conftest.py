@@ -1,0 +1,184 @@
+"""A stand-in hub on loopback that speaks what the installed huggingface_hub client asks, and plain addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMIT = "c" * 40
+
+
+@dataclass
+class StandIn:
+    """What the server holds and does; files are named by the path of their address."""
+
+    address: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    #: path -> status and X-Error-Code
+    refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
+    #: path -> where each of the next connections is cut, in bytes of the body
+    cuts: dict[str, list[int]] = field(default_factory=dict)
+    #: path -> seconds before the body
+    slow: dict[str, float] = field(default_factory=dict)
+    #: path -> the body hangs after so many bytes until this is set
+    hangs: dict[str, int] = field(default_factory=dict)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    ranges: bool = True
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def gets(self, path: str) -> list[str]:
+        """The ranges of the GET requests for a path, '' for a whole one."""
+        return [wanted for method, asked, wanted in self.asked if method == "GET" and asked == path]
+
+    def hub_file(self, hub: str, file: str, content: bytes, commit: str = COMMIT) -> str:
+        """Put a file into a data set; its path."""
+        path = f"/datasets/{hub}/resolve/{commit}/{file}"
+        self.files[path] = content
+        return path
+
+
+def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+        def do_HEAD(self) -> None:
+            self._answer(body=False)
+
+        def do_GET(self) -> None:
+            self._answer(body=True)
+
+        def _answer(self, body: bool) -> None:
+            path = self.path.partition("?")[0]
+            wanted = self.headers.get("Range", "")
+            standin.asked.append((self.command, path, wanted))
+            if path in standin.refuse:
+                code, error = standin.refuse[path]
+                self._send(code, {"X-Error-Code": error} if error else {}, b"no")
+            elif path.startswith("/api/datasets/") and "/tree/" in path:
+                self._tree(path)
+            elif path in standin.files:
+                self._file(path, wanted, body)
+            else:
+                code = "EntryNotFound" if path.startswith("/datasets/") else ""
+                self._send(404, {"X-Error-Code": code} if code else {}, b"no")
+
+        def _tree(self, path: str) -> None:
+            hub, _, commit = path.removeprefix("/api/datasets/").partition("/tree/")
+            start = f"/datasets/{hub}/resolve/{commit}/"
+            found = [
+                {"type": "file", "path": name.removeprefix(start), "size": len(content), "oid": "0" * 40}
+                for name, content in standin.files.items()
+                if name.startswith(start)
+            ]
+            self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
+
+        def _file(self, path: str, wanted: str, body: bool) -> None:
+            content = standin.files[path]
+            tag = f'"{hashlib.sha256(content).hexdigest()}"'
+            headers = {"ETag": tag, "Accept-Ranges": "bytes"}
+            if "/resolve/" in path:
+                commit = path.partition("/resolve/")[2].partition("/")[0]
+                headers |= {"X-Repo-Commit": commit, "X-Linked-Size": str(len(content)), "X-Linked-ETag": tag}
+            same = self.headers.get("If-Range", tag) == tag
+            start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted and standin.ranges and same else 0
+            code = 200
+            if start:
+                code = 206
+                headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+            self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
+
+        def _send(
+            self, code: int, headers: dict[str, str], content: bytes, length: int | None = None, path: str = ""
+        ) -> None:
+            self.send_response(code)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content) if length is None else length))
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            time.sleep(standin.slow.get(path, 0))
+            if standin.cuts.get(path):
+                self.wfile.write(content[: standin.cuts[path].pop(0)])
+                self.close_connection = True
+                return
+            if path in standin.hangs and not standin.go_on.is_set():
+                self.wfile.write(content[: standin.hangs[path]])
+                self.wfile.flush()
+                standin.go_on.wait(20)
+                self.close_connection = True
+                return
+            self.wfile.write(content)
+
+    return Handler
+
+
+@pytest.fixture
+def standin() -> Iterator[StandIn]:
+    """A server on a free port of loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    held = StandIn(f"http://127.0.0.1:{server.server_port}")
+    server.RequestHandlerClass = _handler(held)
+    server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield held
+    held.go_on.set()
+    server.shutdown()
+    server.server_close()
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from harness import catalogue
+from harness.catalogue.entries import read_entries
+from harness.errors import UserError
+
+root, text, offline = sys.argv[1:]
+entry = next(iter(read_entries(text).values()))
+try:
+    tell = lambda line: print(line, flush=True)
+    catalogue.fetch(Path(root), entry, tell, lambda name: lambda *_: None, offline == "1")
+except UserError as error:
+    print("error:", error)
+    sys.exit(2)
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(standin: StandIn, tmp_path: Path) -> Start:
+    """Start a fetch of an entry (TOML text) in a process of its own, with the real client against the stand-in."""
+
+    def run(root: Path, text: str, offline: bool = False, before: tuple[str, ...] = (), **env: str) -> Any:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
+        clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
+        clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}
+        clean |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(
+            [*before, sys.executable, "-c", SCRIPT, str(root), text, str(int(offline))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean | env,
+        )
+
+    return run

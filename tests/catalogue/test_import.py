@@ -1,0 +1,287 @@
+"""The catalogue itself, importing by hand, verifying, and going on after a stop between two renames."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from harness import catalogue
+from harness.catalogue import fetching
+from harness.catalogue.entries import read_entries
+from harness.catalogue.recipes import RECIPES
+from harness.cli.main import cli
+from harness.errors import UserError
+from harness.profiles import load_profile
+
+SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
+
+
+def made(rows: int = 100, checksum: bool = True) -> catalogue.Entry:
+    known = f', checksum = "sha256:{hashlib.sha256(SENTENCES.encode()).hexdigest()}"' if checksum else ""
+    text = f"""
+        [both]
+        title = "two outputs"
+        licence = "none"
+        recipe = "unpack"
+        options = {{ inside = {{ "a.zip" = "a" }} }}
+        origins = [{{ file = "a.zip", folder = "a", hand = "ask for a.zip" }}]
+        outputs = [{{ path = "x/a", kind = "folder", origin = "a.zip", files = 2, pattern = "*.txt" }}]
+
+        [lines]
+        title = "lines"
+        licence = "none"
+        origins = [{{ file = "lines.txt", hand = "ask for lines.txt"{known} }}, {{ file = "more.txt", hand = "ask" }}]
+        outputs = [
+          {{ path = "y/lines.txt", origin = "lines.txt", rows = {rows} }},
+          {{ path = "y/more.txt", origin = "more.txt" }},
+        ]
+    """
+    return read_entries(text)["lines"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "downloads"
+    place.mkdir()
+    (place / "lines.txt").write_text(SENTENCES)
+    (place / "more.txt").write_text("more\n")
+    return place
+
+
+def bring(root: Path, entry: catalogue.Entry, folder: Path, link: bool = False) -> list[str]:
+    lines: list[str] = []
+    catalogue.bring(root, entry, folder, link, lines.append, lambda _: lambda *_: None)
+    return lines
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
+    root = tmp_path / "root"
+    root.mkdir()
+    bring(root, made(), folder, link)
+    assert (root / "y" / "lines.txt").read_text() == SENTENCES
+    assert (root / "y" / "lines.txt").is_symlink() == link
+    assert (folder / "lines.txt").read_text() == SENTENCES
+    assert catalogue.state(root, made()).word == "present"
+    assert catalogue.verify(root, made()) == []
+    assert "there already" in bring(root, made(), folder)[0]
+    (root / "y" / "more.txt").write_text("Mora\n")
+    assert [line.split()[0] for line in catalogue.verify(root, made())] == ["y/more.txt"]
+    (root / "y" / "more.txt").unlink()
+    assert catalogue.verify(root, made()) == ["y/more.txt is not there"]
+    (folder / "more.txt").write_text("more\n")
+    bring(root, made(), folder)
+    assert catalogue.verify(root, made()) == []
+
+
+def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_path, folder):
+    root = tmp_path / "root"
+    root.mkdir()
+    with pytest.raises(UserError, match="there is no folder"):
+        bring(root, made(), tmp_path / "nowhere")
+    (folder / "more.txt").unlink()
+    with pytest.raises(UserError, match=r"lacks files of lines: more.txt \(ask\)"):
+        bring(root, made(), folder)
+    (folder / "more.txt").write_text("more\n")
+    (folder / "lines.txt").write_text(SENTENCES + "harm\n")
+    with pytest.raises(UserError, match=r"lines.txt is not the file of the catalogue: sha256"):
+        bring(root, made(), folder)
+    assert (folder / "lines.txt").read_text() == SENTENCES + "harm\n"
+    with pytest.raises(UserError, match="101 rows, expected 100"):
+        bring(root, made(checksum=False), folder)
+    assert not (root / "y").exists()
+
+
+def test_a_file_of_another_origin_is_never_overwritten(tmp_path, folder):
+    root = tmp_path / "root"
+    (root / "y").mkdir(parents=True)
+    (root / "y" / "more.txt").write_text("mine\n")
+    with pytest.raises(UserError, match="move it away"):
+        bring(root, made(), folder)
+    assert (root / "y" / "more.txt").read_text() == "mine\n"
+
+
+def test_a_stop_between_two_renames_is_gone_on_with(tmp_path, folder, monkeypatch):
+    root = tmp_path / "root"
+    root.mkdir()
+    replace, calls = Path.replace, []
+
+    def stop_at_second(self: Path, target: Path) -> Path:
+        if "/out/" in str(self):
+            calls.append(self)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", stop_at_second)
+        with pytest.raises(KeyboardInterrupt):
+            bring(root, made(), folder)
+    assert catalogue.state(root, made()).word == "part"
+    (folder / "lines.txt").unlink()
+    bring(root, made(), folder)
+    assert catalogue.state(root, made()).word == "present"
+    assert catalogue.verify(root, made()) == []
+
+
+def test_a_folder_may_stand_for_an_archive(tmp_path):
+    import zipfile
+
+    text = """
+        [both]
+        title = "a folder"
+        licence = "none"
+        recipe = "unpack"
+        options = { inside = { "a.zip" = "a" } }
+        origins = [{ file = "a.zip", folder = "a", hand = "ask" }]
+        outputs = [{ path = "x/a", kind = "folder", origin = "a.zip", files = 2, pattern = "*.txt" }]
+    """
+    entry = read_entries(text)["both"]
+    source = tmp_path / "given" / "a"
+    source.mkdir(parents=True)
+    for name in ("1.txt", "2.txt", "notes.md"):
+        (source / name).write_text(name)
+    for root, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
+        root.mkdir()
+        bring(root, entry, tmp_path / "given", link)
+        assert catalogue.verify(root, entry) == []
+        assert (root / "x" / "a").is_symlink() == link
+    with zipfile.ZipFile(tmp_path / "given" / "a.zip", "w") as packed:
+        packed.write(source / "1.txt", "a/1.txt")
+    (tmp_path / "zipped").mkdir()
+    with pytest.raises(UserError, match="x/a has 1 files, expected 2"):
+        bring(tmp_path / "zipped", entry, tmp_path / "given")
+
+
+def test_features_are_counted(tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    with h5py.File(given / "flickr_resnet.hdf5", "w") as file:
+        file["features"] = np.zeros((29782, 1), np.float32)
+    with pytest.raises(UserError, match="29782 rows, expected 29783"):
+        bring(tmp_path, catalogue.entry("flickr-resnet"), given)
+
+
+def test_the_captions_of_the_bundle_are_mcses(data_root, tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "flickr_random_captions.txt").symlink_to(data_root / "captions" / "flickr_random_captions.txt")
+    bring(tmp_path, catalogue.entry("flickr-captions"), given)
+    assert not (tmp_path / "flickr" / "captions.txt").is_symlink()
+    assert catalogue.verify(tmp_path, catalogue.entry("flickr-captions")) == []
+
+
+def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
+    for name in ("senteval", "stsb-multi"):
+        assert catalogue.verify(data_root, catalogue.entry(name)) == []
+
+
+def test_every_entry_is_whole():
+    for entry in catalogue.entries().values():
+        assert entry.recipe in RECIPES
+        files = {origin.file for origin in entry.origins}
+        for output in entry.outputs:
+            assert output.origin in files if entry.recipe in ("place", "unpack") else output.origin is None
+        if entry.recipe == "unpack":
+            inside = entry.options["inside"]
+            assert files == set(inside)
+    placed = [output.path for entry in catalogue.entries().values() for output in entry.outputs]
+    assert len(placed) == len(set(placed))
+
+
+def test_every_corpus_of_the_papers_has_an_entry():
+    """Apart from features that nobody publishes."""
+    files = [corpus.options.get("file") for corpus in load_profile("paper").corpora.values()]
+    assert all(catalogue.providers(file) for file in files if file)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ('file = "../x", hand = "h"', "leaves the data root"),
+        ('file = "x", url = "http://h/x"', "needs a checksum"),
+        ('file = "x", url = "file:///etc/passwd"', "url"),
+        ('file = "x", hub = "o/n"', "needs 'revision'"),
+        ('file = "x", hand = "h", url = "https://h/x"', "exactly one"),
+        ('file = "x", hand = "h", checksum = "sha256:12"', "checksum"),
+        ('file = "x", hand = "h", sha = "1"', "sha"),
+    ],
+)
+def test_a_wrong_entry_is_refused_by_name(change, words):
+    text = f'[bad]\ntitle="t"\nlicence="l"\norigins=[{{ {change} }}]\noutputs=[{{ path = "a", origin = "x" }}]'
+    with pytest.raises(UserError, match="bad|origins") as caught:
+        read_entries(text)
+    assert words in str(caught.value)
+
+
+def invoke(*words: str, **env: str | None):
+    return CliRunner().invoke(cli, ["data", *words], env={"HARNESS_DATA": None, **env})
+
+
+def test_the_list_names_what_a_profile_needs(data_root):
+    shown = invoke("list", "--profile", "small", "--data-root", str(data_root))
+    assert shown.exit_code == 0, shown.output
+    rows = {line.split("  ")[0].strip(): line for line in shown.output.splitlines()}
+    assert "found" in rows["suite sts"]
+    assert "senteval" in rows["suite sts"]
+    for name in catalogue.entries():
+        assert name in rows
+    assert "by hand" in rows["flickr-resnet"]
+    detail = invoke("list", "wiki1m").output
+    assert "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef" in detail
+    assert "7b1825863a99aa76479b0456f7c210539dfaeeb69598b41fb4de4f524dd5a706" in detail
+    assert "unknown" in invoke("list", "karpathy").output
+
+
+def test_commands_say_what_to_do(tmp_path):
+    complaints = {
+        ("fetch", "wiki1n", "--data-root", str(tmp_path)): "did you mean wiki1m",
+        ("fetch", "wiki1m"): "there is no data root",
+        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "harness data import flickr-resnet FOLDER",
+        ("fetch", "mteb", "--data-root", str(tmp_path)): "mteb fetches its tasks itself",
+        ("fetch", "cifar10", "--offline", "--data-root", str(tmp_path)): "offline",
+        ("path", "nli", "--data-root", str(tmp_path)): "harness data fetch nli",
+        ("verify", "--data-root", str(tmp_path)): "harness data list",
+        ("import", "nli", str(tmp_path / "no"), "--data-root", str(tmp_path)): "there is no folder",
+    }
+    for words, expected in complaints.items():
+        result = invoke(*words)
+        assert isinstance(result.exception, UserError), (words, result.output)
+        assert expected in str(result.exception)
+        assert "\n" not in str(result.exception)
+
+
+def test_import_path_and_verify_from_the_command_line(data_root, tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "flickr_random_captions.txt").write_bytes(
+        (data_root / "captions" / "flickr_random_captions.txt").read_bytes()
+    )
+    place = ("--data-root", str(tmp_path))
+    assert invoke("import", "flickr-captions", str(given), *place).exit_code == 0
+    assert invoke("path", "flickr-captions", *place).output == f"{tmp_path / 'flickr' / 'captions.txt'}\n"
+    assert invoke("verify", *place).output == "flickr-captions: as it should be\n"
+    (tmp_path / "flickr" / "captions.txt").write_text("other\n")
+    changed = invoke("verify", "flickr-captions", *place)
+    assert changed.exit_code == 1
+    assert "1 rows, expected 29783" in changed.output
+
+
+def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeypatch):
+    """A recipe that stops in the middle leaves nothing below the data root but the catalogue's own folder."""
+
+    def broken(entry, got, out, take):
+        (out / "y").mkdir()
+        (out / "y" / "lines.txt").write_text("half")
+        raise UserError("stopped")
+
+    monkeypatch.setitem(fetching.RECIPES, "place", broken)
+    with pytest.raises(UserError, match="stopped"):
+        bring(tmp_path, made(), folder)
+    assert not (tmp_path / "y").exists()
+    assert catalogue.state(tmp_path, made()).word == "absent"
