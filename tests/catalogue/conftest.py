@@ -165,20 +165,25 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def start(standin: StandIn, tmp_path: Path) -> Start:
+def client_env(standin: StandIn, tmp_path: Path) -> dict[str, str]:
+    """The environment of a process whose client talks to the stand-in."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
+    clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
+    clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}
+    return clean | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def start(client_env: dict[str, str]) -> Start:
     """Start a fetch of an entry (TOML text) in a process of its own, with the real client against the stand-in."""
 
     def run(root: Path, text: str, offline: bool = False, before: tuple[str, ...] = (), **env: str) -> Any:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
-        clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
-        clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}
-        clean |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
             [*before, sys.executable, "-c", SCRIPT, str(root), text, str(int(offline))],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=clean | env,
+            env=client_env | env,
         )
 
     return run

@@ -24,14 +24,6 @@ SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
 def made(rows: int = 100, checksum: bool = True) -> catalogue.Entry:
     known = f', checksum = "sha256:{hashlib.sha256(SENTENCES.encode()).hexdigest()}"' if checksum else ""
     text = f"""
-        [both]
-        title = "two outputs"
-        licence = "none"
-        recipe = "unpack"
-        options = {{ inside = {{ "a.zip" = "a" }} }}
-        origins = [{{ file = "a.zip", folder = "a", hand = "ask for a.zip" }}]
-        outputs = [{{ path = "x/a", kind = "folder", origin = "a.zip", files = 2, pattern = "*.txt" }}]
-
         [lines]
         title = "lines"
         licence = "none"
@@ -214,7 +206,7 @@ def test_every_corpus_of_the_papers_has_an_entry():
 )
 def test_a_wrong_entry_is_refused_by_name(change, words):
     text = f'[bad]\ntitle="t"\nlicence="l"\norigins=[{{ {change} }}]\noutputs=[{{ path = "a", origin = "x" }}]'
-    with pytest.raises(UserError, match="bad|origins") as caught:
+    with pytest.raises(UserError, match=r"bad|origins") as caught:
         read_entries(text)
     assert words in str(caught.value)
 

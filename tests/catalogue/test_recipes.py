@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import tarfile
@@ -13,12 +12,12 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 from PIL import Image
+from senteval_layout import columns, senteval_tar, table
 
 from harness.catalogue import entry
 from harness.catalogue.checks import count_rows
 from harness.catalogue.extract import unpack
 from harness.catalogue.recipes import RECIPES
-from harness.catalogue.recipes.senteval import BINARY, SICK, STS
 from harness.catalogue.recipes.wikipedia import sentences
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
@@ -38,64 +37,8 @@ def run(name: str, got: dict[str, list[Path]], out: Path) -> None:
     RECIPES[entry(name).recipe](entry(name), got, out, copy)
 
 
-def table(path: Path) -> tuple[list[str], list[list[str]]]:
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    header, *rows = raw.decode().removesuffix("\n").split("\n")
-    return header.split("\t"), [row.split("\t") for row in rows]
-
-
-def columns(path: Path, names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    header, rows = table(path)
-    return [tuple(row[header.index(name)] for name in names) for row in rows]
-
-
-def senteval_layout(data: Path, base: Path) -> None:
-    """Write SentEval's data/downstream from the tables of the data bundle: the way back, written anew."""
-
-    def write(name: str, lines: list[str], encoding: str = "utf-8") -> None:
-        place = base / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
-
-    for year, subsets in STS.items():
-        rows = columns(data / "sts" / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"))
-        for subset in subsets:
-            mine = [row for row in rows if row[0] == subset]
-            # pairs without a gold score, as 2015 and 2016 have them
-            folder = f"STS/STS{year}-en-test"
-            write(f"{folder}/STS.input.{subset}.txt", ["a\tb", *("\t".join(row[2:]) for row in mine)])
-            write(f"{folder}/STS.gs.{subset}.txt", ["", *(row[1] for row in mine)])
-    for split in ("train", "dev", "test"):
-        names = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
-        rows = columns(data / "sts" / f"STSB-{split}.tsv", names)
-        write(f"STS/STSBenchmark/sts-{split}.csv", ["\t".join((*row, "a note")) for row in rows])
-    for split, name in SICK.items():
-        names = ("pair_id", "sentence1", "sentence2", "relatedness", "entailment")
-        rows = columns(data / "sts" / f"SICK-{split}.tsv", names)
-        header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
-        write(f"SICK/{name}", [header, *("\t".join(row) for row in rows)])
-    transfer = data / "transfer"
-    for task, files in BINARY.items():
-        rows = columns(transfer / f"{task}.tsv", ("label", "text"))
-        for label, name in zip("10", files, strict=True):
-            write(name, [text for own, text in rows if own == label])
-    for split in ("train", "dev", "test"):
-        rows = columns(transfer / f"SST2-{split}.tsv{'.gz' * (split == 'train')}", ("text", "label"))
-        write(f"SST/binary/sentiment-{split}", ["\t".join(row) for row in rows])
-    for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
-        rows = columns(transfer / f"TREC-{split}.tsv", ("label", "fine_label", "text"))
-        write(f"TREC/{name}", [f"{coarse}:{fine} {text}" for coarse, fine, text in rows], "latin-1")
-    for split in ("train", "test"):
-        rows = columns(transfer / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"))
-        write(f"MRPC/msr_paraphrase_{split}.txt", ["Quality\t#1 ID\t#2 ID\t#1\t#2", *("\t".join(row) for row in rows)])
-
-
 def test_senteval_gives_the_tables_of_the_data_bundle(data_root, tmp_path):
-    senteval_layout(data_root, tmp_path / "layout")
-    with tarfile.open(tmp_path / "senteval.tar", "w") as archive:
-        for folder in sorted((tmp_path / "layout").iterdir()):
-            archive.add(folder, folder.name)
-    run("senteval", {"senteval.tar": [tmp_path / "senteval.tar"]}, tmp_path / "out")
+    run("senteval", {"senteval.tar": [senteval_tar(data_root, tmp_path)]}, tmp_path / "out")
     made = entry("senteval")
     for output in made.outputs:
         assert count_rows(tmp_path / "out" / output.path) == output.rows
@@ -255,7 +198,10 @@ def test_wikipedia_sentences_are_distinct_bounded_an_article_and_seeded(tmp_path
     made = entry("wiki-de")
     made = made.model_copy(update={"options": made.options | {"count": 40, "per_article": 3}})
     articles = [" ".join(f"Der Satz {n} des Artikels {title} ist kurz." for n in range(9)) for title in range(30)]
-    content = {"title": [str(n) for n in range(30)], "text": [f"{text} Dieser Satz steht in jedem Artikel." for text in articles]}
+    content = {
+        "title": [str(n) for n in range(30)],
+        "text": [f"{text} Dieser Satz steht in jedem Artikel." for text in articles],
+    }
     parquet.write_table(pyarrow.table(content), tmp_path / "a.parquet")
     results = []
     for name in ("one", "two"):
