@@ -41,7 +41,7 @@ def held(root: Path, name: str, say: Say) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         say(f"{name}: another process is at it; waiting")
-        pass
+        lock.acquire()
     try:
         yield
     finally:
