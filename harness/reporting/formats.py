@@ -38,12 +38,13 @@ def p_value(p: float) -> str:
 
 @dataclass(frozen=True)
 class CellText:
-    """A cell in words, in the pieces that a page sets apart: `73.10 ± 0.42* (n = 2)`."""
+    """A cell in words, in the pieces that a page sets apart: `73.10 ± 0.42* (n = 2)`; `bold` is the best of a group."""
 
     value: str
     spread: str = ""
     mark: str = ""
     extra: str = ""
+    bold: bool = False
 
     def __str__(self) -> str:
         middle = f" ± {self.spread}" if self.spread else ""
