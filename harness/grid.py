@@ -13,6 +13,7 @@ from harness.errors import UserError
 from harness.method import Feature, Method
 from harness.profiles import Profile, Training
 from harness.registry import get, suggest
+from harness.setting import check_streams, setting_options
 from harness.spec import RunSpec, Variant, canonical
 
 #: The setting of a method that does not train.
@@ -160,18 +161,18 @@ def check_setting(profile: Profile, setting: Variant) -> None:
     if setting.name not in profile.settings:
         hint = suggest(setting.name, sorted(profile.settings))
         raise UserError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
-    if setting.options:
-        raise UserError(f"the setting '{setting}' takes no options in this version; write {setting.name}")
+    setting_options(setting)
+    check_streams(setting, [_stream(profile, name) for name in profile.settings[setting.name].corpora])
+
+
+def _stream(profile: Profile, corpus: str) -> str:
+    return str(get("corpus", profile.corpora[corpus].kind).stream)
 
 
 def _used(profile: Profile, method: type[Method], setting: Variant) -> tuple[str, ...]:
     """The setting's corpora of the method's streams; captions count as sentences."""
     streams = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
-    return tuple(
-        name
-        for name in profile.settings[setting.name].corpora
-        if get("corpus", profile.corpora[name].kind).stream in streams
-    )
+    return tuple(name for name in profile.settings[setting.name].corpora if _stream(profile, name) in streams)
 
 
 #: how an error calls a stream
@@ -188,7 +189,7 @@ def impossible(profile: Profile, method: type[Method], setting: Variant) -> str 
     """Why a method cannot train in a setting, or None."""
     if not method.trains:
         return None
-    kinds = {get("corpus", profile.corpora[name].kind).stream for name in profile.settings[setting.name].corpora}
+    kinds = {_stream(profile, name) for name in profile.settings[setting.name].corpora}
     needed = [stream for stream in method.streams if not (stream == "sentences" and "pairs" in kinds)]
     absent = [_STREAMS[stream] for stream in needed if stream not in kinds]
     return f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none" if absent else None

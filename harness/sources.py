@@ -10,9 +10,12 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from harness.errors import MissingData
 
@@ -107,3 +110,18 @@ def write_text(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(path)
+
+
+@contextmanager
+def alone(lock: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold a lock file, after waiting for the process that has it, which `waiting` tells; a killed process has none."""
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        waiting()
+        held.acquire()
+    try:
+        yield
+    finally:
+        held.release()

@@ -23,6 +23,7 @@ FLOORS = {
     "corpora": 2,
     "evaluation": 2,
     "profiles": 2,
+    "setting": 2,
     "grid": 3,
     "training": 3,
     "reporting": 3,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -75,10 +75,24 @@ class CorpusSource(Source):
     #: stored teacher features by teacher, each with its own files
     stored: Mapping[str, Any] = {}
 
+    @property
+    def per_row(self) -> int:
+        """Texts of a row."""
+        return 3 if self.stream == "triplets" else 1
+
     @abstractmethod
     def load(self, root: Path | None) -> Sentences | Pairs | Triplets | Media:
         """Read the corpus. Raises MissingData or UserError."""
 
-    def every_caption(self) -> CorpusSource:
-        """The same source with every caption of an image as a row, where it has several."""
+    def texts(self, root: Path | None) -> Iterator[str]:
+        """The texts of the rows in their order, three a row of triplets. Raises MissingData or UserError."""
+        found = self.load(root)
+        if isinstance(found, Triplets):
+            for triplet in zip(found.premises, found.entailed, found.contradicted, strict=True):
+                yield from triplet
+        elif isinstance(found, Sentences | Pairs):
+            yield from found.texts
+
+    def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
+        """The same source with one caption of an image as a row, or every one, where it has several."""
         return self

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,13 +41,22 @@ class SentencesFile(FileSource, CorpusSource):
 
     def load(self, root: Path | None) -> Sentences:
         """Read the sentences."""
+        return Sentences(list(self.texts(root)))
+
+    def texts(self, root: Path | None) -> Iterator[str]:
+        """The sentences, read as they are asked for. Raises UserError, at the end for fewer than the limit."""
         path = self.paths(root)[0]
-        texts = [line for line in (raw.strip() for raw in read_lines(path)) if line][: self.limit]
-        if self.limit and len(texts) < self.limit:
-            raise UserError(
-                f"{path} has {len(texts)} sentences, fewer than the limit {self.limit}; fetch the whole file"
-            )
-        return Sentences(texts)
+        found = 0
+        for line in lines_of(path):
+            if text := line.strip():
+                yield text
+                found += 1
+            if found == self.limit:
+                return
+        if not found:
+            raise UserError(f"{path} is empty; fetch it again")
+        if self.limit:
+            raise UserError(f"{path} has {found} sentences, fewer than the limit {self.limit}; fetch the whole file")
 
     def fingerprint(self, root: Path | None) -> str:
         """Content and limit."""
@@ -86,11 +95,11 @@ class CaptionsFile(FileSource, CorpusSource):
         """Captions and the way they are drawn; each feature file has its own fingerprint."""
         return digest(super().fingerprint(root), self.captions, self.caption_seed)
 
-    def every_caption(self) -> CaptionsFile:
-        """The same file with every caption as a row."""
-        every = copy.copy(self)
-        every.captions = "all"
-        return every
+    def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
+        """The same file with one caption of an image as a row, or every one."""
+        other = copy.copy(self)
+        other.captions = which
+        return other
 
     def _choose(self, image: int, texts: list[str]) -> list[str]:
         if self.captions == "all" or len(texts) == 1:
@@ -98,19 +107,27 @@ class CaptionsFile(FileSource, CorpusSource):
         return [texts[int(generator(axis="caption", seed=self.caption_seed, image=image).integers(len(texts)))]]
 
 
-def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 text file, gzip by its suffix, split at newlines only.
+def lines_of(path: Path) -> Iterator[str]:
+    """Lines of a UTF-8 text file, gzip by its suffix, split at newlines only and read as they are asked for.
 
-    Raises UserError when the file is damaged, not UTF-8 or blank.
+    Raises UserError when the file is damaged or not UTF-8, naming the line.
     """
+    number = 0
     try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = raw.decode("utf-8-sig")
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                yield raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read as UTF-8 text: {error}; fetch it again") from error
-    if not text.strip():
+        where = f", line {number}," if isinstance(error, UnicodeDecodeError) else ""
+        raise UserError(f"{path}{where} cannot be read as UTF-8 text: {error}; fetch it again") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """All lines of a text file. Raises UserError when it is damaged, not UTF-8 or blank."""
+    lines = list(lines_of(path))
+    if not any(line.strip() for line in lines):
         raise UserError(f"{path} is empty; fetch it again")
-    return text.removesuffix("\n").split("\n")
+    return lines
 
 
 def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:

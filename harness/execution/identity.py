@@ -51,10 +51,13 @@ def training_identity(run: Resolved, sources: Sources) -> dict[str, Any]:
         "features": {
             role: _feature_identity(run, sources, wanted) for role, wanted in run.features(sources.profile).items()
         },
-        "dev": sources.fingerprint(sources.dev),
+        "dev": sources.fingerprint(sources.dev(run.spec.setting)),
     }
-    patches = [sources.fingerprint(source) for source in patch_sources(run, sources).values()]
-    return {**identity, "patches": patches} if patches else identity
+    extra = {
+        "patches": [sources.fingerprint(source) for source in patch_sources(run, sources).values()],
+        "setting_options": dict(run.spec.setting.options),
+    }
+    return {**identity, **{key: value for key, value in extra.items() if value}}
 
 
 def lacking(run: Resolved, sources: Sources) -> list[Missing]:
@@ -63,7 +66,7 @@ def lacking(run: Resolved, sources: Sources) -> list[Missing]:
     if run.method.trains:
         needed += [sources.corpus(name, run) for name in run.corpora(sources.profile)]
         needed += [item for w in run.features(sources.profile).values() for item in feature_sources(run, sources, w)]
-        needed += [sources.dev, *patch_sources(run, sources).values()]
+        needed += [sources.dev(run.spec.setting), *patch_sources(run, sources).values()]
     return list(dict.fromkeys(item for source in needed for item in sources.missing(source)))
 
 

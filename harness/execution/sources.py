@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.corpora.base import CorpusSource
+from harness.corpora.noise import Noisy
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
 from harness.errors import UserError
 from harness.grid import Resolved
@@ -16,7 +17,9 @@ from harness.method import Feature
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import get, suggest
+from harness.setting import setting_options
 from harness.sources import Missing, Source, digest
+from harness.spec import Variant
 
 #: Raised when the fit of `lit` teachers comes to other numbers.
 LIT_VERSION = 1
@@ -79,6 +82,7 @@ class Sources:
         """`root` is the data root; `given` are encoders that a person gave a place of, by name."""
         self.profile, self.root, self.given = profile, root, given
         self._known: dict[int, tuple[Source, list[Missing], str | None]] = {}
+        self._read_as: dict[tuple[str, str | None, tuple[float, int, int]], CorpusSource] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """In another process the same sources have other ids."""
@@ -90,14 +94,9 @@ class Sources:
         """All corpora of the profile. Raises UserError for an unknown kind or option."""
         return {name: self._corpus(name) for name in self.profile.corpora}
 
-    @cached_property
-    def _every_caption(self) -> dict[str, CorpusSource]:
-        return {name: source.every_caption() for name, source in self.corpora.items()}
-
-    @cached_property
-    def dev(self) -> Any:
-        """The similarity task that picks the best checkpoint."""
-        return get("similarity task", self.profile.dev)
+    def dev(self, setting: Variant) -> Any:
+        """The similarity task that picks the best checkpoint in a setting."""
+        return get("similarity task", self.profile.dev_of(setting.name))
 
     @cached_property
     def suites(self) -> dict[str, Any]:
@@ -124,9 +123,13 @@ class Sources:
         return HubModel(name, cached_revision(name, "main"))
 
     def corpus(self, name: str, run: Resolved) -> CorpusSource:
-        """A corpus with the captions that a run's method reads of it."""
+        """A corpus as a run reads it: with the captions of its method or setting, and the setting's noise."""
+        options = setting_options(run.spec.setting)
         every = run.method.captions(run.hyperparameters) == "all"
-        return self._every_caption[name] if every else self.corpora[name]
+        key = (name, "all" if every else options.captions, options.noise)
+        if key not in self._read_as:
+            self._read_as[key] = _read_as(self.corpora[name], *key[1:])
+        return self._read_as[key]
 
     def teacher(self, name: str, of: str) -> TeacherSource:
         """A teacher of the profile, to give features of images, captions or tokens. Raises UserError."""
@@ -196,3 +199,9 @@ class Sources:
                 f"the profile {self.profile.name}, table [corpora.{name}]: {why}; see the kind '{table.kind}'"
             ) from error
         return source
+
+
+def _read_as(source: CorpusSource, captions: str | None, noise: tuple[float, int, int]) -> CorpusSource:
+    if source.stream == "pairs" and captions is not None:
+        return source.with_captions("all" if captions == "all" else "one")
+    return Noisy(source, *noise) if source.stream == "triplets" and any(noise) else source

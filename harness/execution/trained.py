@@ -6,13 +6,15 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from harness.corpora.base import Media, Pairs, Triplets
+from harness.corpora.base import CorpusSource, Media, Pairs
+from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -23,11 +25,14 @@ from harness.execution.teaching import Teaching
 from harness.grid import Resolved
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
+from harness.setting import SPEAKS_OF, setting_options
 from harness.sources import digest, write_text
 from harness.store import Store
-from harness.training.streams import TrainingData
+from harness.training.streams import Part, TrainingData
 from harness.training.trainer import Progress, Record, Trainer, load_best
 
+#: streams that are no text
+MEDIA = ("images", "audio")
 #: seconds between two looks at a teacher that another process trains
 PATIENCE_S = 0.5
 #: hears of a run's key, its progress, and in words of what else goes on
@@ -60,7 +65,7 @@ def trained(run: Resolved, bench: Bench) -> Trained:
     )
     if not run.method.trains:
         return Trained(student, None, Record())
-    data = training_data(run, bench)
+    data = training_data(run, bench, student.tokenizer)
     method = _built(run, student, data, bench)
     folder = training_folder(run, bench)
     note = folder / "trained.json"
@@ -74,7 +79,7 @@ def trained(run: Resolved, bench: Bench) -> Trained:
         run.training,
         seed=run.spec.seed,
         setting=str(run.spec.setting),
-        dev=dev_scorer(bench.sources.dev, bench.sources.root),
+        dev=dev_scorer(bench.sources.dev(run.spec.setting), bench.sources.root),
         folder=folder,
         report=lambda progress: bench.report(str(run.spec), progress, ""),
     )
@@ -103,25 +108,68 @@ def teacher_folder(run: Resolved, bench: Bench) -> tuple[Path, str]:
     return folder / "best", pooling
 
 
-def training_data(run: Resolved, bench: Bench) -> TrainingData:
+def training_data(run: Resolved, bench: Bench, tokenizer: Any) -> TrainingData:
     """The rows of each stream, and the features that the method asked for, row by row of the pairs."""
     sources = bench.sources
-    loaded = {name: sources.corpus(name, run).load(sources.root) for name in run.corpora(sources.profile)}
-    texts: dict[str, list[Any]] = {}
-    media: dict[str, Media] = {}
-    for name, corpus in loaded.items():
-        stream = sources.corpora[name].stream
-        if isinstance(corpus, Media):
-            if stream in media:
-                raise UserError(f"the setting {run.spec.setting} has two corpora of {stream}; keep one")
-            media[stream] = corpus
-        elif isinstance(corpus, Triplets):
-            texts.setdefault(stream, []).extend(zip(corpus.premises, corpus.entailed, corpus.contradicted, strict=True))
-        else:
-            texts.setdefault(stream, []).extend(corpus.texts)
-    teaching = teaching_of(run, bench, {name: part for name, part in loaded.items() if isinstance(part, Pairs)})
+    found: dict[str, dict[str, CorpusSource]] = {}
+    for name in run.corpora(sources.profile):
+        source = sources.corpus(name, run)
+        found.setdefault(source.stream, {})[name] = source
+    media = {stream: _media(run, listed, sources.root) for stream, listed in found.items() if stream in MEDIA}
+    tokens = {stream: _tokens(run, listed, bench, tokenizer) for stream, listed in found.items() if stream not in MEDIA}
     wanted = run.features(sources.profile)
-    return TrainingData(texts, {role: teaching.features(feature) for role, feature in wanted.items()}, media)
+    pairs = {name: _pairs(source, sources.root) for name, source in found.get("pairs", {}).items() if wanted}
+    teaching = teaching_of(run, bench, pairs)
+    features = {role: teaching.features(feature) for role, feature in wanted.items()}
+    return TrainingData(tokens, features, media, _parts(run, tokens))
+
+
+def _tokens(run: Resolved, listed: Mapping[str, CorpusSource], bench: Bench, tokenizer: Any) -> Tokens:
+    """The tokens of a stream's corpora, in the setting's order."""
+    sources, length = bench.sources, run.training.max_length
+
+    def file(name: str, source: CorpusSource) -> TokenFile:
+        texts = partial(source.texts, sources.root)
+        tell = partial(_tell, bench, str(run.spec), name)
+        return cached_tokens(sources.fingerprint(source), texts, tokenizer, length, tell)
+
+    files = [file(name, source) for name, source in listed.items()]
+    return Tokens(files, tokenizer.pad_token_id, next(iter(listed.values())).per_row)
+
+
+def _tell(bench: Bench, key: str, corpus: str, done: int) -> None:
+    bench.report(key, None, f"{corpus}: {done} sentences tokenised")
+
+
+def _media(run: Resolved, listed: Mapping[str, CorpusSource], root: Path | None) -> Media:
+    if len(listed) > 1:
+        raise UserError(f"the setting {run.spec.setting} has two corpora of one stream, {', '.join(listed)}; keep one")
+    (source,) = listed.values()
+    loaded = source.load(root)
+    assert isinstance(loaded, Media)
+    return loaded
+
+
+def _pairs(source: CorpusSource, root: Path | None) -> Pairs:
+    loaded = source.load(root)
+    assert isinstance(loaded, Pairs)
+    return loaded
+
+
+def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Part]:
+    """The rows that the setting's options keep of each stream, drawn by the run's seed; smaller draws lie in larger.
+
+    Raises UserError for a stream that has fewer.
+    """
+    options, parts = setting_options(run.spec.setting), {}
+    for stream, all_of_them in tokens.items():
+        count = options.kept(stream)
+        if count is not None:
+            if count > len(all_of_them):
+                raise UserError(f"the setting {run.spec.setting} has {len(all_of_them)} {stream} only; ask for fewer")
+            order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(all_of_them))
+            parts[stream] = Part(order[:count], steps_of_all=stream in SPEAKS_OF["shot"])
+    return parts
 
 
 def teaching_of(run: Resolved, bench: Bench, pairs: Mapping[str, Pairs]) -> Teaching:

@@ -138,7 +138,7 @@ def _result(
         scores=outcome.scores,
         protocols=outcome.protocols,
         dev=DevCurve(
-            task=sources.profile.dev,
+            task=sources.profile.dev_of(resolved.spec.setting.name),
             metric="spearman",
             steps=record.dev_steps,
             scores=record.dev_scores,

@@ -81,6 +81,9 @@ class Setting(Table):
 
     corpora: Annotated[tuple[Name, ...], Field(min_length=1)]
     description: str = ""
+    dev: Annotated[Name | None, Field(description="the similarity task that picks checkpoints; else the profile's")] = (
+        None
+    )
 
 
 class ModelTable(Table):
@@ -177,6 +180,11 @@ class Profile(Table):
     training: Training = Training()
     hyperparameters: tuple[Rule, ...] = ()
     suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]
+
+    def dev_of(self, setting: str) -> str:
+        """The similarity task that picks checkpoints in a setting."""
+        table = self.settings.get(setting)
+        return (table.dev if table else None) or self.dev
 
     @model_validator(mode="after")
     def _names_exist(self) -> Profile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,31 +10,51 @@ import numpy as np
 import torch
 
 from harness.corpora.base import Media
+from harness.corpora.tokens import Tokens
 from harness.encoders.student import Student
 from harness.method import Batch, MediaBatch, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
 from harness.seeds import generator
 from harness.training.batching import Mixing, Order, mixed
 
-Triplet = tuple[str, str, str]
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a stream that a run sees; `steps_of_all` keeps the number of steps that all rows would give."""
+
+    rows: np.ndarray
+    steps_of_all: bool
 
 
 @dataclass(frozen=True)
 class TrainingData:
     """Rows by stream.
 
-    `texts` holds 'sentences' and 'pairs' as texts and 'triplets' as triples of texts; `features` the
-    teacher features of the pairs by role, arrays or mapped arrays of n rows; `media` images and recordings.
+    `tokens` holds 'sentences', 'pairs' and 'triplets'; `features` the teacher features of the pairs by role,
+    arrays or mapped arrays of n rows; `media` images and recordings; `parts` the rows seen where not all are.
     """
 
-    texts: Mapping[str, Sequence[str] | Sequence[Triplet]]
+    tokens: Mapping[str, Tokens]
     features: Mapping[str, Any] = field(default_factory=dict)
     media: Mapping[str, Media] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     @property
     def rows(self) -> dict[str, int]:
-        """Rows of each text stream."""
-        return {stream: len(texts) for stream, texts in self.texts.items()}
+        """Rows of each text stream, as the number of steps counts them."""
+        return {
+            stream: len(tokens) if self._counts_all(stream) else len(self.parts[stream].rows)
+            for stream, tokens in self.tokens.items()
+        }
+
+    def seen(self, stream: str) -> int:
+        """Rows of a stream that batches are drawn from."""
+        if stream in self.parts:
+            return len(self.parts[stream].rows)
+        return len(self.media[stream] if stream in self.media else self.tokens[stream])
+
+    def _counts_all(self, stream: str) -> bool:
+        return stream not in self.parts or self.parts[stream].steps_of_all
 
 
 def mixing(training: Training, rows: Mapping[str, int], rule: str) -> Mixing:
@@ -65,15 +85,14 @@ class Batches:
         self.student, self.data, self.training, self.seed = student, data, training, seed
         self.mixing = mixing(training, data.rows, rule)
         self.steps = total_steps(training, data.rows, rule)
-        self.text = next((stream for stream in data.texts if stream != "pairs"), "pairs")
+        self.text = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
         sizes = {
-            **dict.fromkeys(data.texts, training.batch_size),
+            **dict.fromkeys(data.tokens, training.batch_size),
             **{key: steps.batch_size for key, steps in own.items()},
         }
-        rows = {**data.rows, **{stream: len(media) for stream, media in data.media.items()}}
-        self.orders = {stream: Order(rows[stream], sizes[stream], seed, setting, stream) for stream in sizes}
+        self.orders = {stream: Order(data.seen(stream), sizes[stream], seed, setting, stream) for stream in sizes}
 
     def of(self, step: int) -> Iterator[tuple[str | None, Batch | MediaBatch]]:
         """The batches of a step in their order, each with the stream whose own optimizer it has, or None."""
@@ -87,21 +106,19 @@ class Batches:
         kind, number = self.mixing.step(step)
         stream = self.text if kind == "text" else "pairs"
         rows = self.orders[stream].batch(number)
-        listed = [self.data.texts[stream][row] for row in rows]
+        if stream in self.data.parts:
+            rows = self.data.parts[stream].rows[rows]
+        device = self.student.device
+        tokens = {name: value.to(device) for name, value in self.data.tokens[stream].batch(rows).items()}
         if stream == "triplets":
-            return TripletBatch(self._tokens([text for triplet in listed for text in triplet]))
-        tokens = self._tokens(listed)
+            return TripletBatch(tokens)
         if stream == "sentences":
             return SentenceBatch(tokens)
         features = {
-            role: torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)).to(self.student.device)
+            role: torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)).to(device)
             for role, values in self.data.features.items()
         }
         return PairBatch(tokens, features)
-
-    def _tokens(self, texts: list[str]) -> dict[str, torch.Tensor]:
-        tokens = self.student.tokenize(texts, self.training.max_length)
-        return {name: value.to(self.student.device) for name, value in tokens.items()}
 
     def _media(self, stream: str, step: int) -> MediaBatch:
         media, device = self.data.media[stream], self.student.device

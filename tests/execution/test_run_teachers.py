@@ -10,15 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.corpora.toy import student_folder
+from harness.corpora.toy.sources import ToyPairs
+from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.local import execute
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
 from harness.execution.worker import Context, Event
+from harness.grid import Resolved
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.spec import Variant, parse_setting
 from harness.store import Store
+from harness.training.streams import TrainingData
 
 SHORT = {"steps": 6, "eval_every": 3, "batch_size": 16}
 TEACHER = "run:simcse/toy/toy-bert/seed-0"
@@ -47,6 +52,10 @@ def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
 
 def bench(made: Plan, tmp_path: Path) -> Bench:
     return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda key, progress, text: None)
+
+
+def data_of(resolved: Resolved, made: Plan, tmp_path: Path) -> TrainingData:
+    return training_data(resolved, bench(made, tmp_path), Student.load(student_folder()).tokenizer)
 
 
 def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> None:
@@ -103,12 +112,10 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
-    data = training_data(one.resolved, bench(made, tmp_path))
-    from harness.encoders.student import Student
-
+    data = data_of(one.resolved, made, tmp_path)
     folder = Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best"
     rows = np.arange(5)
-    said = Student.load(folder).embed([data.texts["pairs"][row] for row in rows])
+    said = Student.load(folder).embed(ToyPairs().load(None).texts[:5])
     np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
 
 
@@ -142,7 +149,7 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, mon
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     made = plan(tmp_path, "kdmcse[images=lit]", profile=lit())
     (one,) = (run for run in made.runs if run.resolved.spec.variant.name == "kdmcse")
-    data = training_data(one.resolved, bench(made, tmp_path))
+    data = data_of(one.resolved, made, tmp_path)
     rows = np.arange(400)
     images, captions = (data.features[role][rows] for role in ("image", "caption"))
     assert images.shape == captions.shape
@@ -156,7 +163,7 @@ def test_shuffled_features_are_the_same_rows_in_another_order(tmp_path: Path, mo
     found = {}
     for text in ("mcse", "mcse[images=shuffled]", "mcse[images=random]"):
         made = plan(tmp_path, text)
-        found[text] = training_data(made.runs[0].resolved, bench(made, tmp_path)).features["image"]
+        found[text] = data_of(made.runs[0].resolved, made, tmp_path).features["image"]
     rows = np.arange(len(found["mcse"]))
     plain, shuffled, random = (values[rows] for values in found.values())
     assert not np.array_equal(plain, shuffled)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.media import ToyImages
 from harness.corpora.toy.sources import ToySentences
@@ -20,10 +21,14 @@ from harness.registry import get
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Progress, Trainer, TrainingError
 
-DATA = TrainingData(
-    {"sentences": list(ToySentences(size=40).load(None).texts)}, media={"images": ToyImages(size=30).load(None)}
-)
+IMAGES = {"images": ToyImages(size=30).load(None)}
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
+
+
+def sentences(student: Student) -> dict[str, Tokens]:
+    source = ToySentences(size=40)
+    file = cached_tokens(source.fingerprint(None), lambda: source.texts(None), student.tokenizer, TRAINING.max_length)
+    return {"sentences": Tokens([file], student.tokenizer.pad_token_id)}
 
 
 class StoppedError(Exception):
@@ -45,7 +50,8 @@ def trainer(folder: Path, reading: str = "paper", stop_after: int | None = None,
         if stop_after and progress.step >= stop_after:
             raise StoppedError
 
-    return Trainer(student, method, DATA, TRAINING, seed=0, setting="toy", dev=dev, folder=folder, report=report)
+    data = TrainingData(sentences(student), media=IMAGES)
+    return Trainer(student, method, data, TRAINING, seed=0, setting="toy", dev=dev, folder=folder, report=report)
 
 
 def weights(one: Trainer) -> dict[str, torch.Tensor]:
@@ -78,7 +84,15 @@ def test_image_batches_are_a_function_of_seed_and_step(tmp_path: Path) -> None:
     def pixels(seed: int, step: int) -> np.ndarray:
         own = get("method", "visualcse").own_steps(get("method", "visualcse").configure("paper"))
         student = Student.load(student_folder())
-        batches = Batches(student, DATA, TRAINING, own, seed=seed, setting="toy", rule="floor")
+        batches = Batches(
+            student,
+            TrainingData(sentences(student), media=IMAGES),
+            TRAINING,
+            own,
+            seed=seed,
+            setting="toy",
+            rule="floor",
+        )
         return next(batch for stream, batch in batches.of(step) if stream).inputs["pixels"].numpy()
 
     np.testing.assert_array_equal(pixels(0, 2), pixels(0, 2))
@@ -101,7 +115,7 @@ def test_a_run_that_nothing_is_learnt_in_ends_with_a_reason(tmp_path: Path) -> N
     student = Student.load(student_folder())
     values = method_class.configure("paper", {"without": "text"})
     method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
-    texts = TrainingData({"sentences": DATA.texts["sentences"]})
+    texts = TrainingData(sentences(student))
     one = Trainer(student, method, texts, TRAINING, seed=0, setting="toy", dev=lambda embed: 0.0, folder=tmp_path)
     with pytest.raises(TrainingError, match="'without' leaves out too much"):
         one.run()

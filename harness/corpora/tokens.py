@@ -1,0 +1,172 @@
+"""Tokenised text on disk: every sentence is tokenised once a corpus and tokenizer, and training maps the ids.
+
+Two flat files a corpus, in the cache: `KEY.ids` (token ids, special ones included, cut at the training's
+`max_length`) and `KEY.offsets` (where each sentence begins, int64). `KEY.json` is written last and holds their
+hashes: without it there is nothing, so a killed tokenisation starts again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness.sources import alone, cache_folder, digest, file_hash, write_text
+
+log = logging.getLogger(__name__)
+
+#: Raised when the files' layout changes.
+VERSION = 1
+#: Sentences that the tokenizer is given at a time: it works on them in parallel.
+CHUNK = 16384
+#: hears of the number of sentences done
+Report = Callable[[int], None]
+
+
+def _silent(done: int) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """The token ids of n sentences, mapped: those of sentence i are ids[offsets[i] : offsets[i + 1]]."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+class Tokens:
+    """The rows of one stream, over one or more corpora: `per_row` sentences each (three for triplets)."""
+
+    def __init__(self, files: Sequence[TokenFile], pad: int, per_row: int = 1) -> None:
+        """`pad` is the tokenizer's id for padding."""
+        self._files, self._pad, self._per_row = tuple(files), pad, per_row
+        self._starts = np.cumsum([0, *map(len, files)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1]) // self._per_row
+
+    @property
+    def count(self) -> int:
+        """Tokens in all, special ones included."""
+        return sum(len(file.ids) for file in self._files)
+
+    def batch(self, rows: np.ndarray) -> dict[str, Tensor]:
+        """The sentences of some rows in their order, padded to the longest: input_ids and attention_mask, (B, L)."""
+        sentences = (rows[:, None] * self._per_row + np.arange(self._per_row)).ravel()
+        begins, lengths = np.empty(len(sentences), np.int64), np.empty(len(sentences), np.int64)
+        of_file = np.searchsorted(self._starts, sentences, side="right") - 1
+        for number, file in enumerate(self._files):
+            mine = of_file == number
+            local = sentences[mine] - self._starts[number]
+            begins[mine] = file.offsets[local]
+            lengths[mine] = file.offsets[local + 1] - begins[mine]
+        places = np.arange(lengths.max())
+        mask = places < lengths[:, None]
+        wanted = begins[:, None] + places
+        ids = np.full(mask.shape, self._pad, np.int64)
+        for number, file in enumerate(self._files):
+            mine = mask & (of_file == number)[:, None]
+            ids[mine] = file.ids[wanted[mine]]
+        return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+
+
+def tokenizer_key(tokenizer: Any) -> str:
+    """A hash of all that decides which ids a sentence comes to."""
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        return digest(type(tokenizer).__name__, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
+    described = json.loads(fast.to_str())
+    # truncation and padding are what the last caller set; the length stands in the key of the tokens
+    return digest(type(tokenizer).__name__, {**described, "truncation": None, "padding": None})
+
+
+def tokenised(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[list[int]]]:
+    """Token ids of texts, cut at `max_length` tokens, special ones included, chunk by chunk.
+
+    A fast tokenizer works on a chunk with all cores.
+    """
+    listed = iter(texts)
+    while chunk := list(islice(listed, CHUNK)):
+        if fast := getattr(tokenizer, "backend_tokenizer", None):
+            fast.no_padding()
+            fast.enable_truncation(max_length)
+            yield [encoding.ids for encoding in fast.encode_batch_fast(chunk)]
+        else:
+            yield tokenizer(chunk, truncation=True, max_length=max_length)["input_ids"]
+
+
+def cached_tokens(
+    content: str,
+    texts: Callable[[], Iterable[str]],
+    tokenizer: Any,
+    max_length: int,
+    report: Report = _silent,
+) -> TokenFile:
+    """The tokens of a corpus, mapped from the cache; `texts` is called, and they are made, where they are not there.
+
+    `content` is the corpus's fingerprint. One process makes them while others wait; damaged files are made again.
+    """
+    key = digest("tokens", VERSION, content, tokenizer_key(tokenizer), max_length)
+    folder = cache_folder() / "tokens"
+    folder.mkdir(parents=True, exist_ok=True)
+    note = folder / f"{key}.json"
+    with alone(folder / f"{key}.lock", lambda: log.info("waiting for tokens that another process makes: %s", note)):
+        if not _whole(note):
+            _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
+        return _mapped(note)
+
+
+def _files(note: Path) -> tuple[Path, Path]:
+    return note.with_suffix(".ids"), note.with_suffix(".offsets")
+
+
+def _whole(note: Path) -> bool:
+    """Whether both files are there with the bytes that were written."""
+    if not note.is_file():
+        return False
+    noted = json.loads(note.read_text())
+    if all(path.is_file() and file_hash(path) == noted[path.suffix[1:]] for path in _files(note)):
+        return True
+    log.warning("the cached tokens %s are damaged and are made again", note)
+    note.unlink()
+    return False
+
+
+def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Report) -> None:
+    dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
+    ids_path, offsets_path = _files(note)
+    lengths: list[np.ndarray] = []
+    done = 0
+    with ids_path.open("wb") as stream:
+        for chunk in chunks:
+            lengths.append(np.array([len(ids) for ids in chunk], dtype=np.int64))
+            stream.write(np.fromiter((token for ids in chunk for token in ids), dtype).tobytes())
+            done += len(chunk)
+            report(done)
+        stream.flush()
+        os.fsync(stream.fileno())
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*lengths, np.zeros(0, np.int64)]))])
+    with offsets_path.open("wb") as stream:
+        stream.write(offsets.astype("<i8").tobytes())
+        stream.flush()
+        os.fsync(stream.fileno())
+    write_text(note, json.dumps({"dtype": dtype.str, "ids": file_hash(ids_path), "offsets": file_hash(offsets_path)}))
+
+
+def _mapped(note: Path) -> TokenFile:
+    ids_path, offsets_path = _files(note)
+    ids = np.memmap(ids_path, json.loads(note.read_text())["dtype"], mode="r")
+    return TokenFile(ids, np.memmap(offsets_path, "<i8", mode="r"))

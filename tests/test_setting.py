@@ -1,0 +1,132 @@
+"""A setting's options, from the command line's text to the rows that a run sees."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.trained import Bench, training_data
+from harness.profiles import load_profile
+from harness.setting import SettingOptions, setting_options
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+from harness.training.streams import Batches, TrainingData
+
+EPOCHS = {"epochs": 2, "batch_size": 64}
+
+
+def plan(tmp_path: Path, setting: str, method: str, seed: int = 0) -> Plan:
+    profile = load_profile("tiny")
+    # without fixed steps, so that the rows decide
+    profile = profile.model_copy(update={"training": profile.training.model_copy(update={"steps": None})})
+    request = Request(
+        profile, [Variant.parse(method)], [parse_setting(setting)], ["toy-bert"], (seed,), ["sts"], EPOCHS
+    )
+    return make_plan(request, Store(tmp_path))
+
+
+def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -> tuple[TrainingData, Batches]:
+    made = plan(tmp_path, setting, method, seed)
+    (run,) = made.runs
+    bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
+    student = Student.load(made.sources.encoder("toy-bert").path())
+    data = training_data(run.resolved, bench, student.tokenizer)
+    return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule="floor")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("toy-pairs[shots=100]", "no option 'shots'; did you mean shot?"),
+        ("toy-pairs[shot=0]", "shot=0 in 'toy-pairs[shot=0]' is no count; give a whole number, 1 or more"),
+        ("toy-pairs[shot=1.5]", "is no count"),
+        ("toy[deletion=40]", "is no share of the words; give a number above 0 and below 1"),
+        ("toy[deletion=much]", "is no share"),
+        ("toy-pairs[captions=five]", "neither 'one' nor 'all'"),
+        ("toy-text[shot=10]", "no corpus of pairs, which 'shot' speaks of"),
+        ("toy-pairs[swap=2]", "no corpus of triplets"),
+        ("toy-pairs[shot=5000]", "has 4096 pairs only; ask for fewer"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        data_and_batches(tmp_path, text, "simcse")
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_options_are_read() -> None:
+    setting = parse_setting("nli[swap=2,deletion=0.30,insertion=1,size=30000]")
+    assert str(setting) == "nli[deletion=0.3,insertion=1,size=30000,swap=2]"
+    assert setting_options(setting) == SettingOptions(size=30000, deletion=0.3, insertion=1, swap=2)
+    assert setting_options(parse_setting("nli")) == SettingOptions()
+
+
+def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: Path) -> None:
+    data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
+    assert batches.steps == 2 * 4096 // 64
+    part = set(data.parts["pairs"].rows.tolist())
+    assert len(part) == 100
+    seen = [batches.orders["pairs"].batch(step) for step in range(4)]
+    assert sorted(np.concatenate(seen[:2]).tolist()) == list(range(100)), "a pass is over the 100"
+    wanted = data.tokens["pairs"].batch(data.parts["pairs"].rows[seen[0]])["input_ids"]
+    assert np.array_equal(next(iter(batches.of(0)))[1].tokens["input_ids"], wanted)
+    _, batches = data_and_batches(tmp_path, "toy[size=640]", "simcse-sup")
+    assert batches.steps == 2 * 640 // 64
+
+
+def test_features_follow_the_rows(tmp_path: Path) -> None:
+    data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
+    (_, batch) = next(iter(batches.of(5)))
+    rows = data.parts["pairs"].rows[batches.orders["pairs"].batch(5)]
+    assert np.array_equal(batch.features["image"].numpy(), data.features["image"][rows])
+
+
+def test_smaller_draws_lie_in_larger_ones_and_seeds_draw_apart(tmp_path: Path) -> None:
+    drawn = {
+        (shot, seed): set(
+            data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0].parts["pairs"].rows.tolist()
+        )
+        for shot, seed in ((50, 0), (500, 0), (50, 1))
+    }
+    assert drawn[50, 0] < drawn[500, 0]
+    assert drawn[50, 0] != drawn[50, 1]
+
+
+def test_noise_reaches_the_triplets_alone(tmp_path: Path) -> None:
+    plain, _ = data_and_batches(tmp_path, "toy", "simcse-sup")
+    noisy, _ = data_and_batches(tmp_path, "toy[deletion=0.4]", "simcse-sup")
+    assert len(plain.tokens["triplets"]) == len(noisy.tokens["triplets"])
+    assert noisy.tokens["triplets"].count < 0.8 * plain.tokens["triplets"].count
+    made = plan(tmp_path, "toy[deletion=0.4]", "simcse")
+    run = made.runs[0].resolved
+    assert made.sources.corpus("toy-text", run) is made.sources.corpora["toy-text"]
+
+
+def test_options_are_another_experiment(tmp_path: Path) -> None:
+    texts = ["toy-pairs", "toy-pairs[shot=100]", "toy-pairs[shot=500]"]
+    prints = {plan(tmp_path, text, "simcse").runs[0].fingerprint for text in texts}
+    assert len(prints) == 3
+
+
+def test_a_setting_may_pick_checkpoints_by_its_own_task(tmp_path: Path) -> None:
+    profile = load_profile("tiny")
+    settings = {**profile.settings, "toy-text": profile.settings["toy-text"].model_copy(update={"dev": "ToySTS"})}
+    request = Request(
+        profile.model_copy(update={"settings": settings}),
+        [Variant.parse("simcse")],
+        [parse_setting("toy-text"), parse_setting("toy-pairs")],
+        ["toy-bert"],
+        (0,),
+        ["sts"],
+    )
+    made = make_plan(request, Store(tmp_path))
+    before = make_plan(dataclasses.replace(request, profile=profile), Store(tmp_path))
+    assert made.runs[0].fingerprint != before.runs[0].fingerprint
+    assert made.runs[1].fingerprint == before.runs[1].fingerprint
