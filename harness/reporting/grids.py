@@ -17,6 +17,7 @@ from harness.reporting.formats import (
     star,
     summary_text,
 )
+from harness.reporting.paper_schema import PaperColumn
 from harness.reporting.paper_tables import PROFILE, FilledRow, FilledTable, PaperCell
 from harness.reporting.summary import AVERAGE, SummaryTable
 
@@ -86,14 +87,14 @@ def paper_grid(filled: FilledTable) -> Grid:
     table = filled.table
     sections = []
     for encoder, rows in filled.blocks:
-        lines = [line for row in rows for line in _lines(row, table.columns, table.decimals)]
+        lines = [line for row in rows for line in _lines(row, table.columns)]
         sections.append(Section(encoder, tuple(lines)))
     return Grid(
         f"{filled.paper.name}-{filled.name}",
         f"{filled.paper.title}, {filled.name}: {table.title}",
         ("variant", "setting", "what"),
-        table.columns,
-        tuple(task == AVERAGE for task in table.columns),
+        tuple(column.name for column in table.columns),
+        tuple(column.task.startswith(AVERAGE) for column in table.columns),
         tuple(sections),
         filled.notes,
         tuple(row.command for row in filled.rows if row.command),
@@ -101,17 +102,17 @@ def paper_grid(filled: FilledTable) -> Grid:
     )
 
 
-def _lines(row: FilledRow, columns: Sequence[str], digits: int) -> Iterator[Line]:
+def _lines(row: FilledRow, columns: Sequence[PaperColumn]) -> Iterator[Line]:
     name = row.row.variant + (f" ({row.row.mark})" if row.row.mark else "")
     cells: Mapping[str, PaperCell] = row.cells
     seeds = {cell.published.seeds for cell in cells.values()}
     stated = seeds.pop() if len(seeds) == 1 else None
     printed = "printed" + (f", {count_of(stated, 'seed')}" if stated else "")
-    lines = [(printed, "published", [_printed(cells[task], digits) for task in columns])]
+    lines = [(printed, "published", [_printed(cells[at.name], at.decimals) for at in columns])]
     if row.seeds:
-        measured = [_measured(cells[task], digits, row.seeds) for task in columns]
+        measured = [_measured(cells[at.name], at.decimals, row.seeds) for at in columns]
         lines.append((f"measured, {count_of(row.seeds, 'seed')}", "measured", measured))
-        lines.append(("difference", "difference", [_difference(cells[task], digits) for task in columns]))
+        lines.append(("difference", "difference", [_difference(cells[at.name], at.decimals) for at in columns]))
     elif not row.row.published_only:
         lines.append(("measured, no run yet", "measured", [CellText(ABSENT)] * len(columns)))
     for index, (what, kind, texts) in enumerate(lines):

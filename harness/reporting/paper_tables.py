@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
-from harness.reporting.papers import Paper, PaperRow, PaperTable, Published, PublishedKey
-from harness.reporting.summary import (
-    UNTRAINED,
-    Cell,
-    Column,
-    Group,
-    Label,
-    compare,
-    group_runs,
-    group_values,
-    kept_groups,
-)
-from harness.stats import TTest, summarise, t_test_from_summaries
+from harness.reporting.paper_measured import Measurements, Place, Score
+from harness.reporting.paper_schema import PaperColumn, PaperRow, PaperTable
+from harness.reporting.papers import Paper, Published, PublishedKey, published_key
+from harness.reporting.summary import UNTRAINED, Cell, Column, compare
+from harness.stats import TTest, t_test_from_summaries
 
 if TYPE_CHECKING:
     import pandas
@@ -37,14 +29,14 @@ class PaperCell:
     """
 
     published: Published
-    measured: Cell | None
-    difference: float | None
-    test: TTest | None
+    measured: Cell | None = None
+    difference: float | None = None
+    test: TTest | None = None
 
 
 @dataclass(frozen=True)
 class FilledRow:
-    """A row with its cells by task. `command` fills what is missing, None when nothing is."""
+    """A row with its cells by column. `command` fills what is missing, None when nothing is."""
 
     row: PaperRow
     encoder: str
@@ -69,6 +61,11 @@ class FilledTable:
         return [row for _, rows in self.blocks for row in rows]
 
     @property
+    def planned_rows(self) -> list[FilledRow]:
+        """Those that the table itself asks for runs of: not quoted ones."""
+        return [row for row in self.rows if row.row.planned]
+
+    @property
     def measured_rows(self) -> int:
         """How many rows have at least one run."""
         return sum(row.seeds > 0 for row in self.rows)
@@ -83,107 +80,91 @@ def paper_tables(
     papers: Sequence[Paper], published: Mapping[PublishedKey, Published], frame: pandas.DataFrame
 ) -> list[FilledTable]:
     """All tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
+    measured = Measurements.of(frame, PROFILE)
     return [
-        FilledTable(paper, name, table, tuple(_blocks(paper, name, published, frame)))
+        FilledTable(paper, name, table, tuple(_blocks(paper, name, published, measured)))
         for paper in papers
         for name, table in paper.tables.items()
     ]
 
 
 def _blocks(
-    paper: Paper, name: str, published: Mapping[PublishedKey, Published], frame: pandas.DataFrame
+    paper: Paper, name: str, published: Mapping[PublishedKey, Published], measured: Measurements
 ) -> Iterator[tuple[str, tuple[FilledRow, ...]]]:
     table = paper.tables[name]
-    part = frame[(frame["profile"] == PROFILE) & (frame["suite"] == table.suite) & (frame["overrides"] == "")]
-    measured = _Measured(part, kept_groups(part), table)
     for encoder in table.encoders:
         rows = []
-        for index, row in enumerate(table.rows):
+        for index, row in table.rows_of(encoder):
             printed = _printed(paper, name, index, encoder, published)
             rows.append(_filled(row, table, encoder, printed, measured))
         yield encoder, tuple(rows)
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """The runs that may fill a table."""
-
-    frame: pandas.DataFrame
-    groups: Mapping[Label, Group]
-    table: PaperTable
-
-    def kept(self, variant: str, setting: str, encoder: str) -> Group | None:
-        return self.groups.get(Label(PROFILE, variant, setting, encoder, ""))
-
-    def cells(self, variant: str, setting: str, encoder: str) -> dict[str, Cell]:
-        label = Label(PROFILE, variant, setting, encoder, "")
-        kept = self.groups.get(label)
-        if kept is None:
-            return {}
-        values = group_values(group_runs(self.frame, label, kept.group))
-        columns = {task: Column(task, self.table.metric) for task in self.table.columns}
-        return {
-            task: Cell(tuple(values[column]), summarise(values[column]))
-            for task, column in columns.items()
-            if column in values
-        }
-
-
 def _printed(
     paper: Paper, name: str, index: int, encoder: str, published: Mapping[PublishedKey, Published]
 ) -> dict[str, Published]:
-    table = paper.tables[name]
-    row = table.rows[index]
-    where, numbers = row.published, {}
-    for task in table.columns:
-        key = PublishedKey(
-            paper.name, name, where.method, where.variant, encoder, row.setting, table.suite, task, where.source
-        )
+    table, numbers = paper.tables[name], {}
+    for column in table.columns:
+        key = published_key(paper.name, name, table.rows[index], encoder, column)
         if key not in published:
             raise UserError(
                 f"the paper file {paper.name}.toml, table [tables.{name}.rows.{index}], key 'published': "
                 f"published.csv has no line {','.join(key)}; mend one of the two"
             )
-        numbers[task] = published[key]
+        numbers[column.name] = published[key]
     return numbers
 
 
+def measured_cells(row: PaperRow, table: PaperTable, encoder: str, measured: Measurements) -> dict[str, Cell]:
+    """What was measured for a row, by column, each with the paper's own test where the row has one."""
+    mine = measured.cells(Place(row.variant, row.setting, encoder))
+    compared = table.compared(row)
+    other = measured.cells(Place(compared.variant, compared.setting, encoder)) if compared else {}
+    cells = {}
+    for column in table.columns:
+        score = score_of(row, column)
+        if column.published_only or score not in mine:
+            continue
+        cell = mine[score]
+        if score in other and table.test:
+            cell = compare(cell, other[score], score.column, table.test.alpha)
+        cells[column.name] = cell
+    return cells
+
+
+def score_of(row: PaperRow, column: PaperColumn) -> Score:
+    """Which number of a run fills a cell."""
+    return Score(column.suite, Column(row.task or column.task, column.metric))
+
+
 def _filled(
-    row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published], measured: _Measured
+    row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published], measured: Measurements
 ) -> FilledRow:
     if row.published_only:
-        cells = {task: PaperCell(number, None, None, None) for task, number in printed.items()}
-        return FilledRow(row, encoder, cells, 0, 0, None)
-    mine = measured.cells(row.variant, row.setting, encoder)
-    other = measured.cells(row.against, row.setting, encoder) if row.against else {}
-    cells = {}
-    for task, number in printed.items():
-        cell = mine.get(task)
-        if cell and task in other and table.test:
-            cell = compare(cell, other[task], Column(task, table.metric), table.test.alpha)
-        cells[task] = _beside(number, cell)
+        return FilledRow(row, encoder, {name: PaperCell(number) for name, number in printed.items()}, 0, 0, None)
+    mine = measured_cells(row, table, encoder, measured)
+    cells = {name: _beside(number, mine.get(name)) for name, number in printed.items()}
     wanted = row.seeds or table.seeds
-    have = min((mine[task].summary.n if task in mine else 0 for task in table.columns), default=0)
-    kept = measured.kept(row.variant, row.setting, encoder)
-    command = _command(row, encoder, wanted) if have < wanted else None
-    most = max((cell.summary.n for cell in mine.values()), default=0)
-    return FilledRow(row, encoder, cells, most, kept.older if kept else 0, command)
+    counts = [mine[c.name].summary.n if c.name in mine else 0 for c in table.columns if not c.published_only]
+    command = _command(row, table, encoder, wanted) if min(counts, default=0) < wanted else None
+    older = measured.older(Place(row.variant, row.setting, encoder))
+    return FilledRow(row, encoder, cells, max(counts, default=0), older, command)
 
 
 def _beside(number: Published, cell: Cell | None) -> PaperCell:
     if cell is None:
-        return PaperCell(number, None, None, None)
+        return PaperCell(number)
     summary = number.summary
     test = t_test_from_summaries(cell.summary, summary) if summary else None
     return PaperCell(number, cell, cell.summary.mean - number.value, test)
 
 
-def _command(row: PaperRow, encoder: str, seeds: int) -> str:
+def _command(row: PaperRow, table: PaperTable, encoder: str, seeds: int) -> str:
     """What to type to fill a row; finished runs are not run again."""
     words = ["harness", "run", "--profile", PROFILE, "--methods", row.variant]
     if row.setting != UNTRAINED:
         words += ["--settings", row.setting]
-    return shlex.join([*words, "--encoders", encoder, "--seeds", str(seeds)])
+    return shlex.join([*words, "--encoders", encoder, "--seeds", str(seeds), "--suites", ",".join(table.suites)])
 
 
 def _notes(filled: FilledTable) -> Iterator[str]:
@@ -202,6 +183,8 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "p: t-test of measured against printed from means, standard deviations and numbers of seeds; the printed "
             "spread is taken as the sample form. A large p does not show that two numbers are equal."
         )
+    if table.note:
+        yield table.note
     older = sum(row.older for row in filled.rows)
     if older:
         yield f"{older} older or smaller {'group' if older == 1 else 'groups'} of runs with the same label left out."

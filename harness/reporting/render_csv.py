@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.reporting.paper_tables import PROFILE, FilledRow, FilledTable, PaperCell
+from harness.reporting.paper_tables import PROFILE, FilledRow, FilledTable, PaperCell, score_of
 from harness.reporting.summary import Cell, Column, Row, SummaryTable
 
 #: `difference`, `low`, `high` and `p` compare with `against`; `minus_published` and `p_published` with the paper.
@@ -90,14 +90,14 @@ def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
 
 def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
     for row in filled.rows:
-        for task in filled.table.columns:
+        for column in filled.table.columns:
+            score = score_of(row.row, column)
             yield {
                 "table": f"{filled.paper.name} {filled.name}",
                 "profile": PROFILE,
-                "suite": filled.table.suite,
-                "task": task,
-                "metric": filled.table.metric,
-                **_paper_cell(row, row.cells[task], Column(task, filled.table.metric)),
+                "suite": score.suite,
+                **score.column._asdict(),
+                **_paper_cell(row, row.cells[column.name], score.column),
             }
 
 
@@ -112,7 +112,7 @@ def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, An
         "published_std": _blank(cell.published.std),
         "published_seeds": _blank(cell.published.seeds),
         "published_star": int(cell.published.star),
-        "published_source": row.row.published.source,
+        "published_source": row.row.source,
         "minus_published": _blank(cell.difference),
         "p_published": cell.test.p if cell.test else "",
         "command": row.command or "",
