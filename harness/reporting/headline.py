@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.reporting.formats import count_of, digits_of, fixed, p_value, summary_text
-from harness.reporting.paper_tables import FilledTable
+from harness.reporting.paper_cells import FilledTable
 from harness.reporting.summary import (
     ALPHA,
     AVERAGE,

@@ -1,79 +1,37 @@
-"""A paper's table filled in: every printed number beside what the runs of profile `paper` gave."""
+"""The papers' tables filled in.
+
+Beside printed numbers stands what the runs of profile `paper` gave, and nothing else. A profile that says what stands
+for the papers' settings, encoders and tasks can fill a table in its shape alone, without printed numbers.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
+from harness.profiles.schema import Profile
+from harness.reporting.paper_cells import (
+    PROFILE,
+    FilledRow,
+    FilledTable,
+    PaperCell,
+    beside,
+    corrected,
+    fewest,
+    judge,
+    row_command,
+)
 from harness.reporting.paper_measured import Measurements, Place, Score
-from harness.reporting.paper_schema import PaperColumn, PaperRow, PaperTable
+from harness.reporting.paper_runs import Names
+from harness.reporting.paper_schema import PaperRow, PaperTable
 from harness.reporting.papers import Paper, Published, PublishedKey, published_key
-from harness.reporting.summary import UNTRAINED, Cell, Column, compare
-from harness.stats import TTest, t_test_from_summaries
+from harness.reporting.summary import ALPHA, Cell, compare
 
 if TYPE_CHECKING:
     import pandas
 
-#: The only profile whose results may stand beside printed numbers.
-PROFILE = "paper"
-
-
-@dataclass(frozen=True)
-class PaperCell:
-    """A printed number, the measured one, their difference (measured - printed) and its test; None where impossible.
-
-    `measured.test` is the paper's own test, against the row that the paper compares with.
-    """
-
-    published: Published
-    measured: Cell | None = None
-    difference: float | None = None
-    test: TTest | None = None
-
-
-@dataclass(frozen=True)
-class FilledRow:
-    """A row with its cells by column. `command` fills what is missing, None when nothing is."""
-
-    row: PaperRow
-    encoder: str
-    cells: Mapping[str, PaperCell]
-    seeds: int
-    older: int
-    command: str | None
-
-
-@dataclass(frozen=True)
-class FilledTable:
-    """A paper's table, encoder by encoder."""
-
-    paper: Paper
-    name: str
-    table: PaperTable
-    blocks: tuple[tuple[str, tuple[FilledRow, ...]], ...]
-
-    @property
-    def rows(self) -> list[FilledRow]:
-        """The rows of all encoders."""
-        return [row for _, rows in self.blocks for row in rows]
-
-    @property
-    def planned_rows(self) -> list[FilledRow]:
-        """Those that the table itself asks for runs of: not quoted ones."""
-        return [row for row in self.rows if row.row.planned]
-
-    @property
-    def measured_rows(self) -> int:
-        """How many rows have at least one run."""
-        return sum(row.seeds > 0 for row in self.rows)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know to read the table."""
-        return tuple(_notes(self))
+Printed = Mapping[str, Published]
 
 
 def paper_tables(
@@ -81,23 +39,95 @@ def paper_tables(
 ) -> list[FilledTable]:
     """All tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
     measured = Measurements.of(frame, PROFILE)
-    return [
-        FilledTable(paper, name, table, tuple(_blocks(paper, name, published, measured)))
-        for paper in papers
-        for name, table in paper.tables.items()
-    ]
+    return [_paper_table(paper, name, published, measured) for paper in papers for name in paper.tables]
 
 
-def _blocks(
+def stand_in_tables(papers: Sequence[Paper], frame: pandas.DataFrame, profiles: Sequence[Profile]) -> list[FilledTable]:
+    """The tables whose every row with a stand-in has a run, profile by profile; no cell has a printed number."""
+    found = []
+    for profile in profiles:
+        names = Names.of(profile)
+        if names.stands is None or profile.name == PROFILE:
+            continue
+        measured = Measurements.of(frame, profile.name)
+        tables = [_stand_in(paper, name, names, measured) for paper in papers for name in paper.tables]
+        found += [table for table in tables if table.planned_rows and all(row.seeds for row in table.planned_rows)]
+    return found
+
+
+def _paper_table(
     paper: Paper, name: str, published: Mapping[PublishedKey, Published], measured: Measurements
-) -> Iterator[tuple[str, tuple[FilledRow, ...]]]:
-    table = paper.tables[name]
+) -> FilledTable:
+    table, blocks = paper.tables[name], []
     for encoder in table.encoders:
         rows = []
         for index, row in table.rows_of(encoder):
             printed = _printed(paper, name, index, encoder, published)
-            rows.append(_filled(row, table, encoder, printed, measured))
-        yield encoder, tuple(rows)
+            rows.append(_filled(row, table, encoder, Names(), measured, printed))
+        blocks.append((encoder, tuple(row for row in rows if row)))
+    return FilledTable(paper, name, table, corrected(blocks, alpha_of(table)), table.columns)
+
+
+def _stand_in(paper: Paper, name: str, names: Names, measured: Measurements) -> FilledTable:
+    table, blocks = paper.tables[name], []
+    for encoder in table.encoders:
+        rows: dict[Place, FilledRow] = {}
+        for _, row in table.rows_of(encoder):
+            filled = None if row.published_only else _filled(row, table, encoder, names, measured, {})
+            if filled and (row.planned or filled.seeds):
+                rows.setdefault(filled.place, filled)
+        if rows:
+            blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
+    used = {column for _, rows in blocks for row in rows for column in row.cells}
+    columns = tuple(column for column in table.columns if column.name in used)
+    return FilledTable(paper, name, table, corrected(blocks, alpha_of(table)), columns, measured.profile)
+
+
+def _filled(
+    row: PaperRow, table: PaperTable, encoder: str, names: Names, measured: Measurements, printed: Printed
+) -> FilledRow | None:
+    """A row filled; None where it has no stand-in."""
+    place = names.place(row.variant, row.setting, encoder)
+    scores = {column.name: score for column in table.columns if (score := names.score(row, column))}
+    if place is None or not scores:
+        return None
+    found = {} if row.published_only else measured.cells(place)
+    cells = {}
+    for column in table.columns:
+        score, number = scores.get(column.name), printed.get(column.name)
+        if number is None and score is None:
+            continue
+        cell = found.get(score) if score else None
+        if cell and score:
+            cell = _compared(cell, score, row, table, encoder, names, measured)
+        cells[column.name] = _cell(number, cell)
+    least, most = fewest(list(scores.values()), found)
+    wanted = row.seeds or table.seeds
+    suites = tuple(name for name in table.suites if names.suite(name))
+    due = least < wanted and not row.published_only
+    command = row_command(place, wanted, suites, measured.profile) if due else None
+    return FilledRow(row, place, cells, scores, most, measured.older(place), command)
+
+
+def _compared(
+    cell: Cell, score: Score, row: PaperRow, table: PaperTable, encoder: str, names: Names, measured: Measurements
+) -> Cell:
+    """A cell with the paper's own test, where it has one."""
+    other = table.compared(row)
+    place = names.place(other.variant, other.setting, encoder) if other else None
+    against = measured.cells(place).get(score) if place else None
+    return compare(cell, against, score.column, table.test.alpha) if against and table.test else cell
+
+
+def _cell(number: Published | None, cell: Cell | None) -> PaperCell:
+    if number is None or cell is None:
+        return PaperCell(number, cell)
+    return PaperCell(number, cell, cell.summary.mean - number.value, beside(number, cell), verdict=judge(number, cell))
+
+
+def alpha_of(table: PaperTable) -> float:
+    """The level of the paper's own test; that of this house for a table without one, which has no star."""
+    return table.test.alpha if table.test else ALPHA
 
 
 def _printed(
@@ -113,78 +143,3 @@ def _printed(
             )
         numbers[column.name] = published[key]
     return numbers
-
-
-def measured_cells(row: PaperRow, table: PaperTable, encoder: str, measured: Measurements) -> dict[str, Cell]:
-    """What was measured for a row, by column, each with the paper's own test where the row has one."""
-    mine = measured.cells(Place(row.variant, row.setting, encoder))
-    compared = table.compared(row)
-    other = measured.cells(Place(compared.variant, compared.setting, encoder)) if compared else {}
-    cells = {}
-    for column in table.columns:
-        score = score_of(row, column)
-        if column.published_only or score not in mine:
-            continue
-        cell = mine[score]
-        if score in other and table.test:
-            cell = compare(cell, other[score], score.column, table.test.alpha)
-        cells[column.name] = cell
-    return cells
-
-
-def score_of(row: PaperRow, column: PaperColumn) -> Score:
-    """Which number of a run fills a cell."""
-    return Score(column.suite, Column(row.task or column.task, column.metric))
-
-
-def _filled(
-    row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published], measured: Measurements
-) -> FilledRow:
-    if row.published_only:
-        return FilledRow(row, encoder, {name: PaperCell(number) for name, number in printed.items()}, 0, 0, None)
-    mine = measured_cells(row, table, encoder, measured)
-    cells = {name: _beside(number, mine.get(name)) for name, number in printed.items()}
-    wanted = row.seeds or table.seeds
-    counts = [mine[c.name].summary.n if c.name in mine else 0 for c in table.columns if not c.published_only]
-    command = _command(row, table, encoder, wanted) if min(counts, default=0) < wanted else None
-    older = measured.older(Place(row.variant, row.setting, encoder))
-    return FilledRow(row, encoder, cells, max(counts, default=0), older, command)
-
-
-def _beside(number: Published, cell: Cell | None) -> PaperCell:
-    if cell is None:
-        return PaperCell(number)
-    summary = number.summary
-    test = t_test_from_summaries(cell.summary, summary) if summary else None
-    return PaperCell(number, cell, cell.summary.mean - number.value, test)
-
-
-def _command(row: PaperRow, table: PaperTable, encoder: str, seeds: int) -> str:
-    """What to type to fill a row; finished runs are not run again."""
-    words = ["harness", "run", "--profile", PROFILE, "--methods", row.variant]
-    if row.setting != UNTRAINED:
-        words += ["--settings", row.setting]
-    return shlex.join([*words, "--encoders", encoder, "--seeds", str(seeds), "--suites", ",".join(table.suites)])
-
-
-def _notes(filled: FilledTable) -> Iterator[str]:
-    table = filled.table
-    yield (
-        f"Printed numbers: {filled.paper.reference}, table {filled.name.removeprefix('T')}; measured: results of "
-        f"profile {PROFILE} only, mean ± sample standard deviation over seeds."
-    )
-    if table.test:
-        yield (
-            f"Printed stars as in the paper. Measured rows: * better, † worse than the row they are compared with, "
-            f"independent two-sample t-test at {table.test.alpha}, not corrected for the number of cells."
-        )
-    if any(cell.test for row in filled.rows for cell in row.cells.values()):
-        yield (
-            "p: t-test of measured against printed from means, standard deviations and numbers of seeds; the printed "
-            "spread is taken as the sample form. A large p does not show that two numbers are equal."
-        )
-    if table.note:
-        yield table.note
-    older = sum(row.older for row in filled.rows)
-    if older:
-        yield f"{older} older or smaller {'group' if older == 1 else 'groups'} of runs with the same label left out."

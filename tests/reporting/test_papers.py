@@ -10,7 +10,8 @@ from report_fakes import frame, result, sts
 
 from harness.errors import UserError
 from harness.reporting.grids import paper_grid
-from harness.reporting.paper_tables import FilledRow, FilledTable, paper_tables
+from harness.reporting.paper_cells import FilledRow, FilledTable
+from harness.reporting.paper_tables import paper_tables
 from harness.reporting.papers import Paper, read_paper, read_papers, read_published
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
@@ -111,11 +112,18 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
 def test_the_grid_has_a_line_for_print_measure_and_difference() -> None:
     grid = paper_grid(filled(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
     lines = [line for line in grid.sections[0].lines if line.heads[:2] == ("mcse", "wiki+flickr")]
-    assert [line.kind for line in lines] == ["published", "measured", "difference"]
-    assert [line.heads[2] for line in lines] == ["printed, 5 seeds", "measured, 3 seeds", "difference"]
-    assert [line.span for line in lines] == [3, 0, 0]
+    assert [line.kind for line in lines] == ["published", "measured", "difference", "verdict"]
+    said = ["printed, 5 seeds", "measured, 3 seeds", "difference"]
+    assert [line.heads[2] for line in lines[:3]] == said
+    numbers = [cell.published for cell in row(filled([]), "mcse").cells.values()]
+    measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
+    off = [scipy.stats.ttest_ind_from_stats(*measured, n.value, n.std, 5).pvalue < 0.05 for n in numbers if n]
+    assert lines[3].heads[2] == f"verdict: differs in {sum(off)} of 8 cells"
+    assert [str(cell) for cell in lines[3].cells] == ["differs" if one else "agrees" for one in off]
+    assert 0 < sum(off) < 8
+    assert [line.span for line in lines] == [4, 0, 0, 0]
     assert str(lines[0].cells[-1]) == "77.3 ± 0.5*"
-    assert str(lines[1].cells[-1]) == "76.8 ± 0.8*"
+    assert str(lines[1].cells[-1]) == "76.8 ± 0.8(*)", "eight tests of p = 0.02 do not survive Holm"
     assert str(lines[2].cells[-1]).startswith("-0.5 (p = 0.")
     assert len(grid.commands) == 12
     assert paper_grid(filled([])).empty
