@@ -196,7 +196,7 @@ class Store:
 
     def frame(self, results: list[Result] | None = None) -> pandas.DataFrame:
         """One row a number: profile, method, variant, setting, encoder, seed, overrides, fingerprint, group,
-        suite, task, metric, value, finished."""
+        suite, task, metric, value, finished; and of its run, dev (the best dev score or None), minutes of training."""
         import pandas
 
         columns: dict[str, list[Any]] = {name: [] for name in FRAME_COLUMNS}
@@ -257,6 +257,8 @@ FRAME_COLUMNS = (
     "metric",
     "value",
     "finished",
+    "dev",
+    "minutes",
 )
 
 
@@ -274,10 +276,11 @@ def _rows(result: Result) -> Iterator[tuple[Any, ...]]:
         result.fingerprint,
         result.group,
     )
+    tail = (result.finished, result.dev.best_score, result.timings.train_s / 60)
     for suite, tasks in result.scores.items():
         for task, metrics in tasks.items():
             for metric, value in metrics.items():
-                yield (*head, suite, task, metric, value, result.finished)
+                yield (*head, suite, task, metric, value, *tail)
 
 
 def _extended(old: Result, new: Result) -> Result:

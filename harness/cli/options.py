@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
+from harness.cli.wanted import wanted_runs
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.execution.plan import Request
 from harness.grid import parse_overrides
 from harness.profiles import Profile, load_profile
+from harness.reporting.paper_runs import Runs, merged
 from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,6 +44,9 @@ def grid_options(command: Command) -> Command:
             click.option("--encoders", metavar="E,NAME=DIR", help="Encoders, folders as NAME=DIR; else the profile's."),
             click.option("--seeds", metavar="N|0,3,7", help="A number of seeds from 0, or a list; else the profile's."),
             click.option("--suites", metavar="A,B", help="Evaluation suites; else all of the profile."),
+            click.option("--table", metavar="PAPER:TABLE", help="The runs of a paper's table instead: dalr:T3."),
+            click.option("--figure", metavar="PAPER:FIGURE", help="The runs of a paper's figure instead: mcse:F3."),
+            click.option("--paper", metavar="NAME", help="The runs of all tables and figures of a paper instead."),
             click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter."),
             results_option,
             data_option,
@@ -60,12 +65,22 @@ def make_request(
     suites: str | None,
     sets: Sequence[str],
     data_root: Path | None,
+    table: str | None = None,
+    figure: str | None = None,
+    paper: str | None = None,
 ) -> Request:
     """What the options ask for. Raises UserError and SpecError."""
     loaded = load_profile(profile)
-    names, given = _encoders(encoders, loaded)
     if data_root is not None and not data_root.is_dir():
         raise UserError(f"--data-root {data_root} is no folder; give the folder that holds sts/, wiki/ and the like")
+    if table or figure or paper:
+        chosen = {"--methods": methods, "--settings": settings, "--encoders": encoders, "--suites": suites}
+        _exclude("--table" if table else "--figure" if figure else "--paper", chosen)
+        listed = parse_seeds(seeds) if seeds is not None else None
+        return paper_request(
+            loaded, wanted_runs(loaded, table, figure, paper, listed), parse_overrides(sets), data_root
+        )
+    names, given = _encoders(encoders, loaded)
     return Request(
         profile=loaded,
         methods=[Variant.parse(text) for text in _listed(methods, loaded.defaults.methods)],
@@ -77,6 +92,31 @@ def make_request(
         given=given,
         data=data_root,
     )
+
+
+def paper_request(
+    profile: Profile, entries: Mapping[str, Runs], overrides: Mapping[str, Any], data: Path | None
+) -> Request:
+    """The runs of tables and figures, each once."""
+    wanted = merged(entries)
+    return Request(
+        profile=profile,
+        methods=list(dict.fromkeys(spec.variant for spec in wanted)),
+        settings=list(dict.fromkeys(spec.setting for spec in wanted)),
+        encoders=list(dict.fromkeys(spec.encoder for spec in wanted)),
+        seeds=sorted({spec.seed for spec in wanted}),
+        suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
+        overrides=overrides,
+        data=data,
+        wanted=wanted,
+        entries=entries,
+    )
+
+
+def _exclude(option: str, others: Mapping[str, str | None]) -> None:
+    for name, value in others.items():
+        if value is not None:
+            raise UserError(f"{option} names its own runs; leave {name} out (--seeds and --set go with it)")
 
 
 def _listed(text: str | None, default: Sequence[str]) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
 from harness.errors import MissingData
 from harness.execution.plan import Plan, PlannedRun
-from harness.reporting.formats import count_of, duration
+from harness.reporting.formats import count_of, duration, fixed
 from harness.store import Result, Store
 
 STATES = ("done", "failed", "stale", "missing")
@@ -30,6 +30,8 @@ def describe(plan: Plan, store: Store) -> None:
         click.echo(f"  {label:9} {', '.join(map(str, values))}")
     if request.overrides:
         click.echo("  set       " + ", ".join(f"{key}={value}" for key, value in request.overrides.items()))
+    for entry in _entries(plan):
+        click.echo(f"  {entry}")
     for skip in plan.skipped:
         click.echo(f"  skipped   {skip.what}: {skip.why}")
     for state in ("failed", "stale"):
@@ -40,9 +42,32 @@ def describe(plan: Plan, store: Store) -> None:
         click.echo(f"  suite {name} is left out, it lacks {lacking[0]}{_more(lacking)}")
     for item in plan.lacking:
         click.echo(f"  lacking   {item}")
+    if todo:
+        _tell_estimate(plan, store)
+
+
+def _entries(plan: Plan) -> Iterator[str]:
+    """How far each table and figure is; runs that two of them share are counted in both."""
+    done = {run.resolved.spec for run in plan.done}
+    for name, specs in plan.request.entries.items():
+        yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
+
+
+def _tell_estimate(plan: Plan, store: Store) -> None:
     seconds = estimate(plan, store)
-    if seconds is not None and todo:
-        click.echo(f"  estimate  about {duration(seconds)} one after another, from finished runs of this profile")
+    if seconds is not None:
+        hours = f" ({fixed(seconds / 3600, 1)} device-hours)" if plan.request.entries else ""
+        text = f"about {duration(seconds)}{hours} one after another, from finished runs of this profile"
+        click.echo(f"  estimate  {text}")
+        return
+    from harness.cli.cost import a100_hours
+
+    hours_a100 = a100_hours(plan)
+    if hours_a100 is not None:
+        click.echo(
+            f"  estimate  about {hours_a100:,.0f} device-hours of one A100: no run of this profile is finished, so "
+            "from the minutes that DALR Table 7 prints, by examples seen (steps x batch) and size of encoder"
+        )
 
 
 _MEANING = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from harness.encoders.locate import ModelSource
 from harness.errors import UserError
 from harness.execution.identity import lacking, teacher_runs, training_identity
 from harness.execution.sources import Sources
-from harness.grid import Resolved, Skipped, expand
+from harness.grid import Resolved, Skipped, check_setting, expand, impossible, resolve
 from harness.profiles import Profile
-from harness.registry import suggest
+from harness.registry import get, suggest
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec, Variant
 from harness.store import Result, Store
@@ -21,7 +21,10 @@ from harness.store import Result, Store
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked for."""
+    """What a person asked for: a grid, or the runs of `wanted` one by one, each with the suites it is scored on.
+
+    `entries` says of wanted runs which table or figure of a paper they are for.
+    """
 
     profile: Profile
     methods: Sequence[Variant]
@@ -32,6 +35,8 @@ class Request:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, ModelSource] = field(default_factory=dict)
     data: Path | None = None
+    wanted: Mapping[RunSpec, Sequence[str]] | None = None
+    entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,16 +94,48 @@ def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
     sources = Sources(request.profile, data_root(request.data), request.given)
     without_data = _suites_without_data(request, sources)
-    runs, skipped = expand(
-        request.profile, request.methods, request.settings, request.encoders, request.seeds, request.overrides
-    )
+    runs, skipped = _resolved(request)
     index = store.index()
     failed = {failure.fingerprint for failure in store.failures()}
     keys = {(*path.relative_to(store.root).parts[:-1], path.stem.split("-")[1]) for path in index.values()}
-    suites = [name for name in request.suites if name not in without_data]
-    runs = _with_teachers(runs, sources)
-    planned = tuple(_planned(run, sources, suites, store, index, failed, keys) for run in runs)
-    return Plan(request, sources, planned, tuple(skipped), without_data)
+    planned = []
+    for run in _with_teachers(runs, sources):
+        asked = request.suites if request.wanted is None else request.wanted.get(run.spec, request.suites)
+        suites = [name for name in asked if name not in without_data]
+        planned.append(_planned(run, sources, suites, store, index, failed, keys))
+    return Plan(request, sources, tuple(planned), tuple(skipped), without_data)
+
+
+def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
+    """The runs, seeds outermost, and what makes no sense or is not in the profile."""
+    if request.wanted is None:
+        return expand(
+            request.profile, request.methods, request.settings, request.encoders, request.seeds, request.overrides
+        )
+    expand(request.profile, request.methods, (), (), (), request.overrides)  # says which overrides are wrong
+    runs: list[Resolved] = []
+    skipped: dict[Skipped, None] = {}
+    for spec in sorted(request.wanted, key=lambda one: one.seed):
+        why = _unfit(request, spec)
+        if why:
+            skipped[Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", why)] = None
+        else:
+            runs.append(resolve(request.profile, spec, request.overrides))
+    return runs, list(skipped)
+
+
+def _unfit(request: Request, spec: RunSpec) -> str | None:
+    """Why a run cannot be under the profile, or None."""
+    method = get("method", spec.variant.name)
+    if spec.encoder not in request.profile.encoders and spec.encoder not in request.given:
+        return f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'"
+    if not method.trains:
+        return None
+    try:
+        check_setting(request.profile, spec.setting)
+    except UserError as error:
+        return str(error)
+    return impossible(request.profile, method, spec.setting)
 
 
 def _planned(

@@ -164,6 +164,18 @@ class Defaults(Table):
     seeds: Annotated[int, Field(ge=1)] = 5
 
 
+class StandsFor(Table):
+    """What stands in a profile for the papers' own settings, encoders, teachers and tasks (by suite, then name).
+
+    With it a table of a paper can be run in its shape alone. What has no stand-in is left out of the table.
+    """
+
+    settings: dict[Name, Name] = {}
+    encoders: dict[Name, Name] = {}
+    teachers: Annotated[dict[Name, Name], Field(description="as a method's options name them")] = {}
+    tasks: Annotated[dict[Name, dict[Name, Name]], Field(description="suite -> task -> task")] = {}
+
+
 class Profile(Table):
     """A whole profile. `name` is the file's stem."""
 
@@ -180,6 +192,7 @@ class Profile(Table):
     training: Training = Training()
     hyperparameters: tuple[Rule, ...] = ()
     suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]
+    stands_for: Annotated[StandsFor | None, Field(description="stand-ins for what the papers use")] = None
 
     def dev_of(self, setting: str) -> str:
         """The similarity task that picks checkpoints in a setting."""
@@ -196,4 +209,7 @@ class Profile(Table):
             for name in getattr(self.defaults, kind):
                 if name not in known:
                     raise ValueError(f"defaults.{kind}: there is no table [{kind}.{name}]")
+            for name, mine in getattr(self.stands_for, kind, {}).items():
+                if mine not in known:
+                    raise ValueError(f"stands_for.{kind}.{name}: there is no table [{kind}.{mine}]")
         return self

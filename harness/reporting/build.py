@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
+from harness.profiles import load_profile, shipped_profiles
 from harness.reporting.formats import count_of
 from harness.reporting.grids import paper_grid, summary_grid
 from harness.reporting.headline import headline
-from harness.reporting.paper_tables import FilledTable, paper_tables
+from harness.reporting.paper_cells import FilledTable
+from harness.reporting.paper_tables import paper_tables, stand_in_tables
 from harness.reporting.summary import summary_tables
 from harness.sources import write_text
 
@@ -44,24 +46,27 @@ def build(
         failed = [record for record in failed if record.get("profile") == profile]
         frame = frame[frame["profile"] == profile]
     tables = summary_tables(frame)
-    papers = _papers(frame)
+    papers, stand_ins = _papers(frame)
     sentences = headline(tables, papers)
     claims = claims_grid(read_claims(), tables, read_published())
     grids = [*(summary_grid(table) for table in tables), *([claims] if claims else [])]
-    paper_grids = [paper_grid(filled) for filled in papers]
+    paper_grids = [paper_grid(filled) for filled in (*papers, *stand_ins)]
     footer = _footer(len(results), profile)
     page = Page(results, tables, sentences, grids, paper_grids, failed, footer)
     write_text(out / "report.md", markdown(sentences, [*grids, *paper_grids], footer))
     write_text(out / "report.tex", latex([*grids, *paper_grids], footer))
-    write_text(out / "report.csv", tidy(tables, papers))
+    write_text(out / "report.csv", tidy(tables, [*papers, *stand_ins]))
     write_text(out / "index.html", html(page))
     return out / "index.html"
 
 
-def _papers(frame: pandas.DataFrame) -> list[FilledTable]:
+def _papers(frame: pandas.DataFrame) -> tuple[list[FilledTable], list[FilledTable]]:
+    """The papers' tables, and their shapes on the shipped profiles that have results and stand-ins."""
     from harness.reporting.papers import read_papers, read_published
 
-    return paper_tables(read_papers(), read_published(), frame)
+    papers, there = read_papers(), set(frame["profile"])
+    profiles = [load_profile(name) for name in shipped_profiles() if name in there]
+    return paper_tables(papers, read_published(), frame), stand_in_tables(papers, frame, profiles)
 
 
 def _footer(results: int, profile: str | None) -> str:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from harness.reporting.formats import (
-    ABSENT,
-    BETTER,
-    CellText,
-    cell_text,
-    count_of,
-    fixed,
-    p_value,
-    signed,
-    star,
-    summary_text,
-)
-from harness.reporting.paper_tables import PROFILE, FilledRow, FilledTable, PaperCell
+from harness.reporting.formats import CellText, cell_text
+from harness.reporting.paper_cells import PROFILE, FilledRow, FilledTable
+from harness.reporting.paper_lines import RowLine, row_lines, table_notes, table_title
 from harness.reporting.summary import AVERAGE, SummaryTable
 
 
@@ -25,13 +15,15 @@ from harness.reporting.summary import AVERAGE, SummaryTable
 class Line:
     """One line: heads (what it is), cells, and what kind it is: plain, baseline, published, measured, difference.
 
-    All heads but the last also stand for the `span` - 1 lines below, whose own span is 0.
+    All heads but the last also stand for the `span` - 1 lines below, whose own span is 0. Lines of one `group` stay
+    together; a rule may part them from the next.
     """
 
     heads: tuple[str, ...]
     cells: tuple[CellText, ...]
     kind: str
     span: int = 1
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,57 +74,28 @@ def summary_grid(table: SummaryTable) -> Grid:
 
 
 def paper_grid(filled: FilledTable) -> Grid:
-    """A paper's table in words: a line of printed numbers, and below it the measured ones and the difference."""
-    table = filled.table
+    """A paper's table in words: printed numbers, and below them the measured ones, the difference and the verdict."""
     sections = []
-    for encoder, rows in filled.blocks:
-        lines = [line for row in rows for line in _lines(row, table.columns, table.decimals)]
+    for encoder, rows in row_lines(filled):
+        lines = [line for row, parts in rows for line in _paper_lines(row, parts, filled.table.groups)]
         sections.append(Section(encoder, tuple(lines)))
+    stands_in = filled.profile != PROFILE
     return Grid(
-        f"{filled.paper.name}-{filled.name}",
-        f"{filled.paper.title}, {filled.name}: {table.title}",
+        f"{filled.paper.name}-{filled.name}" + (f"-{filled.profile}" if stands_in else ""),
+        table_title(filled),
         ("variant", "setting", "what"),
-        table.columns,
-        tuple(task == AVERAGE for task in table.columns),
+        tuple(column.name for column in filled.columns),
+        tuple(column.task.startswith(AVERAGE) for column in filled.columns),
         tuple(sections),
-        filled.notes,
-        tuple(row.command for row in filled.rows if row.command),
-        "" if filled.measured_rows else f"no run of profile {PROFILE} yet",
+        tuple(table_notes(filled)),
+        filled.commands if any(row.command for row in filled.rows) else (),
+        "" if filled.measured_rows else f"no run of profile {filled.profile} yet",
     )
 
 
-def _lines(row: FilledRow, columns: Sequence[str], digits: int) -> Iterator[Line]:
-    name = row.row.variant + (f" ({row.row.mark})" if row.row.mark else "")
-    cells: Mapping[str, PaperCell] = row.cells
-    seeds = {cell.published.seeds for cell in cells.values()}
-    stated = seeds.pop() if len(seeds) == 1 else None
-    printed = "printed" + (f", {count_of(stated, 'seed')}" if stated else "")
-    lines = [(printed, "published", [_printed(cells[task], digits) for task in columns])]
-    if row.seeds:
-        measured = [_measured(cells[task], digits, row.seeds) for task in columns]
-        lines.append((f"measured, {count_of(row.seeds, 'seed')}", "measured", measured))
-        lines.append(("difference", "difference", [_difference(cells[task], digits) for task in columns]))
-    elif not row.row.published_only:
-        lines.append(("measured, no run yet", "measured", [CellText(ABSENT)] * len(columns)))
-    for index, (what, kind, texts) in enumerate(lines):
-        yield Line((name, row.row.setting, what), tuple(texts), kind, 0 if index else len(lines))
-
-
-def _printed(cell: PaperCell, digits: int) -> CellText:
-    number = cell.published
-    spread = "" if number.std is None else fixed(number.std, digits)
-    return CellText(fixed(number.value, digits), spread, BETTER if number.star else "")
-
-
-def _measured(cell: PaperCell, digits: int, seeds: int) -> CellText:
-    if cell.measured is None:
-        return CellText(ABSENT)
-    text = summary_text(cell.measured.summary, digits, star(cell.measured))
-    n = cell.measured.summary.n
-    return text if n == seeds else replace(text, extra=f"n = {n}")
-
-
-def _difference(cell: PaperCell, digits: int) -> CellText:
-    if cell.difference is None:
-        return CellText(ABSENT)
-    return CellText(signed(cell.difference, digits), extra=p_value(cell.test.p) if cell.test else "")
+def _paper_lines(row: FilledRow, parts: Sequence[RowLine], groups: str) -> Iterator[Line]:
+    group = row.place.setting if groups == "setting" else ""
+    name = row.place.variant + (f" ({row.row.mark})" if row.row.mark else "")
+    for index, part in enumerate(parts):
+        heads = (name, row.place.setting, part.what)
+        yield Line(heads, part.cells, part.kind, 0 if index else len(parts), group)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.reporting.formats import count_of, digits_of, fixed, p_value, summary_text
-from harness.reporting.paper_tables import FilledTable
+from harness.reporting.paper_cells import FilledTable
 from harness.reporting.summary import (
     ALPHA,
     AVERAGE,
@@ -47,7 +47,7 @@ def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> l
     Sentences about one place stand together.
     """
     found = [sentence for table in tables for block in table.blocks for sentence in _block(table, block)]
-    found += [_coverage(filled) for filled in papers if filled.measured_rows]
+    found += [_coverage(filled) for filled in papers if any(row.seeds for row in filled.planned_rows)]
     places = list(dict.fromkeys(sentence.place for sentence in found))
     found.sort(key=lambda sentence: places.index(sentence.place))
     nothing = "There are no results yet." if not tables else "No suite here has an average to compare."
@@ -167,10 +167,10 @@ def _unscrambled(block: Block, row: Row) -> Row | None:
 
 
 def _coverage(filled: FilledTable) -> Sentence:
-    to_measure = [row for row in filled.rows if not row.row.published_only]
+    to_measure = filled.planned_rows
     tests = [cell.test for row in to_measure for cell in row.cells.values() if cell.test]
     off = sum(test.p < ALPHA for test in tests)
-    text = f"{filled.measured_rows} of {len(to_measure)} rows are measured"
+    text = f"{sum(row.seeds > 0 for row in to_measure)} of {len(to_measure)} rows are measured"
     if tests:
         text += f"; of {count_of(len(tests), 'cell')} that can be tested {off} differ from print (p < {ALPHA})"
     return Sentence(f"{filled.paper.name}, table {filled.name.removeprefix('T')}", text + ".", "note")

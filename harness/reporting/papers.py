@@ -7,16 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from harness.errors import UserError
 from harness.profiles.load import read_toml
-from harness.spec import Variant, parse_setting
+from harness.reporting.paper_schema import (
+    Configuration,
+    Entry,
+    Name,
+    Neighbours,
+    PaperColumn,
+    PaperFigure,
+    PaperRow,
+    PaperTable,
+)
 from harness.stats import Summary
-
-Name = Annotated[str, Field(min_length=1)]
 
 
 class PublishedKey(NamedTuple):
@@ -49,84 +56,24 @@ class Published:
         return Summary(self.value, self.std, self.seeds) if self.seeds else None
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PublishedRow(_Table):
-    """Where a row's printed numbers are in published.csv."""
-
-    method: Name
-    variant: str = ""
-    source: Name = "own"
-
-
-class PaperRow(_Table):
-    """One row of a table: the runs that fill it and its printed numbers."""
-
-    variant: Name
-    setting: Name
-    published: PublishedRow
-    seeds: Annotated[int | None, Field(ge=1, description="runs that fill the row; the table's by default")] = None
-    against: Annotated[Name, Field(description="variant of the row that the paper's test compares with")] | None = None
-    published_only: Annotated[bool, Field(description="quoted in the paper: nothing is measured for it")] = False
-    mark: Annotated[str, Field(description="what is said beside the row's name")] = ""
-
-    @field_validator("variant", "against")
-    @classmethod
-    def _variant(cls, text: str | None) -> str | None:
-        if text is not None and str(Variant.parse(text)) != text:
-            raise ValueError(f"'{text}' is written '{Variant.parse(text)}' in results; write it so")
-        return text
-
-    @field_validator("setting")
-    @classmethod
-    def _setting(cls, text: str) -> str:
-        if str(parse_setting(text)) != text:
-            raise ValueError(f"'{text}' is written '{parse_setting(text)}' in results; write it so")
-        return text
-
-
-class PaperTest(_Table):
-    """The paper's own test of significance."""
-
-    kind: Literal["independent-t"]
-    alpha: Annotated[float, Field(gt=0, lt=1)]
-
-
-class PaperTable(_Table):
-    """One table of a paper."""
-
-    title: Name
-    suite: Name
-    metric: Name
-    decimals: Annotated[int, Field(ge=0, le=6)]
-    seeds: Annotated[int, Field(ge=1)]
-    encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
-    columns: Annotated[tuple[Name, ...], Field(min_length=1)]
-    rows: Annotated[tuple[PaperRow, ...], Field(min_length=1)]
-    test: PaperTest | None = None
-
-    @model_validator(mode="after")
-    def _compared_rows_exist(self) -> PaperTable:
-        there = {(row.variant, row.setting) for row in self.rows if not row.published_only}
-        for row in self.rows:
-            if row.against is None:
-                continue
-            if self.test is None:
-                raise ValueError(f"a row is compared with '{row.against}', but the table has no 'test'")
-            if (row.against, row.setting) not in there:
-                raise ValueError(f"a row is compared with '{row.against}', which has no row in {row.setting}")
-        return self
-
-
-class Paper(_Table):
-    """A paper's tables. `name` is the file's stem and the paper's key in published.csv."""
+class Paper(Entry):
+    """What is in a paper. `name` is the file's stem and the paper's key in published.csv."""
 
     name: Name
     title: Name
     reference: Name
     tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
+    configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}
+    neighbours: dict[str, Neighbours] = {}
+    figures: dict[str, PaperFigure] = {}
+
+    @model_validator(mode="after")
+    def _one_entry_a_table(self) -> Paper:
+        names = [*self.tables, *self.configuration, *self.neighbours]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"'{twice[0]}' is there twice; a table has one entry")
+        return self
 
 
 def read_papers() -> list[Paper]:
@@ -173,3 +120,10 @@ def _published(row: Mapping[str, Any], where: str) -> tuple[PublishedKey, Publis
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
     return key, value
+
+
+def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:
+    """Where published.csv has the number of a cell."""
+    method, _, variant = row.published.partition(":")
+    task = row.printed or column.printed
+    return PublishedKey(paper, table, method, variant, encoder, row.setting, column.benchmark, task, row.source)

@@ -7,10 +7,12 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.reporting.paper_tables import PROFILE, FilledRow, FilledTable, PaperCell
+from harness.reporting.paper_cells import FilledRow, FilledTable, PaperCell
+from harness.reporting.paper_measured import Score
 from harness.reporting.summary import Cell, Column, Row, SummaryTable
 
-#: `difference`, `low`, `high` and `p` compare with `against`; `minus_published` and `p_published` with the paper.
+#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
+#: `p_published` and `verdict_published` with the paper.
 COLUMNS = (
     "table",
     "profile",
@@ -32,6 +34,7 @@ COLUMNS = (
     "high",
     "p",
     "verdict",
+    "p_holm",
     "published",
     "published_std",
     "published_seeds",
@@ -39,6 +42,7 @@ COLUMNS = (
     "published_source",
     "minus_published",
     "p_published",
+    "verdict_published",
     "command",
 )
 
@@ -90,32 +94,41 @@ def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
 
 def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
     for row in filled.rows:
-        for task in filled.table.columns:
+        for column in filled.columns:
+            score = row.scores.get(column.name, Score(column.suite, Column(column.task, column.metric)))
             yield {
                 "table": f"{filled.paper.name} {filled.name}",
-                "profile": PROFILE,
-                "suite": filled.table.suite,
-                "task": task,
-                "metric": filled.table.metric,
-                **_paper_cell(row, row.cells[task], Column(task, filled.table.metric)),
+                "profile": filled.profile,
+                "suite": score.suite,
+                **score.column._asdict(),
+                **_paper_cell(row, row.cells[column.name], score.column),
             }
 
 
 def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, Any]:
     against = row.row.against or ""
     return {
-        "setting": row.row.setting,
-        "encoder": row.encoder,
-        "variant": row.row.variant,
+        **row.place._asdict(),
         **(_measured(cell.measured, column, against) if cell.measured else {}),
-        "published": cell.published.value,
-        "published_std": _blank(cell.published.std),
-        "published_seeds": _blank(cell.published.seeds),
-        "published_star": int(cell.published.star),
-        "published_source": row.row.published.source,
+        "p_holm": _blank(cell.corrected),
+        **_published(row, cell),
+        "command": row.command or "",
+    }
+
+
+def _published(row: FilledRow, cell: PaperCell) -> dict[str, Any]:
+    number = cell.published
+    if number is None:
+        return {}
+    return {
+        "published": number.value,
+        "published_std": _blank(number.std),
+        "published_seeds": _blank(number.seeds),
+        "published_star": int(number.star),
+        "published_source": row.row.source,
         "minus_published": _blank(cell.difference),
         "p_published": cell.test.p if cell.test else "",
-        "command": row.command or "",
+        "verdict_published": cell.verdict.word if cell.verdict else "",
     }
 
 

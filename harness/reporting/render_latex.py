@@ -28,7 +28,13 @@ _SPECIAL = {
     "±": r"$\pm$",
     "–": "--",
 }
-_MARKS = {BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$", "": ""}
+_MARKS = {
+    BETTER: r"$^{*}$",
+    WORSE: r"$^{\dagger}$",
+    f"({BETTER})": r"$^{(*)}$",
+    f"({WORSE})": r"$^{(\dagger)}$",
+    "": "",
+}
 
 
 def latex(grids: Sequence[Grid], footer: str) -> str:
@@ -43,13 +49,22 @@ def table(grid: Grid) -> str:
     align = "l" * len(grid.heads) + "r" * len(grid.columns)
     header = " & ".join(escape(name) for name in (*grid.heads, *grid.columns))
     body = "\n\\midrule\n".join(_section(section, width) for section in grid.sections)
-    notes = escape(" ".join(grid.notes))
+    fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
     return (
         "\\begin{table}\n\\centering\n"
-        f"\\caption{{{escape(grid.title)}. {notes}}}\n\\label{{tab:{_label(grid.key)}}}\n"
-        f"\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n\\begin{{tabular}}{{{align}}}\n"
-        f"\\toprule\n{header} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}}}\n\\end{{table}}\n"
+        f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{_label(grid.key)}}}\n"
+        f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
+        f"\\toprule\n{header} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}}}\n"
+        f"{_below(grid.notes)}\\end{{table}}\n"
     )
+
+
+def _below(notes: Sequence[str]) -> str:
+    """Notes in small print below a table."""
+    if not notes:
+        return ""
+    text = "\n\\par\n".join(map(escape, notes))
+    return f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}\\footnotesize\n{text}\n\\end{{minipage}}\n"
 
 
 def escape(text: str) -> str:
@@ -67,7 +82,9 @@ def _plain(char: str) -> str:
 
 def _section(section: Section, width: int) -> str:
     lines = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
-    for line in section.lines:
+    for index, line in enumerate(section.lines):
+        if index and line.group != section.lines[index - 1].group:
+            lines.append("\\midrule")
         heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
         texts = [*(escape(head) for head in heads), *(_cell(cell) for cell in line.cells)]
         lines.append(" & ".join(texts) + " \\\\")
@@ -76,6 +93,7 @@ def _section(section: Section, width: int) -> str:
 
 def _cell(cell: CellText) -> str:
     value = f"$-${escape(cell.value[1:])}" if cell.value.startswith("-") else escape(cell.value)
+    value = rf"\textbf{{{value}}}" if cell.bold else value
     spread = rf"\,$\pm$\,{escape(cell.spread)}" if cell.spread else ""
     extra = f" ({escape(cell.extra)})" if cell.extra else ""
     return value + spread + _MARKS[cell.mark] + extra

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
+from harness.reporting.formats import CellText
 from harness.reporting.grids import Grid
 from harness.reporting.headline import Sentence
 
@@ -27,8 +29,8 @@ def table(grid: Grid) -> str:
     lines = [_line(header), _line(ruler)]
     for section in grid.sections:
         for line in section.lines:
-            texts = [section.title, *line.heads, *map(str, line.cells)]
-            lines.append(_line([escape(text) for text in texts]))
+            heads = [escape(text) for text in (section.title, *line.heads)]
+            lines.append(_line([*heads, *map(_cell, line.cells)]))
     notes = "\n".join(f"- {escape(note)}" for note in grid.notes)
     parts = [f"## {escape(grid.title)}", "\n".join(lines), notes]
     if grid.commands:
@@ -40,6 +42,12 @@ def escape(text: str) -> str:
     """Text that shows as it is: nothing in it becomes markup, a cell's end or a new line."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
+
+
+def _cell(cell: CellText) -> str:
+    """A cell, bold where it is: the number and its spread, not its mark."""
+    number = str(replace(cell, mark="", extra=""))
+    return escape(str(cell)) if not cell.bold else f"**{escape(number)}**" + escape(str(cell).removeprefix(number))
 
 
 def _line(texts: Sequence[str]) -> str:

@@ -81,6 +81,7 @@ def sts(**tasks: float) -> dict[str, dict[str, dict[str, float]]]:
 
 def frame(results: Sequence[SimpleNamespace]) -> pandas.DataFrame:
     names = "profile method variant setting encoder seed overrides fingerprint group suite task metric value finished"
+    names += " dev minutes"
     rows = [
         (
             one.profile,
@@ -97,6 +98,8 @@ def frame(results: Sequence[SimpleNamespace]) -> pandas.DataFrame:
             metric,
             value,
             one.finished,
+            one.dev.best_score,
+            one.timings.train_s / 60,
         )
         for one in results
         for suite, tasks in one.scores.items()

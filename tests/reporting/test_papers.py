@@ -10,9 +10,9 @@ from report_fakes import frame, result, sts
 
 from harness.errors import UserError
 from harness.reporting.grids import paper_grid
-from harness.reporting.paper_tables import FilledRow, FilledTable, paper_tables
+from harness.reporting.paper_cells import FilledRow, FilledTable
+from harness.reporting.paper_tables import paper_tables
 from harness.reporting.papers import Paper, read_paper, read_papers, read_published
-from harness.spec import RunSpec
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 MCSE = [76.0, 77.0, 77.5]
@@ -25,7 +25,11 @@ def runs(variant: str, values: list[float], **given: Any) -> list:
 
 
 def filled(results: list) -> FilledTable:
-    (table,) = [table for table in paper_tables(read_papers(), read_published(), frame(results)) if table.name == "T1"]
+    (table,) = [
+        table
+        for table in paper_tables(read_papers(), read_published(), frame(results))
+        if (table.paper.name, table.name) == ("mcse", "T1")
+    ]
     return table
 
 
@@ -44,7 +48,7 @@ def test_table_1_of_mcse_is_whole() -> None:
     table = filled([])
     assert [encoder for encoder, _ in table.blocks] == ["bert-base-uncased", "roberta-base"]
     assert len(table.rows) == 14
-    assert table.table.columns == (*TASKS, "Avg")
+    assert [column.name for column in table.table.columns] == [*TASKS, "Avg"]
     printed = [[cell.published for cell in one.cells.values()] for one in table.rows]
     assert sum(number.star for numbers in printed for number in numbers) == 25
     assert row(table, "mcse").cells["Avg"].published.summary is not None
@@ -94,7 +98,8 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
     table = filled(runs("mcse", MCSE))
     command = row(table, "mcse").command
     assert command == (
-        "harness run --profile paper --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5"
+        "harness run --profile paper --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5 "
+        "--suites sts"
     )
     assert row(filled(runs("mcse", [*MCSE, 77.0, 77.1])), "mcse").command is None
     untrained = row(table, "none[pooling=avg-first-last]", "none").command
@@ -104,23 +109,21 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
     assert "--settings" not in words
 
 
-def test_rows_are_runs_of_our_grammar() -> None:
-    for paper in read_papers():
-        for table in paper.tables.values():
-            for encoder in table.encoders:
-                for one in table.rows:
-                    key = f"{one.variant}/{one.setting}/{encoder}/seed-0"
-                    assert str(RunSpec.parse(key)) == key
-
-
 def test_the_grid_has_a_line_for_print_measure_and_difference() -> None:
     grid = paper_grid(filled(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
     lines = [line for line in grid.sections[0].lines if line.heads[:2] == ("mcse", "wiki+flickr")]
-    assert [line.kind for line in lines] == ["published", "measured", "difference"]
-    assert [line.heads[2] for line in lines] == ["printed, 5 seeds", "measured, 3 seeds", "difference"]
-    assert [line.span for line in lines] == [3, 0, 0]
+    assert [line.kind for line in lines] == ["published", "measured", "difference", "verdict"]
+    said = ["printed, 5 seeds", "measured, 3 seeds", "difference"]
+    assert [line.heads[2] for line in lines[:3]] == said
+    numbers = [cell.published for cell in row(filled([]), "mcse").cells.values()]
+    measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
+    off = [scipy.stats.ttest_ind_from_stats(*measured, n.value, n.std, 5).pvalue < 0.05 for n in numbers if n]
+    assert lines[3].heads[2] == f"verdict: differs in {sum(off)} of 8 cells"
+    assert [str(cell) for cell in lines[3].cells] == ["differs" if one else "agrees" for one in off]
+    assert 0 < sum(off) < 8
+    assert [line.span for line in lines] == [4, 0, 0, 0]
     assert str(lines[0].cells[-1]) == "77.3 ± 0.5*"
-    assert str(lines[1].cells[-1]) == "76.8 ± 0.8*"
+    assert str(lines[1].cells[-1]) == "76.8 ± 0.8(*)", "eight tests of p = 0.02 do not survive Holm"
     assert str(lines[2].cells[-1]).startswith("-0.5 (p = 0.")
     assert len(grid.commands) == 12
     assert paper_grid(filled([])).empty
@@ -141,11 +144,11 @@ test = { kind = "independent-t", alpha = 0.05 }
 [[tables.T1.rows]]
 variant = "simcse"
 setting = "wiki+flickr"
-published = { method = "simcse" }
+published = "simcse"
 [[tables.T1.rows]]
 variant = "mcse"
 setting = "wiki+flickr"
-published = { method = "mcse" }
+published = "mcse"
 against = "simcse"
 """
 
@@ -183,7 +186,7 @@ def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says
 
 
 def test_a_row_without_a_printed_number_is_refused(tmp_path: Path) -> None:
-    paper = read_paper(write(tmp_path, GOOD.replace('{ method = "mcse" }', '{ method = "mcse", variant = "clip" }')))
+    paper = read_paper(write(tmp_path, GOOD.replace('published = "mcse"', 'published = "mcse:clip"')))
     with pytest.raises(UserError, match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,"):
         paper_tables([paper], read_published(), frame([]))
 
