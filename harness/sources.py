@@ -7,17 +7,20 @@ beside its size and modification time.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock, Timeout
 
-from harness.errors import MissingData
+from harness.errors import MissingData, UserError
 
 
 @dataclass(frozen=True)
@@ -102,11 +105,16 @@ def file_hash(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file whole or not at all (see `write_bytes`)."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: to a temporary name, flushed to disk, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
+    with temporary.open("wb") as stream:
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(path)
@@ -125,3 +133,22 @@ def alone(lock: Path, waiting: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         held.release()
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays of numbers or texts as one compressed .npz, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Named arrays of a file by `write_arrays`. Raises UserError naming a file that is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise UserError(
+            f"the arrays {path} cannot be read: {why}; restore the file, or move it and the result beside it away"
+        ) from error

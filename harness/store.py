@@ -1,6 +1,7 @@
 """results/ as the database: one JSON file a run, whole or not there, never overwritten.
 
 RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json   a run that ended well
+RESULTS/.../seed-N-FINGERPRINT.figures.npz                        arrays that figures of it are drawn from
 RESULTS/failed/FINGERPRINT.json                                   the last failure of a run
 RESULTS/.work/TRAINING-FINGERPRINT/                               checkpoints and best models
 RESULTS/.locks/                                                   one lock a run
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,10 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError
-from harness.sources import write_text
+from harness.sources import read_arrays, write_arrays, write_text
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
 
 log = logging.getLogger(__name__)
@@ -153,6 +155,17 @@ class Store:
         self._failure(result.fingerprint).unlink(missing_ok=True)
         return path
 
+    def save_arrays(self, result: Result, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write a result's arrays, before the result; names may be added, an array that is there is never changed."""
+        there = self.arrays(result)
+        if not arrays.keys() <= there.keys():
+            write_arrays(self.path(result).with_suffix(".figures.npz"), {**arrays, **there})
+
+    def arrays(self, result: Result) -> Mapping[str, np.ndarray]:
+        """A result's arrays by name; empty where there are none. Raises UserError for a damaged file."""
+        path = self.path(result).with_suffix(".figures.npz")
+        return read_arrays(path) if path.is_file() else {}
+
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming it when it is cut short or edited into nonsense."""
         try:
@@ -195,8 +208,7 @@ class Store:
         return result if result and result.fingerprint == fingerprint else None
 
     def frame(self, results: list[Result] | None = None) -> pandas.DataFrame:
-        """One row a number: profile, method, variant, setting, encoder, seed, overrides, fingerprint, group,
-        suite, task, metric, value, finished; and of its run, dev (the best dev score or None), minutes of training."""
+        """One row a number, with the columns FRAME_COLUMNS: `dev` is the run's best dev score or None, `minutes` of training."""
         import pandas
 
         columns: dict[str, list[Any]] = {name: [] for name in FRAME_COLUMNS}
@@ -243,22 +255,8 @@ class Store:
 
 
 FRAME_COLUMNS = (
-    "profile",
-    "method",
-    "variant",
-    "setting",
-    "encoder",
-    "seed",
-    "overrides",
-    "fingerprint",
-    "group",
-    "suite",
-    "task",
-    "metric",
-    "value",
-    "finished",
-    "dev",
-    "minutes",
+    *("profile", "method", "variant", "setting", "encoder", "seed", "overrides", "fingerprint", "group"),
+    *("suite", "task", "metric", "value", "finished", "dev", "minutes"),
 )
 
 

@@ -26,7 +26,7 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
     of untrue rows that are not less similar than the best true one. A zero row has cosine 0 with everything, a
     value that is not finite counts as 0. Raises ValueError for a query without a true row.
     """
-    queries, gallery = _units(queries), _units(gallery)
+    queries, gallery = units(queries), units(gallery)
     order = np.argsort(gallery_of, kind="stable")
     first, last = (np.searchsorted(gallery_of[order], query_of, side=side) for side in ("left", "right"))
     if not (first < last).all():
@@ -90,7 +90,7 @@ def _ranks(cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np
     return 1 + untrue
 
 
-def _units(x: np.ndarray) -> np.ndarray:
+def units(x: np.ndarray) -> np.ndarray:
     """Rows of Euclidean norm 1, computed in float64, as float32."""
     x = np.where(np.isfinite(x), x, 0).astype(np.float64)
     norms = np.linalg.norm(x, axis=1, keepdims=True)

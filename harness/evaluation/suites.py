@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder
@@ -40,10 +42,14 @@ class SimilarityTask(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by task and metric, no value of them NaN, and what a reader of them should know."""
+    """Scores by task and metric, no value of them NaN, and what a reader of them should know.
+
+    `arrays` are what figures are drawn from beside scores, by name; they are kept in a file of their own.
+    """
 
     scores: dict[str, dict[str, float]]
     warnings: list[str] = field(default_factory=list)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class Suite(ABC):

@@ -35,15 +35,32 @@ class SharedSpace:
         return _through(self.heads[1], np.asarray(features, dtype=np.float32))
 
 
+@dataclass
+class TeacherSpace:
+    """Captions and images as the run's frozen teacher places them (harness/evaluation/figure_data.py asks for it)."""
+
+    teaching: Teaching
+    contents: Callable[[str], str]
+
+    def both(self, texts: Sequence[str], pairs: Pairs, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Captions (n, f) and images (m, f) of the retrieval task `name`; None without a teacher of both."""
+        captions = self.teaching.of_captions(texts, self.contents(name))
+        if captions is None:
+            return None
+        return np.asarray(captions), np.asarray(self.teaching.of_images(pairs, self.contents(name)))
+
+
 class Model:
     """An Embedder that embeds each sentence once, whatever suite asks for it again.
 
-    `shared` is the space shared with images or None, `keep` a folder of the run's own.
+    `shared` is the space shared with images or None, `teacher` that of a frozen teacher or None, `keep` a folder of
+    the run's own.
     """
 
     def __init__(self, student: Student, keep: Path) -> None:
         self.student, self.keep = student, keep
         self.shared: SharedSpace | None = None
+        self.teacher: TeacherSpace | None = None
         self._rows: dict[str, np.ndarray] = {}
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
@@ -52,6 +69,24 @@ class Model:
         if new:
             self._rows.update(zip(new, self.student.embed(new), strict=True))
         return np.stack([self._rows[text] for text in sentences])
+
+    @torch.inference_mode()
+    def views(self, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
+        """n encodings of each of s sentences with dropout active, (s, n, d) float32; the seed says which.
+
+        The caller's random numbers are left as they were.
+        """
+        student = self.student
+        device, was_training = student.device, student.training
+        tokens = {
+            name: ids.to(device).repeat_interleave(n, dim=0)
+            for name, ids in student.tokenize(sentences, student.longest).items()
+        }
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            rows = student.train().pooled(tokens)
+        student.train(was_training)
+        return rows.float().cpu().numpy().reshape(len(sentences), n, -1)
 
 
 class Forgetful(Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,6 +65,14 @@ class Teaching:
         wanted = self.run.features(self.sources.profile)["image"]
         name = str(self.sources.profile.images) if wanted.teacher in SCRAMBLED else wanted.teacher
         return self._of_pairs(pairs, content, lambda teacher: content, Feature(name))
+
+    def of_captions(self, texts: Sequence[str], content: str) -> np.ndarray | None:
+        """The features of n captions, (n, f), by the teacher of both roles 'image' and 'caption'; None without one."""
+        wanted = self.run.features(self.sources.profile)
+        if "caption" not in wanted or "image" not in wanted or wanted["caption"].teacher != wanted["image"].teacher:
+            return None
+        key = digest("captions", content)
+        return self._of_pairs(Pairs(texts), key, lambda teacher: key, wanted["caption"])
 
     def _of_corpus(self, corpus: str, wanted: Feature) -> np.ndarray:
         """One teacher's features of one corpus, mapped from disk."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from harness.execution.embedding import Forgetful, Model, SharedSpace
+from harness.execution.embedding import Forgetful, Model, SharedSpace, TeacherSpace
 from harness.execution.environment import hardware, package_versions, peak_memory_mb, revision
 from harness.execution.plan import PlannedRun
 from harness.execution.sources import Sources
 from harness.execution.trained import Bench, Trained, teaching_of, trained
-from harness.sources import write_text
+from harness.sources import read_arrays, write_arrays, write_text
 from harness.store import SCHEMA_VERSION, DevCurve, LossCurves, Protocol, Result, Spec, Store, Timings
 from harness.training.trainer import Progress, Record
 
@@ -59,6 +60,8 @@ def run_one(run: PlannedRun, sources: Sources, context: Context, report: Report)
     found = trained(run.resolved, bench)
     outcome = _evaluated(run, found, bench, folder, report)
     result = _result(run, sources, context, found.record, started, outcome)
+    # before the result: a run that counts as done has its arrays
+    store.save_arrays(result, outcome.arrays)
     store.save(result)
     report(Event("done", run.key, result=result))
     return result
@@ -70,12 +73,13 @@ def _event(key: str, progress: Progress | None, text: str) -> Event:
 
 @dataclass
 class Outcome:
-    """Scores, protocols and seconds by suite, and the warnings of all suites."""
+    """Scores, protocols and seconds by suite, and the warnings and arrays of all suites."""
 
     scores: dict[str, dict[str, dict[str, float]]]
     protocols: dict[str, Protocol]
     seconds: dict[str, float]
     warnings: list[str]
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, report: Report) -> Outcome:
@@ -83,7 +87,7 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, repo
     sources = bench.sources
     models = {True: Model(found.student, folder), False: Forgetful(found.student, folder)}
     for model in models.values():
-        model.shared = _shared(run, found, bench, model)
+        _give_spaces(model, run, found, bench)
     outcome = Outcome({}, {}, {}, [])
     for name in run.todo:
         suite = sources.suites[name]
@@ -97,20 +101,23 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, repo
             evaluation = suite.evaluate(models[suite.remembers], sources.root)
             took = time.perf_counter() - clock
             saved = {"scores": evaluation.scores, "warnings": evaluation.warnings, "seconds": took}
+            if evaluation.arrays:
+                write_arrays(part.with_suffix(".npz"), evaluation.arrays)
             write_text(part, json.dumps(saved, allow_nan=False))
         outcome.scores[name], outcome.seconds[name] = saved["scores"], saved["seconds"]
         outcome.warnings += saved["warnings"]
+        if part.with_suffix(".npz").is_file():
+            outcome.arrays.update(read_arrays(part.with_suffix(".npz")))
         outcome.protocols[name] = Protocol(version=suite.version, data=sources.protocols[name])
     return outcome
 
 
-def _shared(run: PlannedRun, found: Trained, bench: Bench, model: Model) -> SharedSpace | None:
-    """The space that the method's heads share between sentences and images."""
+def _give_spaces(model: Model, run: PlannedRun, found: Trained, bench: Bench) -> None:
+    """Give a model the space that its method's heads share between sentences and images, and its teacher's."""
     heads = found.method.shared_space() if found.method is not None else None
-    if heads is None:
-        return None
-    contents = bench.sources.retrieval_content
-    return SharedSpace(model, heads, teaching_of(run.resolved, bench, {}), contents)
+    if heads is not None:
+        contents, teaching = bench.sources.retrieval_content, teaching_of(run.resolved, bench, {})
+        model.shared, model.teacher = SharedSpace(model, heads, teaching, contents), TeacherSpace(teaching, contents)
 
 
 def _result(

@@ -121,9 +121,13 @@ class Group:
 
 
 def summary_tables(frame: pandas.DataFrame) -> list[SummaryTable]:
-    """One table for each profile and suite in a frame of `Store.frame()`; none for an empty frame."""
+    """One table for each profile and suite in a frame of `Store.frame()`; none for an empty frame.
+
+    A suite without averages, such as `figures`, has none.
+    """
     parts = frame.groupby(["profile", "suite"], sort=False)
-    return [summary_table(part, str(profile), str(suite)) for (profile, suite), part in parts]
+    tables = [summary_table(part, str(profile), str(suite)) for (profile, suite), part in parts]
+    return [table for table in tables if table.columns]
 
 
 def summary_table(frame: pandas.DataFrame, profile: str, suite: str) -> SummaryTable:

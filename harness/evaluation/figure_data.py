@@ -1,0 +1,181 @@
+"""What the papers' figures are drawn from, beside scores: arrays that are kept next to a run's result.
+
+Of a similarity task, gold scores and cosines (DALR Figure 4). Of a retrieval task: captions in the plane by t-SNE with
+clusters of K-means (DALR Figure 3), repeated encodings of three captions under dropout in the plane (KDMCSE Figures 8
+to 12), and how similar captions and images are and how far down an image's captions rank (KDMCSE Figures 5 and 6), in
+the teacher's space where the run has a teacher of both, and in the method's own shared space.
+
+What is drawn at random depends on the suite's seed and the task alone, so that all runs show the same captions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import registry
+from harness.errors import UserError
+from harness.evaluation.correlation import spearman
+from harness.evaluation.embed import Embedder
+from harness.evaluation.figure_views import sentence_triples, view_cosines
+from harness.evaluation.planes import clusters_of, plane
+from harness.evaluation.ranking import units
+from harness.evaluation.scatter import scatter
+from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.seeds import derive_seed, generator
+from harness.sources import digest
+
+#: Groups of three captions, one for each of KDMCSE's Figures 8 to 12.
+TRIPLES = 5
+#: Edges of the histogram of similarities: steps of a hundredth.
+EDGES = np.linspace(-1, 1, 201)
+#: Cosines held at a time, 64 MB in float32.
+_CELLS = 1 << 24
+_SIMILARITY, _RETRIEVAL = "similarity task", "retrieval task"
+
+
+class FiguresSuite(Suite):
+    """Arrays that figures are drawn from; an array's name is TASK.WHAT.
+
+    Of a similarity task: `gold`, `cosine` (n,). Of a retrieval task: `tsne` (c, 2) and `clusters` (c,) of at most
+    `captions` first captions of images; `triples` (5, 3) texts and `views` (5, 3, v, 2), encodings under dropout in
+    the plane of each triple; where there is a space of texts and images, with the suffix `[teacher]` or `[own]`:
+    `worst_rank` (m,), `similarity_true` and `similarity_other` (200,), counts of cosines between `similarity_edges`
+    (201,) of captions with their own and with the other images.
+    Metrics: `spearman` (x100) and `n` pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one
+    caption, of the two close captions and of the caption apart: `cosine_same`, `cosine_close`, `cosine_apart`.
+    """
+
+    name = "figures"
+    version = 1
+    metric = "spearman"
+    metrics = ()
+    kind = _SIMILARITY
+
+    def __init__(
+        self, tasks: Sequence[str], captions: int = 5000, clusters: int = 50, views: int = 100, seed: int = 0
+    ) -> None:
+        """Raises UserError for a number that leaves nothing to draw, or a wrong task."""
+        super().__init__(tasks)
+        if captions < 2 or views < 2 or not 1 <= clusters <= captions:
+            raise UserError(
+                f"the suite 'figures' has captions = {captions}, clusters = {clusters}, views = {views}; "
+                "give at least 2 captions and views, and at most as many clusters as captions"
+            )
+        self.captions, self.clusters, self.views, self.seed = captions, clusters, views, seed
+
+    @classmethod
+    def find(cls, task: str) -> Any:
+        """A similarity or retrieval task by name. Raises UserError for one that is neither."""
+        retrieval = registry.names(_RETRIEVAL)
+        if task not in retrieval and task not in registry.names(_SIMILARITY):
+            raise UserError(f"the suite 'figures' knows no task '{task}'; name a similarity or a retrieval task")
+        return registry.get(_RETRIEVAL if task in retrieval else _SIMILARITY, task)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The protocol, its numbers, the tasks and their contents."""
+        return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.seed)
+
+    def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
+        """See `Suite.evaluate`; an embedder may carry `views`, `teacher` and `shared` (see harness/execution)."""
+        scores: dict[str, dict[str, float]] = {}
+        arrays: dict[str, np.ndarray] = {}
+        warnings: list[str] = []
+        for name, task in self._tasks.items():
+            if name in registry.names(_RETRIEVAL):
+                data = task.load(root)
+                scores[name], found = self._of_captions(name, data, embed)
+                found |= _of_spaces(name, data, embed)
+                told = [] if "views" in found else ["repeated encodings left out: the model gives none"]
+            else:
+                scores[name], found, told = _of_pairs(task, embed, root)
+            arrays |= {f"{name}.{what}": values for what, values in found.items()}
+            warnings += [f"{self.name}: {name}: {line}" for line in told]
+        return Evaluation({**scores, AVERAGE: {}}, warnings, arrays)
+
+    def _of_captions(self, name: str, data: Any, embed: Embedder) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        texts, seed = _first_captions(data), derive_seed(suite=self.name, task=name, seed=self.seed)
+        counts: dict[str, float] = {"n_texts": len(data.texts), "n_images": len(data.images)}
+        rng = generator(suite=self.name, task=name, seed=self.seed, part="captions")
+        rows = np.sort(rng.permutation(len(texts))[: self.captions])
+        vectors = units(np.nan_to_num(embed([texts[row] for row in rows])))
+        found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
+        if not hasattr(embed, "views"):
+            return counts, found
+        triples = sentence_triples(data, TRIPLES, generator(suite=self.name, task=name, seed=self.seed, part="triples"))
+        views = np.stack([_units_of_views(embed.views(triple, self.views, seed)) for triple in triples])
+        found["triples"] = np.array(triples)
+        found["views"] = np.stack([_views_plane(each, seed) for each in views])
+        return counts | view_cosines(views), found
+
+
+def _units_of_views(views: np.ndarray) -> np.ndarray:
+    """Encodings of s sentences, (s, n, d), each at Euclidean norm 1."""
+    return units(np.nan_to_num(views).reshape(-1, views.shape[-1])).reshape(views.shape)
+
+
+def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, np.ndarray]:
+    """Ranks of worst captions and histograms of cosines: captions (n, p), images (m, p), image of each caption (n,).
+
+    `worst_rank` (m,) int32 is the place, from 1, of an image's last true caption among all captions in order of
+    cosine, ties before it; for `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
+    """
+    texts, images = units(texts), units(images)
+    worst = np.zeros(len(images), dtype=np.int32)
+    true, every = (np.zeros(len(EDGES) - 1, dtype=np.int64) for _ in range(2))
+    for block, cosines in _blocks(images, texts):
+        own = image_of[None, :] == block[:, None]
+        least = np.where(own, cosines, np.inf).min(axis=1)
+        worst[block] = np.count_nonzero(cosines >= least[:, None], axis=1)
+        every += np.histogram(cosines, len(EDGES) - 1, (-1, 1))[0]
+        true += np.histogram(cosines[own], len(EDGES) - 1, (-1, 1))[0]
+    return {"worst_rank": worst, "similarity_true": true, "similarity_other": every - true, "similarity_edges": EDGES}
+
+
+def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Numbers of some images, and their cosines with all captions, kept within [-1, 1]."""
+    size = max(1, _CELLS // len(texts))
+    for top in range(0, len(images), size):
+        block = np.arange(top, min(top + size, len(images)))
+        yield block, np.clip(images[block] @ texts.T, -1, 1)
+
+
+def _of_pairs(
+    task: Any, embed: Embedder, root: Path | None
+) -> tuple[dict[str, float], dict[str, np.ndarray], list[str]]:
+    gold, cosines = scatter(task, embed, root)
+    found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
+    rank = spearman(cosines, gold)
+    if rank is None:
+        return {"n": len(gold)}, found, ["spearman left out, undefined: constant similarities or scores"]
+    return {"spearman": 100 * rank, "n": len(gold)}, found, []
+
+
+def _of_spaces(name: str, data: Any, embed: Embedder) -> dict[str, np.ndarray]:
+    """Similarities in the teacher's and the method's own space, where there are such."""
+    spaces = {}
+    shared, teacher = getattr(embed, "shared", None), getattr(embed, "teacher", None)
+    if shared is not None:
+        spaces["own"] = (shared.texts(data.texts), shared.images(data.images, name))
+    both = teacher.both(data.texts, data.images, name) if teacher is not None else None
+    if both is not None:
+        spaces["teacher"] = both
+    return {
+        f"{what}[{space}]": values
+        for space, (texts, images) in spaces.items()
+        for what, values in similarities(texts, images, data.image_of).items()
+    }
+
+
+def _first_captions(data: Any) -> list[str]:
+    """The first caption of each image."""
+    _, rows = np.unique(data.image_of, return_index=True)
+    return [data.texts[row] for row in rows]
+
+
+def _views_plane(views: np.ndarray, seed: int) -> np.ndarray:
+    """Encodings of three captions, (3, v, d), in one plane: (3, v, 2)."""
+    return plane(views.reshape(-1, views.shape[-1]), seed).reshape(*views.shape[:2], 2)

@@ -1,0 +1,52 @@
+"""Three captions, two close and one apart, and how near their encodings under dropout are (KDMCSE Figures 8 to 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def sentence_triples(data: Any, n: int, rng: np.random.Generator) -> list[list[str]]:
+    """n triples of captions: two close ones, and one that is apart.
+
+    An image is drawn. The first two are its first two different captions, or, where it has one caption, this and the
+    caption of another image that shares most words with it. The third is the caption of another image that shares
+    fewest words with both. Shared words are counted as a part of all words of the two; of equals the first counts.
+    Raises ValueError for captions of fewer than three images.
+    """
+    images = np.unique(data.image_of)
+    if len(images) < 3:
+        raise ValueError("three captions, two close and one apart, need three images")
+    words = [frozenset(text.lower().split()) for text in data.texts]
+    drawn = rng.choice(images, size=n, replace=n > len(images))
+    return [_triple(data, words, int(image)) for image in drawn]
+
+
+def view_cosines(views: np.ndarray) -> dict[str, float]:
+    """Mean cosines of encodings, (t, 3, v, d) of norm 1, v > 1, over t triples (see `FiguresSuite`)."""
+    n = views.shape[2]
+    centres = views.mean(axis=2, dtype=np.float64)
+    squares = np.einsum("tsd,tsd->", centres, centres) / centres[..., 0].size
+    first, second, apart = centres.transpose(1, 0, 2)
+    return {
+        # each encoding with itself is taken off the mean over all n x n pairs
+        "cosine_same": float((n * squares - 1) / (n - 1)),
+        "cosine_close": float(np.einsum("td,td->t", first, second).mean()),
+        "cosine_apart": float(np.einsum("td,td->t", (first + second) / 2, apart).mean()),
+    }
+
+
+def _triple(data: Any, words: list[frozenset[str]], image: int) -> list[str]:
+    mine = list(dict.fromkeys(data.texts[row] for row in np.flatnonzero(data.image_of == image)))
+    others = [row for row in np.flatnonzero(data.image_of != image) if data.texts[row] not in mine]
+    first = frozenset(mine[0].lower().split())
+    if len(mine) == 1:
+        mine.append(data.texts[max(others, key=lambda row: _shared(first, words[row]))])
+    both = first | frozenset(mine[1].lower().split())
+    others = [row for row in others if data.texts[row] not in mine]
+    return [*mine[:2], data.texts[min(others, key=lambda row: _shared(both, words[row]))]]
+
+
+def _shared(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(1, len(first | second))

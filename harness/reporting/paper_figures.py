@@ -1,0 +1,164 @@
+"""The papers' figures drawn from the runs of one profile, as SVG and PDF, with captions and with what they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.figure import Figure
+
+from harness.reporting.curves import Chart, dev_charts, loss_charts, shown_runs
+from harness.reporting.paper_figure_arrays import captions, encodings, histogram, scatter
+from harness.reporting.paper_figure_geometry import alignment_uniformity
+from harness.reporting.paper_figure_runs import Arrays, Material, Run
+from harness.reporting.paper_figure_scores import (
+    Drawing,
+    data_scale,
+    margin_sweep,
+    subset_gain,
+)
+from harness.reporting.paper_figure_specs import FigureSpec
+from harness.reporting.paper_tables import PROFILE
+from harness.reporting.papers import Published, PublishedKey
+from harness.reporting.plots import drawn, panels, style
+from harness.reporting.summary import summary_tables
+from harness.sources import write_bytes, write_text
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Marks on a curve of training, about.
+MARKS = 10
+NAMES = {"mcse": "MCSE", "kdmcse": "KDMCSE", "dalr": "DALR", "nonling": "NonLing"}
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure, drawn or not: `empty` says why there is nothing yet, `commands` what to type to fill it.
+
+    `svg` is an element to put into a page or a file, `pdf` a file's bytes; both are empty where nothing is drawn.
+    `paper` is '' for curves of training.
+    """
+
+    key: str
+    paper: str
+    name: str
+    title: str
+    caption: str
+    svg: str = ""
+    pdf: bytes = b""
+    empty: str = ""
+    commands: tuple[str, ...] = ()
+
+
+def paper_figures(
+    papers: Mapping[str, Mapping[str, FigureSpec]],
+    published: Mapping[PublishedKey, Published],
+    results: Sequence[Any],
+    frame: pandas.DataFrame,
+    arrays: Arrays,
+    profile: str = PROFILE,
+) -> list[PaperFigure]:
+    """All figures of the papers from the runs of one profile, in the papers' order.
+
+    `papers` are paper -> figure -> spec, `results` the store's and `frame` made of them, `arrays` is `Store.arrays`.
+    Printed numbers stand beside runs of the profile `paper` alone; figures of another profile say which. Runs with
+    `--set` are left out.
+    """
+    material = Material(profile, frame, results, arrays, published)
+    return [_figure(paper, name, papers[paper], material) for paper in papers for name in papers[paper]]
+
+
+def training_figures(results: Sequence[Any], frame: pandas.DataFrame, profile: str) -> list[PaperFigure]:
+    """Dev score and loss terms against steps of the runs of a profile, one figure a panel of `curves.py`."""
+    part = frame[frame["profile"] == profile]
+    runs = shown_runs([one for one in results if one.profile == profile], summary_tables(part))
+    charts = {"dev": dev_charts(runs), "loss": loss_charts(runs)}
+    return [
+        _training(f"{profile}-{kind}-{number}", chart)
+        for kind, some in charts.items()
+        for number, chart in enumerate(some, start=1)
+    ]
+
+
+def write_figures(figures: Iterable[PaperFigure], out: Path) -> list[Path]:
+    """Write each figure that is drawn as figures/KEY.svg and KEY.pdf below a folder, each whole or not at all."""
+    written = []
+    for figure in figures:
+        if figure.empty:
+            continue
+        place = out / "figures" / figure.key
+        write_text(place.with_name(f"{figure.key}.svg"), figure.svg + "\n")
+        write_bytes(place.with_name(f"{figure.key}.pdf"), figure.pdf)
+        written += [place.with_name(f"{figure.key}{kind}") for kind in (".svg", ".pdf")]
+    return written
+
+
+def _figure(paper: str, name: str, specs: Mapping[str, FigureSpec], material: Material) -> PaperFigure:
+    spec = specs[name]
+    key = f"{paper}-{name}" if material.is_paper else f"{paper}-{name}-{material.profile}"
+    title = f"{NAMES.get(paper, paper)}, Figure {name.removeprefix('F')}: {spec.title}"
+    title += "" if material.is_paper else f" (profile {material.profile})"
+    runs = material.runs(spec)
+    commands = material.commands(spec, runs)
+    drawing = _drawing(paper, name, specs, runs, material) if runs else f"no run of profile {material.profile} yet"
+    if isinstance(drawing, str):
+        return PaperFigure(key, paper, name, title, spec.note, empty=drawing, commands=commands)
+    caption = " ".join(_caption(spec, drawing, material))
+    return PaperFigure(
+        key, paper, name, title, caption, *drawn(key, title, drawing.size, drawing.draw), commands=commands
+    )
+
+
+def _drawing(
+    paper: str, name: str, specs: Mapping[str, FigureSpec], runs: Sequence[Run], material: Material
+) -> Drawing | str:
+    spec = specs[name]
+    lines = material.lines(paper, name, spec)
+    if spec.kind == "t-sne":
+        examples = [other for other, one in specs.items() if one.metric == "views"]
+        return (
+            encodings(spec, runs, material, examples.index(name))
+            if name in examples
+            else captions(spec, runs, material)
+        )
+    if spec.kind in ("histogram", "margin-sweep"):
+        return {"histogram": histogram, "margin-sweep": margin_sweep}[spec.kind](spec, runs, material, lines)
+    kinds = {
+        "alignment-uniformity": alignment_uniformity,
+        "data-scale": data_scale,
+        "subset-gain": subset_gain,
+        "scatter": scatter,
+    }
+    return kinds[spec.kind](spec, runs, material)
+
+
+def _caption(spec: FigureSpec, drawing: Drawing, material: Material) -> Iterator[str]:
+    yield drawing.text
+    yield f"Runs of profile {material.profile}: {'; '.join(map(str, drawing.runs))}."
+    if material.is_paper:
+        yield spec.note
+    else:
+        yield "Not the paper's data: nothing here can be compared with what the paper shows."
+
+
+def _training(key: str, chart: Chart) -> PaperFigure:
+    def draw(figure: Figure) -> None:
+        (axes,) = panels(figure, 1, 1)
+        for series in chart.series:
+            # the baseline is first in colour, as its index is -1
+            look = style(series.index + 1)
+            if len(series.seeds) > 1:
+                for points in series.seeds:
+                    axes.plot(*zip(*points, strict=True), color=look["color"], alpha=0.35, linewidth=0.7)
+            seeds = f" (n = {len(series.seeds)})" if len(series.seeds) > 1 else ""
+            look["markevery"] = max(1, len(series.mean) // MARKS)
+            axes.plot(*zip(*series.mean, strict=True), label=series.name + seeds, gid=f"curve-{series.index}", **look)
+        axes.set_xlabel(chart.x_label)
+        axes.set_ylabel(chart.y_label)
+        axes.legend()
+
+    text = "Means over seeds, at the steps that all have; thin lines are single seeds."
+    return PaperFigure(key, "", key, chart.title, text, *drawn(key, chart.title, (6.0, 4.0), draw))

@@ -1,0 +1,87 @@
+"""Arrays of a run: saved before its result, whole or not at all, read back, never changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.options import make_request
+from harness.errors import UserError
+from harness.evaluation.suites import Evaluation
+from harness.execution.plan import make_plan
+from harness.execution.worker import Context, run_one
+from harness.sources import read_arrays, write_arrays
+from harness.store import Store
+
+
+def test_arrays_are_read_back_and_the_bytes_are_the_same(tmp_path: Path) -> None:
+    arrays = {"a.b": np.arange(3, dtype=np.float32), "texts": np.array([["é", "long text"]])}
+    for name in ("one.npz", "two.npz"):
+        write_arrays(tmp_path / name, arrays)
+    found = read_arrays(tmp_path / "one.npz")
+    assert found["texts"].tolist() == [["é", "long text"]]
+    np.testing.assert_array_equal(found["a.b"], arrays["a.b"])
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    (tmp_path / "one.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:40])
+    with pytest.raises(UserError, match=r"one\.npz cannot be read"):
+        read_arrays(tmp_path / "one.npz")
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_request(
+        profile="tiny",
+        methods="none[pooling=mean]",
+        settings=None,
+        encoders=None,
+        seeds="1",
+        suites="sts,geometry",
+        sets=(),
+        data_root=None,
+    )
+    store = Store(tmp_path)
+    (run,) = (plan := make_plan(request, store)).runs
+    calls = []
+
+    def evaluate(embed: object, root: Path | None) -> Evaluation:
+        calls.append(1)
+        return Evaluation({"ToySTS": {"spearman": 1.0}, "Avg": {}}, [], {"ToySTS.gold": np.arange(len(calls))})
+
+    monkeypatch.setattr(plan.sources.suites["sts"], "evaluate", evaluate)
+
+    def killed(self: Store, result: object) -> None:
+        raise KilledError
+
+    context = Context(tmp_path, "cpu", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save", killed)
+        with pytest.raises(KilledError):
+            run_one(run, plan.sources, context, lambda event: None)
+    assert store.files() == []
+    assert len(list(tmp_path.rglob("seed-0-*.figures.npz"))) == 1
+
+    result = run_one(run, plan.sources, context, lambda event: None)
+    assert calls == [1], "a suite that was done is not evaluated again"
+    assert store.load()[0] == [result]
+    assert store.arrays(result)["ToySTS.gold"].tolist() == [0]
+
+    store.save_arrays(result, {"ToySTS.gold": np.zeros(9), "more": np.ones(2)})
+    assert {name: len(values) for name, values in store.arrays(result).items()} == {"ToySTS.gold": 1, "more": 2}
+
+
+def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
+    request = make_request(
+        profile="tiny", methods="none[pooling=mean]", settings=None, encoders=None, seeds="1", suites="sts", sets=(),
+        data_root=None,
+    )  # fmt: skip
+    (run,) = (plan := make_plan(request, Store(tmp_path))).runs
+    result = run_one(run, plan.sources, Context(tmp_path, "cpu", 1), lambda event: None)
+    assert Store(tmp_path).arrays(result) == {}
+    assert not list(tmp_path.rglob("*.figures.npz"))
