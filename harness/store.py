@@ -208,7 +208,7 @@ class Store:
         return result if result and result.fingerprint == fingerprint else None
 
     def frame(self, results: list[Result] | None = None) -> pandas.DataFrame:
-        """One row a number, with the columns FRAME_COLUMNS: `dev` is the run's best dev score or None, `minutes` of training."""
+        """One row a number, with the columns FRAME_COLUMNS; `dev` is the run's best dev score, None without one."""
         import pandas
 
         columns: dict[str, list[Any]] = {name: [] for name in FRAME_COLUMNS}

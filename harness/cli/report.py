@@ -1,4 +1,4 @@
-"""`harness report`: the store as Markdown, LaTeX, CSV and one HTML file."""
+"""`harness report`: the store as Markdown, LaTeX, CSV and a static site."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from harness.store import Store
 )
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
-    """Render what the store holds as report.md, report.tex, report.csv and index.html."""
+    """Render what the store holds as report.md, report.tex, report.csv and pages that open from disk."""
     from harness.reporting import build
+    from harness.reporting.methods import installed_methods
 
     name = load_profile(profile).name if profile else None
     store = Store(results)
@@ -39,7 +40,10 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         what = f"no results of the profile '{name}'" if name else "no results"
         raise UserError(f"{results} has {what}; run `harness run --profile {profile or 'tiny'}` first")
     failed = [failure.model_dump() for failure in store.failures() if name in (None, failure.profile)]
-    page = build(chosen, store.frame(chosen), out, name, failed).resolve()
+    methods, broken = installed_methods()
+    for line in broken:
+        click.echo(f"warning: {line}", err=True)
+    page = build(chosen, store.frame(chosen), out, name, failed, methods).resolve()
     click.echo(f"{len(chosen)} results rendered; open {page}")
     if open_it and not webbrowser.open(page.as_uri()):
         click.echo("no browser could be opened here; open the file yourself", err=True)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import click
 
 from harness.cli.options import results_option
 from harness.cli.tables import plain_table
 from harness.errors import UserError
-from harness.method import Method
-from harness.registry import get, names
+from harness.registry import names
 from harness.reporting.formats import duration
+from harness.reporting.methods import method_facts, notes_path
 from harness.spec import RunSpec
 from harness.store import Result, Store
 
@@ -71,33 +68,16 @@ def _run(result: Result) -> None:
 
 
 def _method(name: str) -> None:
-    method = get("method", name)
-    click.echo(f"{name}: {method.paper}")
-    click.echo(f"learns from: {', '.join(method.streams) or 'nothing'}")
-    click.echo(f"loss terms: {', '.join(method.terms) or 'none'} (leave one out with {name}[without=TERM])")
-    if method.parts:
-        click.echo(f"parts of terms that can be left out as well: {', '.join(method.parts)}")
-    plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in method.readings.items()])
-    values = {reading: method.configure(reading).named() for reading in method.readings}
-    rows = []
-    for item in dataclasses.fields(method.Hyperparameters):
-        key = item.name.rstrip("_")
-        shown = [str(values[reading][key]) for reading in method.readings]
-        mark = "differs" if len(set(shown)) > 1 else ""
-        rows.append((key, *shown, mark, _allowed(item), str(item.metadata["source"])))
-    heads = (f"@{reading}" for reading in method.readings)
+    facts = method_facts(name)
+    click.echo(f"{name}: {facts.paper}")
+    click.echo(f"learns from: {', '.join(facts.streams) or 'nothing'}")
+    click.echo(f"loss terms: {', '.join(facts.terms) or 'none'} (leave one out with {name}[without=TERM])")
+    if facts.parts:
+        click.echo(f"parts of terms that can be left out as well: {', '.join(facts.parts)}")
+    plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
+    heads = (f"@{reading}" for reading in facts.readings)
+    rows = [(v.name, *v.by_reading, "differs" if v.differs else "", v.allowed, v.source) for v in facts.values]
     plain_table(("hyperparameter", *heads, "", "unit or values", "source"), rows)
-    notes = _notes(method)
+    notes = notes_path(name)
     if notes:
         click.echo(f"every difference between paper and public code, with its consequence: {notes}")
-
-
-def _allowed(item: dataclasses.Field[Any]) -> str:
-    return ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
-
-
-def _notes(method: type[Method]) -> Path | None:
-    """The notes on a method's reproduction, its own or those of the method that it builds on."""
-    folder = Path(str(files("reports") / "notes"))
-    names = [method.name, method.name.removesuffix("-sup")]
-    return next((path for path in (folder / f"{name}.md" for name in names) if path.is_file()), None)

@@ -1,4 +1,4 @@
-"""One report from the store: report.md, report.tex, report.csv and index.html."""
+"""One report from the store: report.md, report.tex, report.csv and the pages of a static site."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 from harness import __version__
 from harness.profiles import load_profile, shipped_profiles
 from harness.reporting.formats import count_of
-from harness.reporting.grids import paper_grid, summary_grid
+from harness.reporting.grids import Grid, paper_grid, summary_grid
 from harness.reporting.headline import headline
 from harness.reporting.paper_cells import FilledTable
 from harness.reporting.paper_tables import paper_tables, stand_in_tables
 from harness.reporting.summary import summary_tables
-from harness.sources import write_text
 
 if TYPE_CHECKING:
     import pandas
+
+    from harness.reporting.methods import MethodFacts
+    from harness.reporting.papers import Paper
+    from harness.reporting.site import Figure
 
 
 def build(
@@ -27,46 +30,62 @@ def build(
     out: Path,
     profile: str | None = None,
     failed: Sequence[Mapping[str, Any]] = (),
+    methods: Sequence[MethodFacts] = (),
+    figures: Sequence[Figure] = (),
 ) -> Path:
-    """Write the report into the folder `out`, each file whole or not at all, and return the path of index.html.
+    """Write the report into the folder `out`, all of it or nothing, and return the path of index.html.
 
     `results` are the store's results and `frame` is `Store.frame()` of them; `profile` keeps one profile's only.
-    `failed` are failure records as mappings (spec, profile, error, when). Beside the published numbers stand
-    results of the profile `paper` alone. Raises UserError when a file below reports/ is wrong.
+    `failed` are failure records as mappings (spec, profile, error, traceback, when). `methods` and `figures` have
+    pages or stand on their paper's page. Beside the published numbers stand results of the profile `paper` alone.
+    Raises UserError when a file below reports/ is wrong, or when `out` holds what is no earlier report.
     """
+    from harness.reporting.audit import audit
     from harness.reporting.claims import claims_grid, read_claims
-    from harness.reporting.papers import read_published
+    from harness.reporting.papers import read_papers, read_published
     from harness.reporting.render_csv import tidy
-    from harness.reporting.render_html import Page, html
     from harness.reporting.render_latex import latex
     from harness.reporting.render_markdown import markdown
+    from harness.reporting.site import Site, write_site
+    from harness.reporting.site_folder import new_folder
 
     if profile is not None:
         results = [result for result in results if result.profile == profile]
         failed = [record for record in failed if record.get("profile") == profile]
         frame = frame[frame["profile"] == profile]
-    tables = summary_tables(frame)
-    papers, stand_ins = _papers(frame)
-    sentences = headline(tables, papers)
-    claims = claims_grid(read_claims(), tables, read_published())
-    grids = [*(summary_grid(table) for table in tables), *([claims] if claims else [])]
-    paper_grids = [paper_grid(filled) for filled in (*papers, *stand_ins)]
+    papers, published = read_papers(), read_published()
+    tables, filled = summary_tables(frame), paper_tables(papers, published, frame)
+    shapes = _shapes(papers, frame)
+    sentences = headline(tables, filled)
+    claims = claims_grid(read_claims(), tables, published)
+    paper_grids = _by_paper([*filled, *shapes])
+    grids = [
+        *map(summary_grid, tables),
+        *([claims] if claims else []),
+        *(one for of in paper_grids.values() for one in of),
+    ]
     footer = _footer(len(results), profile)
-    page = Page(results, tables, sentences, grids, paper_grids, failed, footer)
-    write_text(out / "report.md", markdown(sentences, [*grids, *paper_grids], footer))
-    write_text(out / "report.tex", latex([*grids, *paper_grids], footer))
-    write_text(out / "report.csv", tidy(tables, [*papers, *stand_ins]))
-    write_text(out / "index.html", html(page))
+    findings = audit(published)
+    site = Site(results, tables, sentences, claims, papers, paper_grids, figures, methods, findings, failed, footer)
+    with new_folder(out) as folder:
+        (folder / "report.md").write_text(markdown(sentences, grids, footer), encoding="utf-8")
+        (folder / "report.tex").write_text(latex(grids, footer), encoding="utf-8")
+        (folder / "report.csv").write_text(tidy(tables, [*filled, *shapes]), encoding="utf-8")
+        write_site(site, folder)
     return out / "index.html"
 
 
-def _papers(frame: pandas.DataFrame) -> tuple[list[FilledTable], list[FilledTable]]:
-    """The papers' tables, and their shapes on the shipped profiles that have results and stand-ins."""
-    from harness.reporting.papers import read_papers, read_published
+def _shapes(papers: Sequence[Paper], frame: pandas.DataFrame) -> list[FilledTable]:
+    """The papers' tables in their shape on the shipped profiles that have results and stand-ins."""
+    there = set(frame["profile"])
+    return stand_in_tables(papers, frame, [load_profile(name) for name in shipped_profiles() if name in there])
 
-    papers, there = read_papers(), set(frame["profile"])
-    profiles = [load_profile(name) for name in shipped_profiles() if name in there]
-    return paper_tables(papers, read_published(), frame), stand_in_tables(papers, frame, profiles)
+
+def _by_paper(filled: Sequence[FilledTable]) -> dict[str, list[Grid]]:
+    found: dict[str, list[Grid]] = {}
+    for table in filled:
+        found.setdefault(table.paper.name, []).append(paper_grid(table))
+    return found
 
 
 def _footer(results: int, profile: str | None) -> str:

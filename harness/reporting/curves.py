@@ -1,25 +1,31 @@
-"""Dev and loss curves of the runs that the tables show: mean over seeds, with each seed beside it."""
+"""Dev and loss curves: of one run, and of the runs that the tables show, mean over seeds with each seed beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.reporting.summary import BASELINE, Label, SummaryTable
 
 Points = tuple[tuple[float, float], ...]
+#: Where more curves than these are drawn for a profile, its seeds are left to the pages of the runs.
+MOST_SEEDS = 400
 _UNITS = {"spearman": "Spearman × 100", "pearson": "Pearson × 100"}
 
 
 @dataclass(frozen=True)
 class Series:
-    """A variant's curve. `index` picks its colour, the same on the whole page; -1 is the baseline."""
+    """A variant's curve. `index` picks its colour, the same on the whole page; -1 is the baseline.
+
+    Where `shown` is false, the seeds are counted but not drawn.
+    """
 
     name: str
     index: int
     mean: Points
     seeds: tuple[Points, ...]
+    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,27 @@ def shown_runs(results: Sequence[Any], tables: Sequence[SummaryTable]) -> dict[L
         if label is not None:
             found[label].append(result)
     return {label: runs for label, runs in found.items() if runs}
+
+
+def run_charts(result: Any) -> tuple[Chart | None, tuple[Chart, ...]]:
+    """One run's dev curve, None where there is none, and a panel for each of its loss terms."""
+    dev, losses = result.dev, result.losses
+    unit = _UNITS.get(dev.metric, dev.metric)
+    curve = _points(dev.steps, dev.scores)
+    chart = _alone("Dev score", f"{unit} on {dev.task}", curve) if curve else None
+    terms = ((term, _points(losses.steps, values)) for term, values in losses.terms.items())
+    return chart, tuple(_alone(f"Loss term {term}", f"{term}, unweighted", points) for term, points in terms if points)
+
+
+def _alone(title: str, y_label: str, points: Points) -> Chart:
+    return Chart(title, "optimizer steps", y_label, (Series(title, 0, points, (points,)),))
+
+
+def without_seeds(charts: Sequence[Chart]) -> list[Chart]:
+    """The charts as they are, or with the means alone where all seeds together would be too many to draw."""
+    if sum(len(series.seeds) for chart in charts for series in chart.series) <= MOST_SEEDS:
+        return list(charts)
+    return [replace(chart, series=tuple(replace(one, shown=False) for one in chart.series)) for chart in charts]
 
 
 def dev_charts(runs: Mapping[Label, Sequence[Any]]) -> list[Chart]:

@@ -21,7 +21,7 @@ DASHES = ("", "7 3", "2 3")
 
 def svg(chart: Chart) -> str:
     """One chart as an SVG element of WIDTH x HEIGHT user units."""
-    seeds = [points for series in chart.series for points in series.seeds]
+    seeds = [points for one in chart.series for points in (one.seeds if one.shown or not one.mean else (one.mean,))]
     xs = ticks([x for points in seeds for x, _ in points], zero=True)
     ys = ticks([y for points in seeds for _, y in points])
     root = Tree.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class": "chart"})
@@ -76,7 +76,7 @@ def _axes(root: Tree.Element, chart: Chart, xs: Sequence[float], ys: Sequence[fl
 
 def _draw(root: Tree.Element, series: Series, xs: Sequence[float], ys: Sequence[float]) -> None:
     colour, dash = style(series.index)
-    if len(series.seeds) > 1:
+    if series.shown and len(series.seeds) > 1:
         for points in series.seeds:
             _path(root, f"seed {colour}", points, xs, ys)
     mean = _path(root, f"mean {colour}", series.mean, xs, ys)

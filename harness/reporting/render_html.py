@@ -1,51 +1,73 @@
-"""One self-contained HTML page: no network, no script, everything from a result escaped."""
+"""Pages from the templates in reports/templates: no network, everything from a result escaped."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.reporting.curves import Chart, dev_charts, loss_charts, shown_runs
+from harness.reporting.curves import Chart
 from harness.reporting.figures import style, svg
 from harness.reporting.grids import Grid
-from harness.reporting.headline import Sentence
-from harness.reporting.runs import run_list
-from harness.reporting.summary import SummaryTable
+from harness.reporting.render_latex import table as latex_table
+from harness.reporting.site_names import slug
+
+#: A word in a cell that judges -> how the badge around it looks.
+BADGES = {
+    "agrees": "good",
+    "differs": "bad",
+    "too few seeds to say": "open",
+    "holds": "good",
+    "the other way round": "bad",
+    "not seen": "open",
+    "fails": "bad",
+    "within rounding": "open",
+}
 
 
-@dataclass(frozen=True)
-class Page:
-    """What stands on the page."""
+class Pages:
+    """Writes pages below one folder, each by a template that is compiled once."""
 
-    results: Sequence[Any]
-    tables: Sequence[SummaryTable]
-    sentences: Sequence[Sentence]
-    grids: Sequence[Grid]
-    papers: Sequence[Grid]
-    failed: Sequence[Mapping[str, Any]]
-    footer: str
+    def __init__(self, folder: Path, **shared: Any) -> None:
+        """`shared` is known to all templates."""
+        self.folder = folder
+        self._environment = Environment(
+            loader=FileSystemLoader(str(files("reports") / "templates")),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "badge": lambda text: BADGES.get(text, ""),
+            "breaks": breaks,
+            "latex": latex_table,
+            "minus": minus,
+            "slug": slug,
+            "spreads": spreads,
+            "svg": _svg,
+            "swatch": style,
+        }
+        self._environment.globals |= shared
 
+    def write(self, template: str, path: str, **content: Any) -> None:
+        """One page at a path below the folder; it is written piece by piece, never held whole."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stream = self._environment.get_template(template).stream(root="../" * path.count("/"), here=path, **content)
+        stream.enable_buffering(200)
+        stream.dump(str(target), encoding="utf-8")
 
-def html(page: Page) -> str:
-    """The page. Templates are in reports/templates."""
-    environment = Environment(
-        loader=FileSystemLoader(str(files("reports") / "templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"minus": minus, "svg": _svg, "swatch": style, "breaks": breaks, "run_key": _run_key}
-    runs = shown_runs(page.results, page.tables)
-    return environment.get_template("index.html").render(
-        page=page, dev=dev_charts(runs), losses=loss_charts(runs), runs=run_list(page.results)
-    )
+    def put(self, path: str, content: bytes) -> None:
+        """A file as it is, at a path below the folder."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
 
 
 def minus(text: str) -> str:
@@ -54,18 +76,16 @@ def minus(text: str) -> str:
 
 
 def breaks(text: str) -> Markup:
-    """A variant's name, escaped, that may go on in a new line before its options."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/])", text))
+    """A name, escaped, that may go on in a new line before its options and after its separators."""
+    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+])", text))
+
+
+def spreads(grid: Grid) -> Sequence[bool]:
+    """Whether any cell of a column has a spread: the others then keep its room, so that decimals stay aligned."""
+    lines = [line.cells for section in grid.sections for line in section.lines]
+    return [any(cells[index].spread for cells in lines) for index in range(len(grid.columns))]
 
 
 def _svg(chart: Chart) -> Markup:
     # Safe: the element tree has escaped every text in it.
     return Markup(svg(chart))
-
-
-def _run_key(record: Mapping[str, Any]) -> str:
-    """What a failure record is about, as a run's key."""
-    spec = record.get("spec", "?")
-    if not isinstance(spec, Mapping):
-        return str(spec)
-    return f"{spec.get('variant')}/{spec.get('setting')}/{spec.get('encoder')}/seed-{spec.get('seed')}"

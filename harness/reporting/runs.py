@@ -1,83 +1,189 @@
-"""The list of runs: what each was, gave, cost and ran on."""
+"""Runs in words: one line each for the index, and a page each with all that a result holds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.reporting.formats import ABSENT, digits_of, duration, fixed
-from harness.reporting.summary import AVERAGE, MAIN_METRICS
+from harness.reporting.curves import Chart, run_charts
+from harness.reporting.formats import ABSENT, duration, fixed
+from harness.reporting.scores import ScoreTable, average_columns, average_of, score_tables
+from harness.reporting.site_names import run_names
+from harness.reporting.summary import UNTRAINED
+
+Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Run:
-    """One result in words. `packages` is the number of its set of packages, counted from 1."""
+class RunLine:
+    """One run in the index. `averages` stand below `RunIndex.columns`."""
 
-    key: str
-    profile: str
+    page: str
+    variant: str
     overrides: str
-    fingerprint: str
-    scores: tuple[str, ...]
+    setting: str
+    encoder: str
+    seed: int
+    profile: str
+    averages: tuple[str, ...]
     dev: str
+    seconds: float
     time: str
-    memory: str
-    hardware: str
-    packages: int
-    revision: str
     finished: str
+    warnings: int
+
+
+@dataclass(frozen=True)
+class RunIndex:
+    """All runs, by profile and key."""
+
+    columns: tuple[str, ...]
+    lines: tuple[RunLine, ...]
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """Another seed of the same experiment."""
+
+    seed: int
+    page: str
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """All that a result holds, in words."""
+
+    page: str
+    method: str
+    variant: str
+    setting: str
+    encoder: str
+    seed: int
+    profile: str
+    command: str
+    facts: Pairs
+    siblings: tuple[Sibling, ...]
+    dev: Chart | None
+    best: str
+    losses: tuple[Chart, ...]
+    scores: tuple[ScoreTable, ...]
+    hyperparameters: tuple[tuple[str, Pairs], ...]
+    timings: Pairs
+    hardware: Pairs
+    packages: Pairs
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RunList:
-    """All runs and the distinct sets of packages they ran with."""
-
-    runs: tuple[Run, ...]
-    packages: tuple[str, ...]
+def in_order(results: Sequence[Any]) -> list[Any]:
+    """Results by profile and key, seeds as numbers."""
+    return sorted(results, key=lambda one: (one.profile, *_place(one), one.spec.seed, one.finished))
 
 
-def run_list(results: Sequence[Any]) -> RunList:
-    """Results in words, by profile and key."""
-    sets: dict[str, int] = {}
-    runs = []
-    for result in sorted(results, key=lambda one: (one.profile, one.spec.key, one.finished)):
-        packages = ", ".join(f"{name} {version}" for name, version in sorted(result.packages.items()))
-        runs.append(_run(result, sets.setdefault(packages, len(sets) + 1)))
-    return RunList(tuple(runs), tuple(sets))
+def run_index(results: Sequence[Any]) -> RunIndex:
+    """A line for each of the results, in their order."""
+    columns = average_columns(results)
+    lines = tuple(_line(one, page, columns) for one, page in zip(results, run_names(results), strict=True))
+    return RunIndex(tuple(title for title, _, _ in columns), lines)
 
 
-def _run(result: Any, packages: int) -> Run:
-    return Run(
-        key=result.spec.key,
+def run_pages(results: Sequence[Any]) -> Iterator[RunPage]:
+    """The page of each of the results, in their order, made one at a time."""
+    pages = run_names(results)
+    seeds: dict[tuple[str, str], list[Sibling]] = {}
+    for one, page in zip(results, pages, strict=True):
+        seeds.setdefault((one.profile, one.group), []).append(Sibling(one.spec.seed, page))
+    for one, page in zip(results, pages, strict=True):
+        yield _page(one, page, tuple(seeds[one.profile, one.group]))
+
+
+def overrides_of(result: Any) -> str:
+    """`key=value, key=value`, as given on the command line."""
+    return ", ".join(f"{key}={value}" for key, value in sorted(result.overrides.items()))
+
+
+def command_of(result: Any) -> str:
+    """What to type to run it again."""
+    spec = result.spec
+    words = ["harness", "run", "--profile", result.profile, "--methods", spec.variant]
+    words += ["--settings", spec.setting] if spec.setting != UNTRAINED else []
+    words += ["--encoders", spec.encoder, "--seeds", f"{spec.seed},"]
+    for key, value in sorted(result.overrides.items()):
+        words += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+    return shlex.join(words)
+
+
+def _place(result: Any) -> tuple[str, str, str, str]:
+    return (result.spec.setting, result.spec.encoder, result.spec.variant, overrides_of(result))
+
+
+def _line(result: Any, page: str, columns: Sequence[tuple[str, str, str]]) -> RunLine:
+    return RunLine(
+        page=page,
+        variant=result.spec.variant,
+        overrides=overrides_of(result),
+        setting=result.spec.setting,
+        encoder=result.spec.encoder,
+        seed=result.spec.seed,
         profile=result.profile,
-        overrides=", ".join(f"{key}={value}" for key, value in sorted(result.overrides.items())),
-        fingerprint=result.fingerprint[:12],
-        scores=tuple(_scores(result.scores)),
-        dev=ABSENT if result.dev.best_score is None else f"{fixed(result.dev.best_score, 2)} at {result.dev.best_step}",
+        averages=tuple(average_of(result, suite, metric) for _, suite, metric in columns),
+        dev=ABSENT if result.dev.best_score is None else fixed(result.dev.best_score, 2),
+        seconds=result.timings.total_s,
         time=duration(result.timings.total_s),
-        memory=f"{result.peak_memory_mb:.0f} MB",
-        hardware=_hardware(result.hardware),
-        packages=packages,
-        revision=result.revision[:12] if result.revision else ABSENT,
         finished=result.finished[:16].replace("T", " "),
+        warnings=len(result.warnings),
+    )
+
+
+def _page(result: Any, page: str, seeds: tuple[Sibling, ...]) -> RunPage:
+    spec, dev = result.spec, result.dev
+    dev_chart, losses = run_charts(result)
+    best = "" if dev.best_score is None else f"Best {fixed(dev.best_score, 2)} at step {dev.best_step}."
+    return RunPage(
+        page=page,
+        method=spec.method,
+        variant=spec.variant,
+        setting=spec.setting,
+        encoder=spec.encoder,
+        seed=spec.seed,
+        profile=result.profile,
+        command=command_of(result),
+        facts=tuple(_facts(result)),
+        siblings=seeds,
+        dev=dev_chart,
+        best=best,
+        losses=losses,
+        scores=tuple(score_tables(result)),
+        hyperparameters=tuple((part, _pairs(values)) for part, values in result.hyperparameters.items()),
+        timings=tuple(_timings(result.timings)),
+        hardware=(*_pairs(result.hardware), ("peak memory", f"{result.peak_memory_mb:.0f} MB")),
+        packages=_pairs(dict(sorted(result.packages.items()))),
         warnings=tuple(result.warnings),
     )
 
 
-def _scores(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
-    """The average of each suite in its main metrics."""
-    texts = []
-    for suite, tasks in scores.items():
-        average = tasks.get(AVERAGE, {})
-        shown = [metric for metric in MAIN_METRICS.get(suite, tuple(average)) if metric in average]
-        if shown:
-            values = (f"{metric} {fixed(average[metric], digits_of(metric))}" for metric in shown)
-            texts.append(f"{suite}: {', '.join(values)}")
-    return texts
+def _facts(result: Any) -> Iterator[tuple[str, str]]:
+    yield "profile", result.profile
+    yield "variant", result.spec.variant
+    yield "setting", result.spec.setting
+    yield "encoder", result.spec.encoder
+    yield "seed", str(result.spec.seed)
+    yield "changed with --set", overrides_of(result) or "nothing"
+    yield "fingerprint", result.fingerprint
+    yield "group, the same for all its seeds", result.group
+    yield "fingerprint of the training", result.training_fingerprint
+    yield "code", result.revision or "unknown"
+    yield "started", result.started
+    yield "finished", result.finished
 
 
-def _hardware(hardware: Mapping[str, Any]) -> str:
-    names = dict.fromkeys(str(hardware[key]) for key in ("device", "processor") if hardware.get(key))
-    threads = hardware.get("threads")
-    return ", ".join([*names, f"{threads} threads"] if threads else names)
+def _timings(timings: Any) -> Iterator[tuple[str, str]]:
+    yield "training", duration(timings.train_s)
+    for suite, seconds in timings.evaluate_s.items():
+        yield f"evaluation, {suite}", duration(seconds)
+    yield "in all", duration(timings.total_s)
+
+
+def _pairs(values: Mapping[str, Any]) -> Pairs:
+    return tuple((str(key), str(value)) for key, value in values.items())

@@ -50,6 +50,9 @@ def result(
         overrides=overrides or {},
         fingerprint=fingerprint(*where, seed),
         group=fingerprint(*where),
+        training_fingerprint=fingerprint(*where, seed, "training"),
+        hyperparameters={"method": {"temperature": 0.05}, "training": {"batch_size": 64, "learning_rate": 3e-05}},
+        protocols={},
         scores=scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}},
         dev=spaces(
             {

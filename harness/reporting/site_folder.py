@@ -1,0 +1,101 @@
+"""The folder of a report: written beside its place, then swapped in whole, so that a killed report leaves the old one.
+
+A file in the folder names every file of the report. What is not named there is not the report's and is never deleted.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import UserError
+
+#: Names the files of a report, one a line, and marks the folder as one.
+MARK = ".harness-report"
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to write the report into; takes the place of `out` when the block ends well, and is removed if not.
+
+    Raises UserError where `out` holds anything that is not of an earlier report, or cannot be written.
+    """
+    out = out.resolve()
+    try:
+        _put_right(out)
+        _refuse_foreign(out)
+        fresh = _beside(out, "new")
+        fresh.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"the report cannot be written to {out}: {error.strerror}; choose another --out") from error
+    try:
+        yield fresh
+        names = sorted(path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file())
+        (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
+        # once more: the report may have taken a minute
+        _refuse_foreign(out)
+        _swap(fresh, out)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _beside(out: Path, what: str) -> Path:
+    return out.with_name(f".{out.name}.{os.getpid()}.{what}")
+
+
+def _swap(fresh: Path, out: Path) -> None:
+    old = _beside(out, "old")
+    try:
+        if out.exists():
+            out.rename(old)
+        fresh.rename(out)
+    except OSError as error:
+        if old.exists() and not out.exists():
+            old.rename(out)
+        raise UserError(f"the report cannot be put at {out}: {error.strerror}; choose another --out") from error
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _put_right(out: Path) -> None:
+    """Undo what killed reports left: an old report that was moved away comes back, half a new one goes."""
+    for path in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.old")):
+        if (path / MARK).is_file() and _is_left(path):
+            if out.exists():
+                shutil.rmtree(path)
+            else:
+                path.rename(out)
+    for path in out.parent.glob(f".{glob.escape(out.name)}.*.new"):
+        if _is_left(path):
+            shutil.rmtree(path)
+
+
+def _is_left(path: Path) -> bool:
+    """Whether the process that made a folder has ended."""
+    process = path.name.split(".")[-2]
+    if not process.isdigit():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return int(process) == os.getpid()
+
+
+def _refuse_foreign(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; give a folder for the report")
+    if not out.exists() or not any(out.iterdir()):
+        return
+    mark = out / MARK
+    if not mark.is_file():
+        raise UserError(f"{out} is not empty and no report of harness; empty it or give another --out")
+    own = set(mark.read_text(encoding="utf-8").splitlines())
+    for path in sorted(out.rglob("*")):
+        if not path.is_dir() and path.relative_to(out).as_posix() not in own:
+            raise UserError(f"{path} is no file of the report that lies there; move it away or give another --out")

@@ -1,0 +1,170 @@
+// What the pages can do beyond being read: a theme, sorting, filtering, copying. Without it they are whole as well.
+"use strict";
+
+const root = document.documentElement;
+
+function remembered(value) {
+  // Storage may be forbidden, as it is for files in some browsers.
+  try {
+    if (value !== undefined) localStorage.setItem("harness-theme", value);
+    return localStorage.getItem("harness-theme");
+  } catch {
+    return null;
+  }
+}
+
+const theme = remembered();
+if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+
+function make(tag, properties, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+function button(label, action) {
+  const element = make("button", { type: "button", textContent: label });
+  element.addEventListener("click", () => action(element));
+  return element;
+}
+
+function addTheme() {
+  const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const label = () => (isDark() ? "Light" : "Dark");
+  const toggle = button(label(), (self) => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    remembered(root.dataset.theme);
+    self.textContent = label();
+  });
+  toggle.className = "theme";
+  toggle.title = "Change between a light and a dark page";
+  document.querySelector(".bar").append(toggle);
+}
+
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = make("textarea", { value: text, readOnly: true });
+    area.style.position = "fixed";
+    area.style.opacity = "0";
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
+function copyButton(label, text) {
+  return button(label, async (self) => {
+    const back = document.activeElement;
+    self.textContent = (await copyText(text())) ? "Copied" : "Select and copy";
+    back?.focus();
+    setTimeout(() => { self.textContent = label; }, 1500);
+  });
+}
+
+function addCopies() {
+  for (const place of document.querySelectorAll(".commands .copy")) {
+    place.after(copyButton("Copy", () => place.textContent));
+  }
+  for (const list of document.querySelectorAll("ul.commands")) {
+    const all = [...list.querySelectorAll(".copy")];
+    if (all.length > 1) {
+      list.before(make("div", { className: "tools" }, copyButton("Copy all", () => all.map((one) => one.textContent).join("\n") + "\n")));
+    }
+  }
+  for (const place of document.querySelectorAll("pre.copy")) {
+    place.before(make("div", { className: "tools" }, copyButton("Copy LaTeX", () => place.textContent)));
+  }
+}
+
+// A group is what moves and hides as one: a row, or the rows that share a heading cell.
+function groupsOf(body) {
+  const groups = [];
+  for (const row of body.rows) {
+    if (row.classList.contains("section")) continue;
+    const cut = groups.length && row.cells.length < groups.at(-1)[0].cells.length && !row.classList.contains("first");
+    if (cut) groups.at(-1).push(row);
+    else groups.push([row]);
+  }
+  return groups;
+}
+
+function textAt(group, column, columns) {
+  const row = group.find((one) => one.classList.contains("measured") && one.cells.length > columns - column) || group[0];
+  const cell = row.cells[row.cells.length - (columns - column)] || group[0].cells[column];
+  return cell.dataset.v ?? cell.textContent.trim();
+}
+
+function asNumber(text) {
+  const found = /^[+-]?\d[\d\u2009]*(\.\d+)?(e[+-]?\d+)?(?![\w-])/i.exec(text.replace("\u2212", "-"));
+  return found ? Number(found[0].replaceAll("\u2009", "")) : NaN;
+}
+
+function sortBody(body, column, columns, ascending) {
+  const keyed = groupsOf(body).map((group) => [textAt(group, column, columns), group]);
+  const filled = keyed.filter(([text]) => text !== "" && text !== "–");
+  const numeric = filled.every(([text]) => !Number.isNaN(asNumber(text)));
+  const collator = new Intl.Collator("en", { numeric: true });
+  const order = ascending ? 1 : -1;
+  filled.sort(([a], [b]) => order * (numeric ? asNumber(a) - asNumber(b) : collator.compare(a, b)));
+  const empty = keyed.filter(([text]) => text === "" || text === "–");
+  body.append(...[...filled, ...empty].flatMap(([, group]) => group));
+}
+
+function addSorting(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    const sort = button("", () => {
+      // Numbers are looked at from the largest, names from the first.
+      const first = head.matches(".list .num, .data th:not(.head)") ? "descending" : "ascending";
+      const now = head.getAttribute("aria-sort");
+      const next = now === "none" ? first : now === "ascending" ? "descending" : "ascending";
+      for (const other of heads) other.setAttribute("aria-sort", other === head ? next : "none");
+      for (const body of table.tBodies) sortBody(body, column, heads.length, next === "ascending");
+    });
+    sort.append(...head.childNodes);
+    head.append(sort);
+    head.setAttribute("aria-sort", "none");
+  });
+}
+
+function addFilter(table) {
+  const bodies = [...table.tBodies].map((body) => {
+    const title = body.querySelector(".section")?.textContent ?? "";
+    return { body, groups: groupsOf(body).map((group) => [`${title} ${group.map((row) => row.textContent).join(" ")}`.toLowerCase(), group]) };
+  });
+  const total = bodies.reduce((sum, { groups }) => sum + groups.length, 0);
+  if (total < 6) return;
+  const count = make("span", { ariaLive: "polite" });
+  const input = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: `Filter rows of ${table.parentElement.getAttribute("aria-label")}` });
+  const apply = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const { body, groups } of bodies) {
+      let here = 0;
+      for (const [text, group] of groups) {
+        const match = words.every((word) => text.includes(word));
+        for (const row of group) row.hidden = !match;
+        here += match;
+      }
+      body.hidden = here === 0;
+      shown += here;
+    }
+    count.textContent = words.length ? `${shown} of ${total} rows` : `${total} rows`;
+  };
+  input.addEventListener("input", apply);
+  if (table.classList.contains("runs")) input.value = new URLSearchParams(location.search).get("filter") ?? "";
+  apply();
+  table.parentElement.before(make("div", { className: "tools" }, input, count));
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  addTheme();
+  addCopies();
+  document.querySelectorAll("table.filterable").forEach(addFilter);
+  document.querySelectorAll("table.sortable").forEach(addSorting);
+});
