@@ -13,8 +13,8 @@ from harness.corpora.base import Media
 from harness.encoders.student import Student
 from harness.method import Batch, MediaBatch, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
-from harness.seeds import generator
 from harness.training.batching import Mixing, Order, mixed
+from harness.training.prefetch import Ahead, MediaInputs, free_workers
 
 Triplet = tuple[str, str, str]
 
@@ -30,6 +30,11 @@ class TrainingData:
     texts: Mapping[str, Sequence[str] | Sequence[Triplet]]
     features: Mapping[str, Any] = field(default_factory=dict)
     media: Mapping[str, Media] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know of the media, such as images that could not be read."""
+        return tuple(line for media in self.media.values() for line in media.warnings)
 
     @property
     def rows(self) -> dict[str, int]:
@@ -74,6 +79,16 @@ class Batches:
         }
         rows = {**data.rows, **{stream: len(media) for stream, media in data.media.items()}}
         self.orders = {stream: Order(rows[stream], sizes[stream], seed, setting, stream) for stream in sizes}
+        self.ahead = {
+            key: Ahead(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
+            for key, media in data.media.items()
+            if key in own
+        }
+
+    def close(self) -> None:
+        """End the worker processes."""
+        for ahead in self.ahead.values():
+            ahead.close()
 
     def of(self, step: int) -> Iterator[tuple[str | None, Batch | MediaBatch]]:
         """The batches of a step in their order, each with the stream whose own optimizer it has, or None."""
@@ -106,6 +121,5 @@ class Batches:
     def _media(self, stream: str, step: int) -> MediaBatch:
         media, device = self.data.media[stream], self.student.device
         rows = self.orders[stream].batch(step)
-        rng = generator(axis="augmentation", seed=self.seed, stream=stream, step=step)
-        inputs = {name: value.to(device) for name, value in media.batch(rows, rng).items()}
+        inputs = media.ready({name: value.to(device) for name, value in self.ahead[stream].of(step).items()})
         return MediaBatch(inputs, torch.from_numpy(media.labels[rows]).to(device))
