@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
+from harness.encoders.vision import normalised
 from harness.sources import Source
 
 
@@ -56,16 +57,24 @@ class Media(ABC):
     """n images or recordings with their classes, `labels`, (n,) int64; an unlabelled item is a class of its own."""
 
     labels: np.ndarray
+    #: whether a batch is work that is worth a process of its own, such as decoding files
+    costly = False
+    #: what a person should know of the data, such as items that could not be read
+    warnings: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @abstractmethod
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """The inputs of some rows: pixels (B, 2, 3, H, W), two augmentations, or spectrograms (B, frames, bins).
+        """The inputs of some rows: pixels (B, 2, 3, H, W) uint8, two augmentations, or spectrograms (B, frames, bins).
 
         Everything random is drawn from `rng`, so that a resumed run sees what it would have seen.
         """
+
+    def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A batch's inputs, on the student's device, as its patch embedding takes them: pixels normalised."""
+        return {name: normalised(value) if name == "pixels" else value for name, value in inputs.items()}
 
 
 class CorpusSource(Source):

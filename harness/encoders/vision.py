@@ -2,19 +2,53 @@
 
 A random crop resized, a flip, colours shaken, sometimes grey; ImageNet's moments (NonLing
 VisualCSE/src/trainers.py). The paper says 'two sets of RGB augmentations' and lists none.
+
+The public code composes torchvision's transforms on Pillow images. The distributions here are the same
+(`RandomResizedCrop`, `RandomHorizontalFlip`, `ColorJitter`, `RandomGrayscale`), the work is less, and pixels
+differ a little: the crop is resized by torch (at most 1 of 255 from Pillow's), colours are shaken in float32
+and rounded once at the end instead of after each step, and a JPEG of which both crops are at least twice the
+target is decoded at half, a quarter or an eighth of its size.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
+from harness.encoders.pictures import rgb
+
 #: moments of ImageNet's pixels, red, green and blue
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+#: raised when the pixels of an augmentation change; part of the fingerprint of labelled images
+VERSION = 2
+#: brightness, contrast, saturation and hue, and how often they are shaken
+SHAKEN, SHAKEN_CHANCE = (0.4, 0.4, 0.4, 0.1), 0.8
+#: least and greatest ratio of a crop's width to its height
+RATIO = (3 / 4, 4 / 3)
+#: weights of red, green and blue in grey (ITU-R 601-2)
+GREY = (0.2989, 0.587, 0.114)
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A part of an image, in pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+    def shrunk(self, scale: float, width: int, height: int) -> Crop:
+        """The same part of an image decoded at `scale` of its size, which is then `width` x `height`."""
+        left, top = (min(round(at * scale), most - 1) for at, most in ((self.left, width), (self.top, height)))
+        wide, high = round(self.width * scale), round(self.height * scale)
+        return Crop(left, top, max(1, min(wide, width - left)), max(1, min(high, height - top)))
 
 
 class Augmentation:
@@ -22,26 +56,116 @@ class Augmentation:
 
     def __init__(self, size: int = 224, *, smallest: float = 0.2, jitter: float = 1.0, grey: float = 0.2) -> None:
         """`smallest` is the least area of a crop, `jitter` multiplies the colours' shaking, `grey` is a chance."""
-        from torchvision.transforms import v2
-
-        shaken = [v2.RandomApply([v2.ColorJitter(*(jitter * each for each in (0.4, 0.4, 0.4, 0.1)))], p=0.8)]
-        self._transform = v2.Compose(
-            [
-                v2.RandomResizedCrop(size, scale=(smallest, 1.0), antialias=True),
-                v2.RandomHorizontalFlip(),
-                *(shaken if jitter else []),
-                v2.RandomGrayscale(grey),
-                v2.ToImage(),
-                v2.ToDtype(torch.float32, scale=True),
-                v2.Normalize(MEAN, DEVIATION),
-            ]
-        )
+        self.size, self._smallest, self._jitter, self._grey = size, smallest, jitter, grey
 
     def views(self, images: Sequence[Image.Image], rng: np.random.Generator, count: int = 2) -> Tensor:
-        """`count` views of each of B images: (B, count, 3, size, size) float32, drawn from `rng` alone.
+        """`count` views of each of B images, drawn from `rng` alone: (B, count, 3, size, size) uint8."""
+        return torch.stack([self.of(image, rng, count) for image in images])
 
-        torchvision draws from torch's global generator, which is seeded from `rng` and put back afterwards.
+    def of(self, image: Image.Image, rng: np.random.Generator, count: int = 2) -> Tensor:
+        """`count` views of an image, decoded once: (count, 3, size, size) uint8.
+
+        Raises what Pillow raises for an image that cannot be decoded.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(rng.integers(2**63)))
-            return torch.stack([torch.stack([self._transform(image) for _ in range(count)]) for image in images])
+        crops = [self._crop(*image.size, rng) for _ in range(count)]
+        pixels, crops = _decoded(image, crops, self.size)
+        return torch.stack([self._view(pixels, crop, rng) for crop in crops])
+
+    def _crop(self, width: int, height: int, rng: np.random.Generator) -> Crop:
+        """As torchvision's RandomResizedCrop draws it: ten trials, then the middle."""
+        for _ in range(10):
+            area = width * height * rng.uniform(self._smallest, 1.0)
+            ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
+            wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < wide <= width and 0 < high <= height:
+                top, left = int(rng.integers(height - high + 1)), int(rng.integers(width - wide + 1))
+                return Crop(left, top, wide, high)
+        wide, high = min(width, round(height * RATIO[1])), min(height, round(width / RATIO[0]))
+        return Crop((width - wide) // 2, (height - high) // 2, wide, high)
+
+    def _view(self, pixels: Tensor, crop: Crop, rng: np.random.Generator) -> Tensor:
+        part = pixels[:, :, crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
+        size = (self.size, self.size)
+        view = torch.nn.functional.interpolate(part, size, mode="bilinear", antialias=True)[0]
+        if rng.random() < 0.5:
+            view = view.flip(-1)
+        shaken = self._jitter > 0 and rng.random() < SHAKEN_CHANCE
+        orders = rng.permutation(4), rng.uniform(-1, 1, 4)
+        grey = rng.random() < self._grey
+        if not (shaken or grey):
+            return view
+        colours = view.contiguous().float().div_(255)
+        if shaken:
+            colours = self._shaken(colours, *orders)
+        if grey:
+            colours = _grey(colours).expand(3, -1, -1)
+        return colours.mul(255).add_(0.5).to(torch.uint8)
+
+    def _shaken(self, colours: Tensor, order: np.ndarray, draws: np.ndarray) -> Tensor:
+        """Brightness, contrast, saturation and hue in a random order, as torchvision's ColorJitter shakes them."""
+        for which in order:
+            amount = float(self._jitter * SHAKEN[which] * draws[which])
+            colours = _CHANGES[which](colours, amount if which == 3 else max(0.0, 1 + amount))
+        return colours
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """Pixels (..., 3, H, W) uint8 as what a network takes: float32 by ImageNet's moments."""
+    mean, deviation = (torch.tensor(each, device=pixels.device).view(3, 1, 1) for each in (MEAN, DEVIATION))
+    return pixels.float().div_(255).sub_(mean).div_(deviation)
+
+
+def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, list[Crop]]:
+    """Pixels (1, 3, h, w) uint8, and the crops in them; a JPEG is decoded smaller where no crop falls below `size`."""
+    width, height = image.size
+    spare = min(min(crop.width, crop.height) for crop in crops) // size
+    scale = next((scale for scale in (8, 4, 2) if scale <= spare), 1)
+    if scale > 1:
+        image.draft(None, (width // scale, height // scale))
+    pixels = torch.from_numpy(np.array(rgb(image))).permute(2, 0, 1).unsqueeze(0)
+    found = pixels.shape[-1]
+    if found != width:
+        crops = [crop.shrunk(found / width, found, pixels.shape[-2]) for crop in crops]
+    return pixels, crops
+
+
+def _grey(colours: Tensor) -> Tensor:
+    """(3, H, W) -> (1, H, W)."""
+    red, green, blue = colours
+    return (red * GREY[0] + green * GREY[1] + blue * GREY[2]).unsqueeze(0)
+
+
+def _brightness(colours: Tensor, factor: float) -> Tensor:
+    return colours.mul(factor).clamp_(0, 1)
+
+
+def _contrast(colours: Tensor, factor: float) -> Tensor:
+    # numpy's mean, since torch's depends on the number of threads in its last bits
+    mean = float(_grey(colours).numpy().mean(dtype=np.float64))
+    return colours.mul(factor).add_((1 - factor) * mean).clamp_(0, 1)
+
+
+def _saturation(colours: Tensor, factor: float) -> Tensor:
+    return colours.mul(factor).add_(_grey(colours), alpha=1 - factor).clamp_(0, 1)
+
+
+def _hue(colours: Tensor, shift: float) -> Tensor:
+    """Turn the hue by a part of the circle; value and saturation of HSV stay.
+
+    With value v, chroma c and hue h in sixths, a channel of HSV is v - c clamp(min(k, 4 - k), 0, 1) where
+    k = (n + h) mod 6 and n = 5, 3, 1 for red, green, blue.
+    """
+    red, green, blue = colours
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
+    # g - b, b - r, r - g over the chroma; any hue will do where there is none
+    turned = (colours.roll(-1, 0) - colours.roll(-2, 0)).div_(chroma.clamp_min(1e-12))
+    hue = torch.where(value == red, turned[0], torch.where(value == green, turned[1] + 2, turned[2] + 4))
+    sixths = torch.tensor([5.0, 3.0, 1.0]).view(3, 1, 1).add(hue.add_(6 * shift)).div_(6)
+    sixths = sixths.sub_(sixths.floor()).mul_(6)
+    # min(k, 4 - k) is 2 - |k - 2|
+    share = sixths.sub_(2).abs_().neg_().add_(2).clamp_(0, 1)
+    return torch.addcmul(value, chroma, share, value=-1)
+
+
+_CHANGES = (_brightness, _contrast, _saturation, _hue)

@@ -51,11 +51,15 @@ class Bench:
 
 @dataclass(frozen=True)
 class Trained:
-    """A student at its best checkpoint, with the method that trained it (None: it came as it is) and the record."""
+    """A student at its best checkpoint, with the method that trained it (None: it came as it is) and the record.
+
+    `warnings` are what a person should know of the data it was trained on.
+    """
 
     student: Student
     method: Method | None
     record: Record
+    warnings: tuple[str, ...] = ()
 
 
 def trained(run: Resolved, bench: Bench) -> Trained:
@@ -71,7 +75,7 @@ def trained(run: Resolved, bench: Bench) -> Trained:
     note = folder / "trained.json"
     if note.is_file():
         load_best(folder, student, method)
-        return Trained(student, method, Record(**json.loads(note.read_text())))
+        return Trained(student, method, Record(**json.loads(note.read_text())), data.warnings)
     trainer = Trainer(
         student,
         method,
@@ -86,7 +90,7 @@ def trained(run: Resolved, bench: Bench) -> Trained:
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
     (folder / "checkpoint.pt").unlink(missing_ok=True)
-    return Trained(student, method, record)
+    return Trained(student, method, record, data.warnings)
 
 
 def training_folder(run: Resolved, bench: Bench) -> Path:

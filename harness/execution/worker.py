@@ -88,7 +88,7 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, repo
     models = {True: Model(found.student, folder), False: Forgetful(found.student, folder)}
     for model in models.values():
         _give_spaces(model, run, found, bench)
-    outcome = Outcome({}, {}, {}, [])
+    outcome = Outcome({}, {}, {}, list(found.warnings))
     for name in run.todo:
         suite = sources.suites[name]
         part = folder / f"scores-{run.fingerprint[:12]}-{name}.json"

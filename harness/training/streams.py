@@ -14,8 +14,8 @@ from harness.corpora.tokens import Tokens
 from harness.encoders.student import Student
 from harness.method import Batch, MediaBatch, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
-from harness.seeds import generator
 from harness.training.batching import Mixing, Order, mixed
+from harness.training.prefetch import Ahead, MediaInputs, free_workers
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class TrainingData:
     features: Mapping[str, Any] = field(default_factory=dict)
     media: Mapping[str, Media] = field(default_factory=dict)
     parts: Mapping[str, Part] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know of the media, such as images that could not be read."""
+        return tuple(line for media in self.media.values() for line in media.warnings)
 
     @property
     def rows(self) -> dict[str, int]:
@@ -93,6 +98,16 @@ class Batches:
             **{key: steps.batch_size for key, steps in own.items()},
         }
         self.orders = {stream: Order(data.seen(stream), sizes[stream], seed, setting, stream) for stream in sizes}
+        self.ahead = {
+            key: Ahead(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
+            for key, media in data.media.items()
+            if key in own
+        }
+
+    def close(self) -> None:
+        """End the worker processes."""
+        for ahead in self.ahead.values():
+            ahead.close()
 
     def of(self, step: int) -> Iterator[tuple[str | None, Batch | MediaBatch]]:
         """The batches of a step in their order, each with the stream whose own optimizer it has, or None."""
@@ -123,6 +138,5 @@ class Batches:
     def _media(self, stream: str, step: int) -> MediaBatch:
         media, device = self.data.media[stream], self.student.device
         rows = self.orders[stream].batch(step)
-        rng = generator(axis="augmentation", seed=self.seed, stream=stream, step=step)
-        inputs = {name: value.to(device) for name, value in media.batch(rows, rng).items()}
+        inputs = media.ready({name: value.to(device) for name, value in self.ahead[stream].of(step).items()})
         return MediaBatch(inputs, torch.from_numpy(media.labels[rows]).to(device))

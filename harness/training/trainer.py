@@ -110,11 +110,12 @@ class Trainer:
             started, before = time.perf_counter(), self.record.seconds
             self.student.train()
             self.method.train()
-            for step in range(first, self.steps):
-                self._step(step)
-                done = step + 1
-                self.record.seconds = before + time.perf_counter() - started
-                self._after(done, (done - first) / (time.perf_counter() - started))
+            with contextlib.closing(self.batches):
+                for step in range(first, self.steps):
+                    self._step(step)
+                    done = step + 1
+                    self.record.seconds = before + time.perf_counter() - started
+                    self._after(done, (done - first) / (time.perf_counter() - started))
         load_best(self.folder, self.student, self.method)
         return self.record
 

@@ -16,7 +16,7 @@ from harness.corpora.toy.remember import remembered
 from harness.corpora.toy.sources import labelled_images
 from harness.corpora.toy.tones import RATE, labelled_tones
 from harness.encoders.audio import filterbank
-from harness.encoders.vision import Augmentation
+from harness.encoders.vision import VERSION, Augmentation
 from harness.sources import Missing, digest
 
 #: pixels a side, as the patch embedding of the toy CLIP takes them
@@ -33,7 +33,7 @@ class Pictures(Media):
         self._augmentation = Augmentation(SIZE, smallest=0.6, jitter=0.25, grey=0.0)
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Two augmentations of each picture."""
+        """Two augmentations of each picture: (B, 2, 3, 32, 32) uint8."""
         return {"pixels": self._augmentation.views([Image.fromarray(self._pixels[row]) for row in rows], rng)}
 
 
@@ -79,6 +79,10 @@ class ToyImages(_Generated):
 
     def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
         return labelled_images(self.size, self.seed)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash of values and labels, with the way of augmenting."""
+        return digest(VERSION, super().fingerprint(root))
 
     def load(self, root: Path | None) -> Pictures:
         """Draw the pictures."""

@@ -1,0 +1,171 @@
+"""Batches made ahead by processes: the same numbers, one line for an error, and nobody left behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+import pytest
+import torch
+from PIL import Image
+
+from harness.corpora.labelled_images import Images, LabelledImages
+from harness.corpora.toy.media import ToyImages
+from harness.encoders.vision import Augmentation
+from harness.errors import UserError
+from harness.training import prefetch
+from harness.training.batching import Order
+from harness.training.prefetch import Ahead, MediaInputs, free_workers
+
+
+def jpegs(count: int) -> list[bytes]:
+    found = []
+    for number in range(count):
+        stream = io.BytesIO()
+        pixels = np.random.default_rng(number).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(stream, "JPEG")
+        found.append(stream.getvalue())
+    return found
+
+
+def source(items: list[bytes], size: int = 24) -> MediaInputs:
+    media = Images(items, np.arange(len(items)), Augmentation(size))
+    return MediaInputs(media, Order(len(items), 4, 0, "toy", "images"), seed=0)
+
+
+def children() -> set[int]:
+    """Processes whose parent this one is."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_batches_are_bit_for_bit_those_of_no_worker_from_any_step(workers: int) -> None:
+    made = source(jpegs(10))
+    plain = [made.inputs(step)["pixels"] for step in range(9)]
+    assert not torch.equal(plain[0][:2], plain[3][:2])
+    for first in (0, 5):
+        ahead = Ahead(made, 9, workers)
+        for step in range(first, 9):
+            assert torch.equal(ahead.of(step)["pixels"], plain[step]), step
+        ahead.close()
+    jumping = Ahead(made, 9, workers)
+    for step in (7, 2, 3):
+        assert torch.equal(jumping.of(step)["pixels"], plain[step])
+    jumping.close()
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    made, before = source(jpegs(4), size=224), torch.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 4):
+            torch.set_num_threads(threads)
+            found.append(made.inputs(0)["pixels"])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+
+
+def test_workers_leave_the_global_generator_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    ahead = Ahead(source(jpegs(4)), 2, 1)
+    ahead.of(0)
+    assert torch.equal(torch.rand(3), expected)
+    ahead.close()
+
+
+def test_an_error_in_a_worker_is_the_same_one_line() -> None:
+    made = source([*jpegs(3), b"no image"])
+    with pytest.raises(UserError) as plain:
+        Ahead(made, 1, 0).of(0)
+    ahead = Ahead(made, 1, 1)
+    with pytest.raises(UserError) as found:
+        ahead.of(0)
+    ahead.close()
+    assert str(found.value) == str(plain.value)
+    assert "image number 4 of the labelled images cannot be decoded: it is no image" in str(plain.value)
+
+
+@needs_proc
+def test_closing_ends_the_workers() -> None:
+    before = children()
+    ahead = Ahead(source(jpegs(4)), 50, 2)
+    ahead.of(0)
+    assert len(children() - before) >= 2
+    ahead.close()
+    assert children() <= before
+
+
+ORPHANS = """
+import sys, time
+from pathlib import Path
+import torch
+from harness.corpora.labelled_images import LabelledImages
+from harness.training.batching import Order
+from harness.training.prefetch import Ahead, MediaInputs
+torch.set_num_threads(1)
+media = LabelledImages("images.parquet", "", size=224).load(Path(sys.argv[1]))
+ahead = Ahead(MediaInputs(media, Order(len(media), 4, 0, "toy", "images"), 0), 10**6, 2)
+ahead.of(0)
+pid = Path("/proc/self").resolve().name
+print(Path(f"/proc/self/task/{pid}/children").read_text(), flush=True)
+time.sleep(60)
+"""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@needs_proc
+def test_workers_of_a_killed_run_end(tmp_path: Path) -> None:
+    parquet.write_table(arrow.table({"jpeg": jpegs(8), "label": list(range(8))}), tmp_path / "images.parquet")
+    run = subprocess.Popen([sys.executable, "-c", ORPHANS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    pids = [int(pid) for pid in run.stdout.readline().split()]
+    assert len(pids) >= 2
+    assert all(map(alive, pids))
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    limit = time.monotonic() + 5
+    while any(map(alive, pids)) and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert not any(map(alive, pids))
+
+
+def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, toys = Images([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
+    monkeypatch.setattr(prefetch.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
+    monkeypatch.setattr(prefetch.torch, "get_num_threads", lambda: 4)
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+    assert [free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)] == [2, 5, 0, 0]
+    monkeypatch.setattr(prefetch.torch, "get_num_threads", lambda: 6)
+    assert free_workers(files, cpu) == 0
+    monkeypatch.setattr(prefetch, "SHARED", (Path("/"), 2**70))
+    assert free_workers(files, cuda) == 0
+
+
+def test_real_images_come_the_same_through_a_worker(data_root: Path) -> None:
+    media = LabelledImages("images_cls/cifar10_test.parquet", "", size=32, per_class=3).load(data_root)
+    made = MediaInputs(media, Order(len(media), 16, 0, "cifar10", "images"), 1)
+    ahead = Ahead(made, 4, 1)
+    for step in range(4):
+        assert torch.equal(ahead.of(step)["pixels"], made.inputs(step)["pixels"])
+    ahead.close()
