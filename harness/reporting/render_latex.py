@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from harness.reporting.formats import BETTER, WORSE, CellText
-from harness.reporting.grids import Grid, Section
+from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
+from harness.reporting.grids import Grid, Line, Section
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -81,14 +82,20 @@ def _plain(char: str) -> str:
 
 
 def _section(section: Section, width: int) -> str:
-    lines = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
+    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
     for index, line in enumerate(section.lines):
         if index and line.group != section.lines[index - 1].group:
-            lines.append("\\midrule")
-        heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
-        texts = [*(escape(head) for head in heads), *(_cell(cell) for cell in line.cells)]
-        lines.append(" & ".join(texts) + " \\\\")
-    return "\n".join(lines)
+            rows.append("\\midrule")
+        if any(cell.value != ABSENT for cell in line.cells) or line.span:
+            rows.append(_line(line))
+    return "\n".join(rows)
+
+
+def _line(line: Line) -> str:
+    """One line; the p-values of differences are left to report.csv, they would make the columns twice as wide."""
+    heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
+    cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
+    return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
 
 
 def _cell(cell: CellText) -> str:
