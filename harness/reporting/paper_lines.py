@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.reporting.formats import ABSENT, BETTER, CellText, count_of, fixed, p_value, signed, star, summary_text
-from harness.reporting.paper_cells import PROFILE, TOO_FEW, FilledRow, FilledTable, PaperCell, row_verdict, tested
+from harness.reporting.paper_cells import PROFILE, FilledRow, FilledTable, PaperCell, row_verdict, tested
 from harness.reporting.paper_schema import PaperColumn
 from harness.reporting.summary import SMALLER_IS_BETTER
 
@@ -132,9 +132,7 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
 
 
 def _verdict(cell: PaperCell) -> CellText:
-    if cell.verdict is None:
-        return CellText(ABSENT)
-    return CellText("too few seeds" if cell.verdict.word == TOO_FEW else cell.verdict.word)
+    return CellText(cell.verdict.word if cell.verdict else ABSENT)
 
 
 def _best(filled: FilledTable, rows: Sequence[FilledRow], value: Callable[[PaperCell], float | None]) -> Bold:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
 from harness.reporting.grids import Grid, Line, Section
+from harness.reporting.paper_cells import TOO_FEW
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -92,9 +93,10 @@ def _section(section: Section, width: int) -> str:
 
 
 def _line(line: Line) -> str:
-    """One line; the p-values of differences are left to report.csv, they would make the columns twice as wide."""
+    """One line; what would only make columns wider is left to report.csv: p-values, and verdicts that say nothing."""
     heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
+    cells = [CellText(ABSENT) if cell.value == TOO_FEW else cell for cell in cells]
     return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
 
 
