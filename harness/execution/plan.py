@@ -23,7 +23,8 @@ from harness.store import Result, Store
 class Request:
     """What a person asked for: a grid, or the runs of `wanted` one by one, each with the suites it is scored on.
 
-    `entries` says of wanted runs which table or figure of a paper they are for.
+    `entries` says of wanted runs which table or figure of a paper they are for. A run that is only the teacher of a
+    wanted one is not scored.
     """
 
     profile: Profile
@@ -100,7 +101,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     keys = {(*path.relative_to(store.root).parts[:-1], path.stem.split("-")[1]) for path in index.values()}
     planned = []
     for run in _with_teachers(runs, sources):
-        asked = request.suites if request.wanted is None else request.wanted.get(run.spec, request.suites)
+        asked = request.suites if request.wanted is None else request.wanted.get(run.spec, ())
         suites = [name for name in asked if name not in without_data]
         planned.append(_planned(run, sources, suites, store, index, failed, keys))
     return Plan(request, sources, tuple(planned), tuple(skipped), without_data)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.reporting.formats import ABSENT, BETTER, CellText, count_of, fixed, p_value, signed, star, summary_text
-from harness.reporting.paper_cells import PROFILE, TOO_FEW, FilledRow, FilledTable, PaperCell, row_verdict, tested
+from harness.reporting.paper_cells import PROFILE, FilledRow, FilledTable, PaperCell, row_verdict, tested
 from harness.reporting.paper_schema import PaperColumn
 from harness.reporting.summary import SMALLER_IS_BETTER
 
@@ -37,22 +37,21 @@ def row_lines(filled: FilledTable) -> list[tuple[str, list[tuple[FilledRow, tupl
 
 def table_title(filled: FilledTable) -> str:
     """What the table is: a paper's, or its shape on another profile."""
-    where = f"{filled.paper.title}, {filled.name}: {filled.table.title}"
-    if filled.profile == PROFILE:
-        return where
-    short, colon, _ = filled.paper.title.partition(":")
-    name = short if colon else filled.paper.name
-    return f"The shape of {name} {filled.name} on profile {filled.profile}: {filled.table.title}"
+    name = f"{filled.paper.short or filled.paper.name} {filled.name}"
+    if filled.profile != PROFILE:
+        name = f"The shape of {name} on profile {filled.profile}"
+    return f"{name}: {filled.table.title}"
 
 
 def table_notes(filled: FilledTable) -> Iterator[str]:
     """What a reader must know to read the table."""
     table, cells = filled.table, [cell for row in filled.rows for cell in row.cells.values()]
     if filled.profile == PROFILE:
+        group = "setting and encoder" if table.groups == "setting" else "encoder"
         yield (
-            f"Printed numbers: {filled.paper.reference}, table {filled.name.removeprefix('T')}; measured: results of "
-            f"profile {PROFILE} only, mean ± sample standard deviation over seeds. Bold: the best mean of its "
-            f"{'setting and encoder' if table.groups == 'setting' else 'encoder'}."
+            f"Printed numbers: {filled.paper.title} ({filled.paper.reference}), table {filled.name.removeprefix('T')}; "
+            f"measured: results of profile {PROFILE} only, mean ± sample standard deviation over seeds. Bold: the best "
+            f"mean of its {group}."
         )
     else:
         yield from _stand_in_notes(filled)
@@ -133,13 +132,11 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
 
 
 def _verdict(cell: PaperCell) -> CellText:
-    if cell.verdict is None:
-        return CellText(ABSENT)
-    return CellText("too few seeds" if cell.verdict.word == TOO_FEW else cell.verdict.word)
+    return CellText(cell.verdict.word if cell.verdict else ABSENT)
 
 
 def _best(filled: FilledTable, rows: Sequence[FilledRow], value: Callable[[PaperCell], float | None]) -> Bold:
-    """Places of the best values of each group of at least two rows, by row and column; equal ones are all best."""
+    """Places of the best values of each group by row and column; equal ones are all best, unless all are equal."""
     groups: dict[str, list[int]] = {}
     for at, row in enumerate(rows):
         if not row.row.published_only:
@@ -148,7 +145,7 @@ def _best(filled: FilledTable, rows: Sequence[FilledRow], value: Callable[[Paper
     for column in filled.columns:
         for group in groups.values():
             values = {at: number for at in group if (number := value(rows[at].cells[column.name])) is not None}
-            if len(values) > 1 and not column.published_only:
+            if len(set(values.values())) > 1 and not column.published_only:
                 best = min(values.values()) if column.metric in LESS else max(values.values())
                 found |= {(at, column.name) for at, number in values.items() if number == best}
     return frozenset(found)

@@ -206,6 +206,8 @@ class PaperFigure(Entry):
     kind: Literal["alignment-uniformity", "data-scale", "subset-gain", "margin-sweep", "histogram", "scatter", "t-sne"]
     suite: Name | None = None
     metric: Name
+    task: Annotated[str, Field(description="the task that is shown, where a suite has several")] = ""
+    printed: Annotated[Names, Field(description="tasks of published.csv that are drawn as lines")] = ()
     seeds: Seeds
     encoders: Names
     settings: Annotated[Names, Field(min_length=1)]

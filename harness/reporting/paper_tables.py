@@ -43,7 +43,10 @@ def paper_tables(
 
 
 def stand_in_tables(papers: Sequence[Paper], frame: pandas.DataFrame, profiles: Sequence[Profile]) -> list[FilledTable]:
-    """The tables whose every row with a stand-in has a run, profile by profile; no cell has a printed number."""
+    """The tables whose every row with a stand-in has a run, profile by profile; no cell has a printed number.
+
+    A table of which a single row has a stand-in is none.
+    """
     found = []
     for profile in profiles:
         names = Names.of(profile)
@@ -51,8 +54,12 @@ def stand_in_tables(papers: Sequence[Paper], frame: pandas.DataFrame, profiles: 
             continue
         measured = Measurements.of(frame, profile.name)
         tables = [_stand_in(paper, name, names, measured) for paper in papers for name in paper.tables]
-        found += [table for table in tables if table.planned_rows and all(row.seeds for row in table.planned_rows)]
+        found += [table for table in tables if _is_whole(table)]
     return found
+
+
+def _is_whole(table: FilledTable) -> bool:
+    return len(table.rows) > 1 and all(row.seeds for row in table.planned_rows)
 
 
 def _paper_table(

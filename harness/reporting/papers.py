@@ -61,6 +61,7 @@ class Paper(Entry):
 
     name: Name
     title: Name
+    short: Annotated[str, Field(description="what it is called in headings; the file's name without")] = ""
     reference: Name
     tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
     configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from harness.reporting.formats import BETTER, WORSE, CellText
-from harness.reporting.grids import Grid, Section
+from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
+from harness.reporting.grids import Grid, Line, Section
+from harness.reporting.paper_cells import TOO_FEW
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -81,14 +83,21 @@ def _plain(char: str) -> str:
 
 
 def _section(section: Section, width: int) -> str:
-    lines = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
+    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
     for index, line in enumerate(section.lines):
         if index and line.group != section.lines[index - 1].group:
-            lines.append("\\midrule")
-        heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
-        texts = [*(escape(head) for head in heads), *(_cell(cell) for cell in line.cells)]
-        lines.append(" & ".join(texts) + " \\\\")
-    return "\n".join(lines)
+            rows.append("\\midrule")
+        if any(cell.value != ABSENT for cell in line.cells) or line.span:
+            rows.append(_line(line))
+    return "\n".join(rows)
+
+
+def _line(line: Line) -> str:
+    """One line; what would only make columns wider is left to report.csv: p-values, and verdicts that say nothing."""
+    heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
+    cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
+    cells = [CellText(ABSENT) if cell.value == TOO_FEW else cell for cell in cells]
+    return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
 
 
 def _cell(cell: CellText) -> str:

@@ -67,6 +67,13 @@ def test_every_table_and_figure_is_there(name: str) -> None:
     assert [*PAPERS[name].configuration, *PAPERS[name].neighbours] == others.get(name, [])
 
 
+def test_lines_of_figures_are_printed_numbers() -> None:
+    printed = {(key.paper, key.table, key.task) for key in read_published()}
+    lines = {(p.name, name, task) for p in PAPERS.values() for name, f in p.figures.items() for task in f.printed}
+    assert lines
+    assert lines <= printed
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_cell_has_its_printed_number(name: str) -> None:
     printed = read_published()

@@ -88,6 +88,16 @@ def test_bold_and_both_kinds_of_star_in_latex(grids: list[Grid]) -> None:
     assert r"\textbf{$-$0.25}\,$\pm$\,0.10$^{(*)}$" in latex_table(nasty())
 
 
+def test_latex_leaves_out_what_would_only_widen_it(grids: list[Grid]) -> None:
+    text = latex_table(next(grid for grid in grids if grid.key == "mcse-T1"))
+    assert "no run yet" not in text
+    body = text.partition("\\bottomrule")[0]
+    assert "p = " not in body
+    assert body.count("& difference &") == body.count("& verdict: ") == 4
+    rows = [line for line in body.splitlines() if re.match(r"(simcse|mcse|none)", line)]
+    assert len(rows) == 14, "as in the paper"
+
+
 def test_markdown_has_whole_rows_and_bold(grids: list[Grid]) -> None:
     for grid in [*grids, nasty()]:
         rows = [line for line in markdown_table(grid).splitlines() if line.startswith("|")]

@@ -68,6 +68,13 @@ def test_a_row_says_what_its_cells_say() -> None:
     assert row_verdict([PaperCell()]) == ""
 
 
+def test_the_verdict_line_names_the_reason_once_and_each_cell() -> None:
+    grid = paper_grid(table("mcse:T1", results("mcse", [70.0], setting="wiki+flickr")))
+    (line,) = [line for section in grid.sections for line in section.lines if line.kind == "verdict"]
+    assert line.heads[2] == f"verdict: {FEW}: 1 seed measured"
+    assert {cell.value for cell in line.cells} == {FEW}
+
+
 def results(variant: str, values: list[float], **given: Any) -> list:
     place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased", **given}
     return [result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place) for seed, value in enumerate(values)]
