@@ -17,19 +17,28 @@ PREEMPHASIS = 0.97
 
 
 def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024) -> np.ndarray:
-    """Log mel energies of a mono wave (n,) at `rate` samples a second: (frames, bins) float32."""
+    """Log mel energies of a mono wave (n,) at `rate` samples a second, padded: (frames, bins) float32."""
+    return padded(energies(wave, rate, bins=bins, frames=frames), frames)
+
+
+def padded(found: np.ndarray, frames: int) -> np.ndarray:
+    """Zeros behind the frames of (t, bins) up to (frames, bins)."""
+    return np.concatenate([found, np.zeros((frames - len(found), found.shape[1]), dtype=found.dtype)])
+
+
+def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarray:
+    """Log mel energies of a wave's windows, no more than `frames` and none of a wave shorter than one: (t, bins)."""
     length, hop = WINDOW_MS * rate // 1000, HOP_MS * rate // 1000
-    found = np.zeros((frames, bins), dtype=np.float32)
     if len(wave) < length:
-        return found
+        return np.zeros((0, bins), dtype=np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(np.asarray(wave, dtype=np.float64), length)[::hop][:frames]
     # with the mean of each window goes the mean of the wave
     windows = windows - windows.mean(axis=1, keepdims=True)
     raised = windows - PREEMPHASIS * np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)
     size = 1 << (length - 1).bit_length()
     power = np.abs(np.fft.rfft(raised * np.hanning(length), size)) ** 2
-    found[: len(power)] = np.log(np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps))
-    return found
+    found: np.ndarray = np.log(np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps))
+    return found.astype(np.float32)
 
 
 @lru_cache(maxsize=4)

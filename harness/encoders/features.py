@@ -50,7 +50,7 @@ def cached_features(
     folder = cache_folder() / "features"
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder, digest(key, rows, dtype))
-    with _held(files):
+    with held(folder / f"{files.name}.lock", files.final):
         if not files.whole():
             _Writer(files, rows, np.dtype(dtype)).fill(compute, chunk, report)
         array: np.ndarray = np.load(files.final, mmap_mode="r", allow_pickle=False)
@@ -143,13 +143,13 @@ class _Files:
 
 
 @contextmanager
-def _held(files: _Files) -> Iterator[None]:
-    """Hold a key, after waiting for the process that has it; a killed process holds nothing."""
-    lock = FileLock(files.folder / f"{files.name}.lock")
+def held(path: Path, what: Path) -> Iterator[None]:
+    """Hold the lock file `path` of `what`, after waiting for the process that has it; a killed one holds nothing."""
+    lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        log.info("waiting for features that another process computes: %s", files.final)
+        log.info("waiting for features that another process computes: %s", what)
         lock.acquire()
     try:
         yield

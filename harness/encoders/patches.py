@@ -29,6 +29,12 @@ _LAYOUTS = (
 _PREFIXES = ("", "vit.", "visual.")
 
 
+def fresh_size(name: str) -> int | None:
+    """The patch size of an embedding that is trained from scratch, 'fresh-SIZE'; None for a pretrained one's name."""
+    size = name.removeprefix("fresh-")
+    return int(size) if size != name and size.isdecimal() else None
+
+
 class ImagePatches(nn.Module):
     """A ViT's embedding layer: pixels (N, 3, H, W) -> (N, 1 + patches, d), all of it trained on."""
 
@@ -42,6 +48,21 @@ class ImagePatches(nn.Module):
             self.projection.weight.copy_(weight)
             if bias is not None and self.projection.bias is not None:
                 self.projection.bias.copy_(bias)
+
+    @classmethod
+    def fresh(cls, width: int, pixels: int, size: int) -> ImagePatches:
+        """One that is trained from scratch, for images of `pixels` in patches of `size`; drawn as a ViT's is.
+
+        Truncated normal of deviation 0.02 (Dosovitskiy et al. 2021 in timm and transformers), bias 0. Raises
+        UserError where the patches do not tile the images.
+        """
+        if size < 1 or pixels % size:
+            raise UserError(f"patches of {size} x {size} do not tile images of {pixels} x {pixels}; name a divisor")
+        token, positions, weight = (
+            nn.init.trunc_normal_(torch.empty(shape), std=0.02)
+            for shape in ((width,), (1 + (pixels // size) ** 2, width), (width, 3, size, size))
+        )
+        return cls(token, positions, weight, torch.zeros(width))
 
     @classmethod
     def load(cls, folder: Path, width: int) -> ImagePatches:

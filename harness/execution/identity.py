@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.encoders.patches import fresh_size
 from harness.errors import UserError
 from harness.execution.sources import LitTeacher, Sources
 from harness.grid import SCRAMBLED, Resolved, check_setting, impossible, resolve
@@ -104,7 +105,7 @@ def patch_sources(run: Resolved, sources: Sources) -> dict[str, Source]:
     """The pretrained patch embeddings of the streams that have one."""
     own = run.method.own_steps(run.hyperparameters)
     named = {stream: steps.patches.pretrained for stream, steps in own.items()}
-    return {stream: sources.patches(name) for stream, name in named.items() if name}
+    return {stream: sources.patches(name) for stream, name in named.items() if name and fresh_size(name) is None}
 
 
 def _of_corpus(run: Resolved, sources: Sources, wanted: Feature, corpus: str) -> Iterator[Source]:

@@ -15,7 +15,7 @@ import torch
 
 from harness.corpora.base import CorpusSource, Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
-from harness.encoders.patches import AudioPatches, ImagePatches
+from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.dev import dev_scorer
@@ -212,7 +212,14 @@ def _attach(student: Student, patches: Patches, media: Media, sources: Sources) 
     ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
     if name == "pixels":
         if not patches.pretrained:
-            raise UserError("no patch embedding is named for this encoder; give the option patches=NAME")
+            raise UserError(
+                "no patch embedding is named for this encoder; give the option patches=NAME, or patches=fresh-SIZE for "
+                "one that is trained from scratch"
+            )
+        size = fresh_size(patches.pretrained)
+        if size is not None:
+            student.attach(name, ImagePatches.fresh(student.width, sample.shape[-1], size))
+            return
         student.attach(name, ImagePatches.load(sources.patches(patches.pretrained).path(), student.width))
     else:
         frames, bins = sample.shape[1:]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.corpora.toy import clip_folder, student_folder
-from harness.encoders.patches import AudioPatches, ImagePatches, media_forward
+from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size, media_forward
 from harness.encoders.student import Student
 from harness.errors import UserError
 
@@ -148,3 +148,18 @@ def test_a_roberta_reads_them_as_well() -> None:
     ids = torch.tensor([[0, 5, 6, 2]])
     expected = model(ids, attention_mask=torch.ones_like(ids)).last_hidden_state[:, 0]
     torch.testing.assert_close(media_forward(model, model.embeddings(ids)), expected, atol=1e-6, rtol=0)
+
+
+def test_a_fresh_embedding_tiles_the_images_and_depends_on_the_seed_alone() -> None:
+    assert [fresh_size(name) for name in ("fresh-4", "fresh-", "fresh", "vit-base", "fresh-b16")] == [4, *[None] * 4]
+    made = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        made.append(ImagePatches.fresh(12, 32, 8))
+    assert made[0](torch.zeros(2, 3, 32, 32)).shape == (2, 1 + 16, 12)
+    states = [torch.cat([value.flatten() for value in each.state_dict().values()]) for each in made]
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+    assert made[0].projection.weight.std().item() == pytest.approx(0.02, rel=0.2)
+    with pytest.raises(UserError, match="patches of 5 x 5 do not tile images of 32 x 32"):
+        ImagePatches.fresh(12, 32, 5)

@@ -1,0 +1,91 @@
+"""Recordings as files: WAV and FLAC decoded, archives unpacked once into the cache."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import wave
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from harness.encoders.features import held
+from harness.errors import UserError
+from harness.sources import cache_folder, digest, file_hash
+
+
+def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
+    """Samples a second, and the samples within -1..1 with channels averaged, (n,) float32.
+
+    Raises UserError naming the recording.
+    """
+    try:
+        rate, values = _wav(path.read_bytes()) if path.suffix.lower() == ".wav" else _other(path)
+    except ImportError as error:
+        raise UserError(f"{path.suffix} files need the package soundfile; install the extra 'audio'") from error
+    except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
+        raise UserError(f"the recording {name} cannot be read: {error}; remove or replace it") from error
+    if not len(values):
+        raise UserError(f"the recording {name} is empty; remove or replace it")
+    if not np.isfinite(values).all():
+        raise UserError(f"the recording {name} has samples that are no finite numbers; remove or replace it")
+    return rate, values.astype(np.float32)
+
+
+def _wav(raw: bytes) -> tuple[int, np.ndarray]:
+    with wave.open(io.BytesIO(raw)) as file:
+        if file.getsampwidth() != 2:
+            raise ValueError("its samples are not of 16 bits")
+        found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+        return file.getframerate(), found.reshape(-1, file.getnchannels()).mean(axis=1) / 2**15
+
+
+def _other(path: Path) -> tuple[int, np.ndarray]:
+    import soundfile
+
+    values, rate = soundfile.read(path, always_2d=True)
+    return int(rate), values.mean(axis=1)
+
+
+def located(place: Path, names: Mapping[str, str]) -> list[Path]:
+    """The file of each recording of a folder or an archive. Raises UserError naming one that is not there."""
+    files = _unpacked(place, list(names)) if place.is_file() else [place / name for name in names]
+    absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
+    if absent is not None:
+        raise UserError(f"{place} has no recording {absent}, which its index names; fetch both again")
+    return files
+
+
+def _unpacked(place: Path, names: list[str]) -> list[Path]:
+    """The files of an archive's members in the cache, by number; they are put there whole or not at all.
+
+    A member's path is not used for writing and links are not followed.
+    """
+    folder = cache_folder() / "recordings" / digest(file_hash(place), names)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
+    with held(folder.with_suffix(".lock"), folder):
+        if not folder.is_dir():
+            part = folder.with_suffix(".part")
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            _unpack(place, files, part)
+            part.replace(folder)
+    return [folder / file for file in files.values()]
+
+
+def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
+    try:
+        with tarfile.open(place) as archive:
+            for member in archive:
+                short = member.name.rpartition("/")[2]
+                known = next((name for name in (member.name.removeprefix("./"), short) if name in files), None)
+                stream = archive.extractfile(member) if known and member.isreg() else None
+                if known and stream is not None:
+                    with (folder / files[known]).open("wb") as out:
+                        shutil.copyfileobj(stream, out)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise UserError(f"the archive {place} cannot be read: {error}; fetch it again") from error
