@@ -51,7 +51,7 @@ def table_notes(filled: FilledTable) -> Iterator[str]:
         yield (
             f"Printed numbers: {filled.paper.title} ({filled.paper.reference}), table {filled.name.removeprefix('T')}; "
             f"measured: results of profile {PROFILE} only, mean ± sample standard deviation over seeds. Bold: the best "
-            f"mean of its {group}."
+            f"mean of its {group}." + (" Stars of printed numbers are the paper's." if table.test else "")
         )
     else:
         yield from _stand_in_notes(filled)

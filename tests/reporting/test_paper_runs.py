@@ -86,6 +86,13 @@ def test_untrained_rows_have_one_seed_whatever_is_asked() -> None:
     assert {spec.seed for spec in runs("mcse:T2", seeds=[3, 4])} == {3, 4}
 
 
+def test_a_row_may_have_seeds_of_its_own() -> None:
+    table = find_table(PAPERS, "dalr:T3")
+    assert isinstance(table, PaperTable)
+    lone = table.rows[0].model_copy(update={"seeds": 2})
+    assert len(table_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
+
+
 @pytest.mark.parametrize(
     ("first", "second", "shared"),
     [
