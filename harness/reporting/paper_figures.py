@@ -124,11 +124,11 @@ def _drawing(
             if name in examples
             else captions(spec, runs, material)
         )
-    if spec.kind in ("histogram", "margin-sweep"):
-        return {"histogram": histogram, "margin-sweep": margin_sweep}[spec.kind](spec, runs, material, lines)
+    with_lines = {"histogram": histogram, "margin-sweep": margin_sweep, "data-scale": data_scale}
+    if spec.kind in with_lines:
+        return with_lines[spec.kind](spec, runs, material, lines)
     kinds = {
         "alignment-uniformity": alignment_uniformity,
-        "data-scale": data_scale,
         "subset-gain": subset_gain,
         "scatter": scatter,
     }

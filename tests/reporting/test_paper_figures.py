@@ -132,17 +132,19 @@ def test_curves_over_the_size_of_a_setting() -> None:
 def test_a_variant_without_the_option_is_a_line() -> None:
     runs = [
         *averages("simcse-sup", "nli[deletion=0.3]", [70.0]),
+        *averages("simcse-sup", "nli[deletion=0.4]", [69.0]),
         *averages("simcse-sup", "nli[swap=2]", [72.0]),
         *averages("simcse-sup", "nli", [80.0]),
         *averages("visualcse", "wiki+imagenet", [76.0]),
     ]
     figure = figures("nonling-F3", runs)
-    assert [len(marks(one)) for one in group(figure, r"curve-\d+")] == [2, 2]
-    assert texts(figure).count("visualcse / wiki+imagenet") == 2
-    assert [text for text in texts(figure) if text in ("none", "0.3", "2", "deletion", "swap")] == [
-        *("none", "0.3", "deletion"),
+    assert [len(marks(one)) for one in group(figure, r"curve-\d+")] == [3, 2]
+    assert texts(figure).count("visualcse / wiki+imagenet (n = 1)") == 2
+    assert [text for text in texts(figure) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")] == [
+        *("none", "0.3", "0.4", "deletion"),
         *("none", "2", "swap"),
     ]
+    assert texts(figure).count("printed: deletion rate crossover, 0.4") == 1
     assert "part or a noisy copy" in figures("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
 
 
@@ -247,7 +249,7 @@ def test_hostile_names_are_escaped() -> None:
     root = Tree.fromstring(figure.svg)
     assert not list(root.iter(f"{SVG}script"))
     assert "<script" not in figure.svg
-    assert evil in texts(figure)
+    assert f"{evil} (n = 1)" in texts(figure)
 
 
 def test_the_same_bytes_every_time_and_ids_of_its_own() -> None:
