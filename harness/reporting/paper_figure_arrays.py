@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_scores import Drawing, vertical
 from harness.reporting.paper_figure_specs import FigureSpec
-from harness.reporting.plots import COLOURS, MANY, mark, panels, plane_axes, size_of, wrapped
+from harness.reporting.plots import COLOURS, MANY, legend_below, mark, panels, plane_axes, size_of, wrapped
 
 Found = list[tuple[Run, Mapping[str, np.ndarray]]]
 #: Bins of a histogram of ranks, at most.
@@ -58,7 +58,7 @@ def _histogram(
             axes.set_xlabel("cosine of image and caption")
             axes.set_ylabel("percent of the pairs, by hundredths")
         vertical(axes, [(name, value, value) for name, value in lines])
-        figure.legend(loc="outside lower center", ncols=2)
+        legend_below(figure, 2)
 
     text = f"{run.label.variant}, {len(ranks):,} images, in {SPACES[space]}."
     return Drawing(draw, (5.8, 4.2), text, [run])

@@ -13,7 +13,7 @@ from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_scores import POINTS, Drawing, n_of
 from harness.reporting.paper_figure_specs import FigureSpec
 from harness.reporting.papers import PublishedKey
-from harness.reporting.plots import COLOURS, INK, MARKERS, PRINTED, panels
+from harness.reporting.plots import COLOURS, INK, MARKERS, PRINTED, legend_below, panels
 from harness.reporting.summary import AVERAGE
 from harness.stats import Summary
 
@@ -55,7 +55,7 @@ def alignment_uniformity(spec: FigureSpec, runs: Sequence[Run], material: Materi
         axes.margins(0.2)
         axes.set_xlabel(f"uniformity, {task} (lower is better)")
         axes.set_ylabel(f"alignment, {task} (lower is better)")
-        figure.legend(loc="outside lower center", ncols=3)
+        legend_below(figure, 3)
 
     text = f"Alignment against uniformity on {task}, means over seeds with their deviations; colour is the average STS."
     if printed:

@@ -128,7 +128,7 @@ class Material:
         if not self.is_paper:
             return []
         found = {key.task: number.value for key, number in self.published.items() if key[:2] == (paper, figure)}
-        return [(task.replace("_", " "), found[task]) for task in spec.printed if task in found]
+        return [(name, found[task]) for task, name in spec.printed.items() if task in found]
 
 
 def _commands(spec: FigureSpec, missing: Sequence[tuple[str, str, str]], profile: str) -> Iterator[str]:

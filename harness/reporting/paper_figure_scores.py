@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_specs import FigureSpec
-from harness.reporting.plots import COLOURS, INK, PRINTED, panels, size_of, style
+from harness.reporting.plots import COLOURS, INK, PRINTED, legend_below, panels, size_of, style
 from harness.reporting.summary import AVERAGE
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
@@ -64,10 +64,10 @@ def data_scale(
             axes.set_title(base)
             axes.set_xlabel({"shot": "training pairs", "size": "training triplets"}.get(key, key))
             axes.set_ylabel(f"average STS, {POINTS}")
-            axes.legend()
+        legend_below(figure, 2)
 
     text = "Average STS, means over seeds with their deviations; the levels of the axis are evenly spaced."
-    return Drawing(draw, size_of(len(axis), min(3, len(axis))), text, shown)
+    return Drawing(draw, size_of(len(axis), min(3, len(axis)), 0.5), text, shown)
 
 
 def _axes_of(runs: Sequence[Run]) -> list[tuple[str, str]]:
@@ -127,7 +127,7 @@ def margin_sweep(
         vertical(axes, [(name, value, value) for name, value in lines])
         axes.set_xlabel(f"{key}, radians" if key == "margin" else key)
         axes.set_ylabel(f"average STS, {POINTS}")
-        figure.legend(loc="outside lower center", ncols=2)
+        legend_below(figure, 2)
 
     return Drawing(draw, (5.4, 3.8), f"Average STS against the {key}, means over seeds with their deviations.", runs)
 
@@ -147,7 +147,7 @@ def subset_gain(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Dr
             _bars(axes, bars)
             axes.set_title(setting)
             axes.set_ylabel(f"gain, {POINTS} ({n_of(bars.values())})")
-        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+        legend_below(figure, 5)
 
     width = max(5.4, 0.28 * max(len(bars) for _, bars in gains) + 1.6)
     text = (

@@ -139,12 +139,12 @@ def test_a_variant_without_the_option_is_a_line() -> None:
     ]
     figure = figures("nonling-F3", runs)
     assert [len(marks(one)) for one in group(figure, r"curve-\d+")] == [3, 2]
-    assert texts(figure).count("visualcse / wiki+imagenet (n = 1)") == 2
+    assert texts(figure).count("visualcse / wiki+imagenet (n = 1)") == 1
     assert [text for text in texts(figure) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")] == [
         *("none", "0.3", "0.4", "deletion"),
         *("none", "2", "swap"),
     ]
-    assert texts(figure).count("printed: deletion rate crossover, 0.4") == 1
+    assert texts(figure).count("printed: below the line from, 0.4") == 1
     assert "part or a noisy copy" in figures("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
 
 
@@ -159,7 +159,7 @@ def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_o
     (curve,) = (marks(one) for one in group(figure, r"curve-\d+"))
     steps = np.diff(curve[:, 0])
     assert steps[0] == pytest.approx(steps[1], rel=1e-3)
-    assert "printed: margin optimum, 0.125" in texts(figure)
+    assert "printed: best margin, 0.125" in texts(figure)
 
 
 def test_bars_are_gains_by_subset() -> None:
