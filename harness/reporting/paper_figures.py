@@ -137,7 +137,7 @@ def _drawing(
 
 def _caption(spec: FigureSpec, drawing: Drawing, material: Material) -> Iterator[str]:
     yield drawing.text
-    yield f"Runs of profile {material.profile}: {'; '.join(map(str, drawing.runs))}."
+    yield f"Runs of profile {material.profile}: {'; '.join(run.told(spec.suite) for run in drawing.runs)}."
     if material.is_paper:
         yield spec.note
     else:

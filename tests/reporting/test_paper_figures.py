@@ -318,3 +318,19 @@ def test_a_wrong_file_is_named(tmp_path: Path, old: str, new: str, message: str)
     path.write_text(text.replace(old, new))
     with pytest.raises(UserError, match=message):
         read_figures(path)
+
+
+def test_commands_name_what_a_suite_lacks() -> None:
+    runs = [drawn("simcse"), drawn("mcse")]
+    runs += [scored("kdmcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="wiki+flickr") for seed in range(5)]
+    commands = figures("dalr-F4", runs, arrays()).commands
+    assert commands == (
+        "harness run --profile paper --methods kdmcse,dalr --settings wiki+flickr --encoders bert-base-uncased "
+        "--seeds 1 --suites figures",
+    )
+    assert figures("dalr-F4", [*runs, drawn("dalr"), drawn("kdmcse")], arrays()).commands == ()
+    one = geometry("mcse", "flickr", 0, -2.0, 0.2, 70.0)
+    more = [scored("mcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="flickr") for seed in range(1, 5)]
+    figure = figures("mcse-F2", [one, *more])
+    assert "mcse / flickr / bert-base-uncased (1 seed)" in figure.caption
+    assert any("--methods simcse,mcse --settings flickr " in command for command in figure.commands)
