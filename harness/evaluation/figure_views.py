@@ -11,8 +11,9 @@ def sentence_triples(data: Any, n: int, rng: np.random.Generator) -> list[list[s
     """n triples of captions: two close ones, and one that is apart.
 
     An image is drawn. The first two are its first two different captions, or, where it has one caption, this and the
-    caption of another image that shares most words with it. The third is the caption of another image that shares
-    fewest words with both. Shared words are counted as a part of all words of the two; of equals the first counts.
+    caption of another image that shares most words with it. The third is of another image: of the captions with at
+    least as many words as the first, that which shares fewest with both, of equals one drawn. Shared words are counted
+    as a part of all words of the two.
     Raises ValueError for captions of fewer than three images.
     """
     images = np.unique(data.image_of)
@@ -20,7 +21,7 @@ def sentence_triples(data: Any, n: int, rng: np.random.Generator) -> list[list[s
         raise ValueError("three captions, two close and one apart, need three images")
     words = [frozenset(text.lower().split()) for text in data.texts]
     drawn = rng.choice(images, size=n, replace=n > len(images))
-    return [_triple(data, words, int(image)) for image in drawn]
+    return [_triple(data, words, int(image), rng) for image in drawn]
 
 
 def view_cosines(views: np.ndarray) -> dict[str, float]:
@@ -37,7 +38,7 @@ def view_cosines(views: np.ndarray) -> dict[str, float]:
     }
 
 
-def _triple(data: Any, words: list[frozenset[str]], image: int) -> list[str]:
+def _triple(data: Any, words: list[frozenset[str]], image: int, rng: np.random.Generator) -> list[str]:
     mine = list(dict.fromkeys(data.texts[row] for row in np.flatnonzero(data.image_of == image)))
     others = [row for row in np.flatnonzero(data.image_of != image) if data.texts[row] not in mine]
     first = frozenset(mine[0].lower().split())
@@ -45,7 +46,9 @@ def _triple(data: Any, words: list[frozenset[str]], image: int) -> list[str]:
         mine.append(data.texts[max(others, key=lambda row: _shared(first, words[row]))])
     both = first | frozenset(mine[1].lower().split())
     others = [row for row in others if data.texts[row] not in mine]
-    return [*mine[:2], data.texts[min(others, key=lambda row: _shared(both, words[row]))]]
+    long = [row for row in others if len(data.texts[row].split()) >= len(mine[0].split())] or others
+    shared = np.array([_shared(both, words[row]) for row in long])
+    return [*mine[:2], data.texts[long[rng.choice(np.flatnonzero(shared == shared.min()))]]]
 
 
 def _shared(first: frozenset[str], second: frozenset[str]) -> float:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_scores import Drawing, vertical
 from harness.reporting.paper_figure_specs import FigureSpec
-from harness.reporting.plots import COLOURS, MANY, mark, panels, plane_axes, size_of, wrapped
+from harness.reporting.plots import COLOURS, MANY, legend_below, mark, panels, plane_axes, size_of, wrapped
 
 Found = list[tuple[Run, Mapping[str, np.ndarray]]]
 #: Bins of a histogram of ranks, at most.
@@ -57,11 +57,11 @@ def _histogram(
                 _steps(axes, share, edges[low : high + 1], index, f"{name}, n = {int(counts.sum()):,}")
             axes.set_xlabel("cosine of image and caption")
             axes.set_ylabel("percent of the pairs, by hundredths")
-        vertical(axes, lines)
-        axes.legend()
+        vertical(axes, [(name, value, value) for name, value in lines])
+        legend_below(figure, 2)
 
     text = f"{run.label.variant}, {len(ranks):,} images, in {SPACES[space]}."
-    return Drawing(draw, (5.8, 3.8), text, [run])
+    return Drawing(draw, (5.8, 4.2), text, [run])
 
 
 def scatter(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Drawing | str:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.reporting.paper_figure_runs import Material, Run, Score
-from harness.reporting.paper_figure_scores import POINTS, Drawing
+from harness.reporting.paper_figure_scores import POINTS, Drawing, n_of
 from harness.reporting.paper_figure_specs import FigureSpec
 from harness.reporting.papers import PublishedKey
-from harness.reporting.plots import COLOURS, INK, MARKERS, PRINTED, panels
+from harness.reporting.plots import COLOURS, INK, MARKERS, PRINTED, legend_below, panels
 from harness.reporting.summary import AVERAGE
 from harness.stats import Summary
 
@@ -50,11 +50,12 @@ def alignment_uniformity(spec: FigureSpec, runs: Sequence[Run], material: Materi
             axes.scatter([x], [y], facecolors="none", edgecolors=PRINTED, marker=marks[variant], s=60, zorder=3)
             _name(axes, f"{setting}, printed", x, y, -9)
         for variant, shape in marks.items():
-            axes.scatter([], [], color="white", edgecolors=INK, marker=shape, label=variant)
+            name = f"{variant} ({n_of(one.x for one in points if one.variant == variant)})"
+            axes.scatter([], [], color="white", edgecolors=INK, marker=shape, label=name)
         axes.margins(0.2)
         axes.set_xlabel(f"uniformity, {task} (lower is better)")
         axes.set_ylabel(f"alignment, {task} (lower is better)")
-        figure.legend(loc="outside lower center", ncols=3)
+        legend_below(figure, 3)
 
     text = f"Alignment against uniformity on {task}, means over seeds with their deviations; colour is the average STS."
     if printed:
@@ -71,7 +72,7 @@ def _points(figure: Figure, axes: Axes, points: Sequence[_Point], marks: Mapping
         scale = {"cmap": "cividis", "vmin": low - room, "vmax": high + room}
     for row, point in enumerate(points):
         x, y = point.x, point.y
-        axes.errorbar(x.mean, y.mean, xerr=x.std or None, yerr=y.std or None, color="#999999", zorder=2)
+        axes.errorbar(x.mean, y.mean, xerr=x.std or None, yerr=y.std or None, color="#999999", linewidth=0.8, zorder=2)
         look = {"c": [values[row]], **scale} if scale else {"color": COLOURS[0]}
         made = axes.scatter(
             [x.mean], [y.mean], s=60, edgecolors=INK, marker=marks[point.variant], zorder=3, gid=f"point-{row}", **look

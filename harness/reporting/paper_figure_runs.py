@@ -44,15 +44,14 @@ class Run:
         values = self.scores.get(score)
         return summarise(list(values.values())) if values else None
 
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds that have any score."""
-        return sorted({seed for values in self.scores.values() for seed in values})
+    def seeds(self, suite: str) -> list[int]:
+        """The seeds that have a score in a suite."""
+        return sorted({seed for score, values in self.scores.items() if score.suite == suite for seed in values})
 
-    def __str__(self) -> str:
-        return (
-            f"{self.label.variant} / {self.label.setting} / {self.label.encoder} ({count_of(len(self.seeds), 'seed')})"
-        )
+    def told(self, suite: str) -> str:
+        """The run in words, with its number of seeds in a suite."""
+        place = f"{self.label.variant} / {self.label.setting} / {self.label.encoder}"
+        return f"{place} ({count_of(len(self.seeds(suite)), 'seed')})"
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,8 @@ class Material:
         if self.is_paper:
             return [(*run, encoder) for encoder in spec.encoders for run in spec.runs]
         pairs = zip(self._part["setting"], self._part["encoder"], strict=True)
-        there = sorted({(str(setting), str(encoder)) for setting, encoder in pairs} - {(UNTRAINED, "")})
-        return [(variant, *place) for place in there if place[0] != UNTRAINED for variant in spec.variants]
+        there = sorted({(str(setting), str(encoder)) for setting, encoder in pairs if setting != UNTRAINED})
+        return [(variant, *place) for place in there for variant in spec.variants]
 
     def runs(self, spec: FigureSpec) -> list[Run]:
         """The runs that were found, in the figure's order."""
@@ -110,7 +109,7 @@ class Material:
 
     def commands(self, spec: FigureSpec, runs: Sequence[Run]) -> tuple[str, ...]:
         """What to type for the runs that are missing; finished ones are not done again."""
-        have = {run.label[1:4]: len(run.seeds) for run in runs}
+        have = {run.label[1:4]: len(run.seeds(spec.suite)) for run in runs}
         wanted = spec.seeds if self.is_paper else 1
         missing = [place for place in self.places(spec) if have.get(place, 0) < wanted]
         if not self.is_paper:
@@ -128,7 +127,7 @@ class Material:
         if not self.is_paper:
             return []
         found = {key.task: number.value for key, number in self.published.items() if key[:2] == (paper, figure)}
-        return [(task.replace("_", " "), found[task]) for task in spec.printed if task in found]
+        return [(name, found[task]) for task, name in spec.printed.items() if task in found]
 
 
 def _commands(spec: FigureSpec, missing: Sequence[tuple[str, str, str]], profile: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_specs import FigureSpec
-from harness.reporting.plots import COLOURS, INK, PRINTED, panels, size_of, style
+from harness.reporting.plots import COLOURS, INK, PRINTED, legend_below, panels, size_of, style
 from harness.reporting.summary import AVERAGE
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
@@ -40,10 +40,12 @@ class Curve:
     line: bool = False
 
 
-def data_scale(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Drawing | str:
+def data_scale(
+    spec: FigureSpec, runs: Sequence[Run], material: Material, lines: Sequence[tuple[str, float]]
+) -> Drawing | str:
     """MCSE Figure 3, NonLing Figures 2 and 3: the average STS against an option of the setting.
 
-    A variant without the option is a line to compare with.
+    A variant without the option is a line to compare with; a printed number is a line at its level.
     """
     score = Score(spec.suite, AVERAGE, spec.metric)
     shown = [run for run in runs if score in run.scores]
@@ -52,18 +54,20 @@ def data_scale(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Dra
         return "no run on a part or a noisy copy of a setting yet"
 
     def draw(figure: Figure) -> None:
-        for axes, (base, key) in zip(panels(figure, len(axis), min(3, len(axis))), axis, strict=True):
+        for axes, (base, key) in zip(panels(figure, len(axis), min(3, len(axis)), share=True), axis, strict=True):
             ticks = _levels(shown, base, key)
             for index, curve in enumerate(_curves(shown, base, key, score)):
                 _line(axes, curve, index)
+            levels = [_number(text) for text in ticks]
+            vertical(axes, [(name, value, levels.index(value)) for name, value in lines if value in levels])
             axes.set_xticks(range(len(ticks)), ticks)
             axes.set_title(base)
             axes.set_xlabel({"shot": "training pairs", "size": "training triplets"}.get(key, key))
             axes.set_ylabel(f"average STS, {POINTS}")
-            axes.legend()
+        legend_below(figure, 2)
 
     text = "Average STS, means over seeds with their deviations; the levels of the axis are evenly spaced."
-    return Drawing(draw, size_of(len(axis), min(3, len(axis))), text, shown)
+    return Drawing(draw, size_of(len(axis), min(3, len(axis)), 0.5), text, shown)
 
 
 def _axes_of(runs: Sequence[Run]) -> list[tuple[str, str]]:
@@ -120,12 +124,12 @@ def margin_sweep(
         for index, (place, points) in enumerate(found.items()):
             xs = sorted(points)
             _line(axes, Curve(place, tuple(xs), tuple(points[x] for x in xs)), index)
-        vertical(axes, lines)
+        vertical(axes, [(name, value, value) for name, value in lines])
         axes.set_xlabel(f"{key}, radians" if key == "margin" else key)
         axes.set_ylabel(f"average STS, {POINTS}")
-        axes.legend()
+        legend_below(figure, 2)
 
-    return Drawing(draw, (5.4, 3.6), f"Average STS against the {key}, means over seeds with their deviations.", runs)
+    return Drawing(draw, (5.4, 3.8), f"Average STS against the {key}, means over seeds with their deviations.", runs)
 
 
 def subset_gain(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Drawing | str:
@@ -139,10 +143,11 @@ def subset_gain(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Dr
         return f"no setting in which both {worse} and {better} were run yet"
 
     def draw(figure: Figure) -> None:
-        for axes, (setting, bars) in zip(panels(figure, len(gains), 1), gains, strict=True):
+        for axes, (setting, bars) in zip(panels(figure, len(gains), 1, share=True), gains, strict=True):
             _bars(axes, bars)
             axes.set_title(setting)
-            axes.set_ylabel(f"gain, {POINTS}")
+            axes.set_ylabel(f"gain, {POINTS} ({n_of(bars.values())})")
+        legend_below(figure, 5)
 
     width = max(5.4, 0.28 * max(len(bars) for _, bars in gains) + 1.6)
     text = (
@@ -178,28 +183,35 @@ def _bars(axes: Axes, bars: Mapping[tuple[str, str], Summary]) -> None:
             hatch=hatches[index % len(hatches)], ecolor=INK, label=task if new else None, gid=f"bar-{place}",
         )  # fmt: skip
     axes.axhline(0, color=INK, linewidth=0.8)
-    axes.set_xticks(range(len(bars)), [subset or task for task, subset in bars], rotation=60, ha="right", fontsize=7)
+    axes.set_xticks(range(len(bars)), [subset or task for task, subset in bars], rotation=50, ha="right", fontsize=7)
+    for text in axes.get_xticklabels():
+        text.set_rotation_mode("anchor")
     axes.grid(axis="x", visible=False)
-    axes.legend(ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.08))
 
 
-def vertical(axes: Axes, lines: Sequence[tuple[str, float]]) -> None:
-    """Printed numbers as grey lines with names."""
-    for index, (name, value) in enumerate(lines):
+def n_of(summaries: Iterable[Summary]) -> str:
+    """How many seeds means are over: `n = 5`, or `n = 2 to 5` where they differ."""
+    counts = sorted({summary.n for summary in summaries})
+    return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+
+
+def vertical(axes: Axes, lines: Sequence[tuple[str, float, float]]) -> None:
+    """Printed numbers as grey lines: name, number and place on the axis of each."""
+    for index, (name, value, place) in enumerate(lines):
         axes.axvline(
-            value, color=PRINTED, linewidth=1, linestyle=(0, (2 + 2 * index, 2)), label=f"printed: {name}, {value:g}"
+            place, color=PRINTED, linewidth=1, linestyle=(0, (2 + 2 * index, 2)), label=f"printed: {name}, {value:g}"
         )
 
 
 def _line(axes: Axes, curve: Curve, index: int) -> None:
-    means = [point.mean for point in curve.points]
+    means, name = [point.mean for point in curve.points], f"{curve.name} ({n_of(curve.points)})"
     if curve.line:
-        axes.axhline(means[0], color=INK, linewidth=1, linestyle=(0, (4, 2)), label=curve.name)
+        axes.axhline(means[0], color=INK, linewidth=1, linestyle=(0, (4, 2)), label=name)
         return
     spread = [point.std or 0.0 for point in curve.points]
-    axes.errorbar(
-        curve.xs, means, yerr=spread if any(spread) else None, capsize=2, label=curve.name, **style(index)
-    ).lines[0].set_gid(f"curve-{index}")
+    axes.errorbar(curve.xs, means, yerr=spread if any(spread) else None, capsize=2, label=name, **style(index)).lines[
+        0
+    ].set_gid(f"curve-{index}")
 
 
 def _value(run: Run, key: str) -> float | None:

@@ -31,7 +31,9 @@ class FigureSpec(BaseModel):
     settings: Annotated[Names, Field(min_length=1)]
     variants: Annotated[Names, Field(min_length=1)]
     pairs: Annotated[Names, Field(description="the runs, where they are no product")] = ()
-    printed: Annotated[Names, Field(description="tasks of published.csv that are drawn as lines")] = ()
+    printed: Annotated[
+        dict[Name, Name], Field(description="tasks of published.csv drawn as lines, and their names")
+    ] = {}
     note: str = ""
 
     @property

@@ -124,11 +124,11 @@ def _drawing(
             if name in examples
             else captions(spec, runs, material)
         )
-    if spec.kind in ("histogram", "margin-sweep"):
-        return {"histogram": histogram, "margin-sweep": margin_sweep}[spec.kind](spec, runs, material, lines)
+    with_lines = {"histogram": histogram, "margin-sweep": margin_sweep, "data-scale": data_scale}
+    if spec.kind in with_lines:
+        return with_lines[spec.kind](spec, runs, material, lines)
     kinds = {
         "alignment-uniformity": alignment_uniformity,
-        "data-scale": data_scale,
         "subset-gain": subset_gain,
         "scatter": scatter,
     }
@@ -137,7 +137,7 @@ def _drawing(
 
 def _caption(spec: FigureSpec, drawing: Drawing, material: Material) -> Iterator[str]:
     yield drawing.text
-    yield f"Runs of profile {material.profile}: {'; '.join(map(str, drawing.runs))}."
+    yield f"Runs of profile {material.profile}: {'; '.join(run.told(spec.suite) for run in drawing.runs)}."
     if material.is_paper:
         yield spec.note
     else:

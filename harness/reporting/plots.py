@@ -81,6 +81,15 @@ def panels(figure: Figure, count: int, columns: int, *, share: bool = False) -> 
     return every[:count]
 
 
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend for all panels, each name once."""
+    named: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            named.setdefault(name, handle)
+    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=columns)
+
+
 def size_of(count: int, columns: int, below: float = 0.0) -> tuple[float, float]:
     """Inches of a figure with `count` panels in rows of `columns`, and some more below them."""
     rows = -(-count // columns)

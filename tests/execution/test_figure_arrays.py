@@ -85,3 +85,20 @@ def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
     result = run_one(run, plan.sources, Context(tmp_path, "cpu", 1), lambda event: None)
     assert Store(tmp_path).arrays(result) == {}
     assert not list(tmp_path.rglob("*.figures.npz"))
+
+
+def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path: Path) -> None:
+    request = make_request(
+        profile="tiny", methods="kdmcse", settings=None, encoders=None, seeds="1", suites="figures",
+        sets=("steps=2", "eval_every=2", "batch_size=8"), data_root=None,
+    )  # fmt: skip
+    (run,) = (plan := make_plan(request, Store(tmp_path))).runs
+    result = run_one(run, plan.sources, Context(tmp_path, "cpu", 1), lambda event: None)
+    arrays = Store(tmp_path).arrays(result)
+    # the toy teacher knows its captions, a method after two steps does not
+    assert np.median(arrays["ToyRetrieval.worst_rank[teacher]"]) < 10
+    assert np.median(arrays["ToyRetrieval.worst_rank[own]"]) > 50
+    for space in ("teacher", "own"):
+        assert arrays[f"ToyRetrieval.similarity_true[{space}]"].sum() == 1000
+        assert arrays[f"ToyRetrieval.similarity_other[{space}]"].sum() == 999_000
+    assert set(result.scores) == {"figures"}

@@ -132,17 +132,19 @@ def test_curves_over_the_size_of_a_setting() -> None:
 def test_a_variant_without_the_option_is_a_line() -> None:
     runs = [
         *averages("simcse-sup", "nli[deletion=0.3]", [70.0]),
+        *averages("simcse-sup", "nli[deletion=0.4]", [69.0]),
         *averages("simcse-sup", "nli[swap=2]", [72.0]),
         *averages("simcse-sup", "nli", [80.0]),
         *averages("visualcse", "wiki+imagenet", [76.0]),
     ]
     figure = figures("nonling-F3", runs)
-    assert [len(marks(one)) for one in group(figure, r"curve-\d+")] == [2, 2]
-    assert texts(figure).count("visualcse / wiki+imagenet") == 2
-    assert [text for text in texts(figure) if text in ("none", "0.3", "2", "deletion", "swap")] == [
-        *("none", "0.3", "deletion"),
+    assert [len(marks(one)) for one in group(figure, r"curve-\d+")] == [3, 2]
+    assert texts(figure).count("visualcse / wiki+imagenet (n = 1)") == 1
+    assert [text for text in texts(figure) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")] == [
+        *("none", "0.3", "0.4", "deletion"),
         *("none", "2", "swap"),
     ]
+    assert texts(figure).count("printed: below the line from, 0.4") == 1
     assert "part or a noisy copy" in figures("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
 
 
@@ -157,7 +159,7 @@ def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_o
     (curve,) = (marks(one) for one in group(figure, r"curve-\d+"))
     steps = np.diff(curve[:, 0])
     assert steps[0] == pytest.approx(steps[1], rel=1e-3)
-    assert "printed: margin optimum, 0.125" in texts(figure)
+    assert "printed: best margin, 0.125" in texts(figure)
 
 
 def test_bars_are_gains_by_subset() -> None:
@@ -247,7 +249,7 @@ def test_hostile_names_are_escaped() -> None:
     root = Tree.fromstring(figure.svg)
     assert not list(root.iter(f"{SVG}script"))
     assert "<script" not in figure.svg
-    assert evil in texts(figure)
+    assert f"{evil} (n = 1)" in texts(figure)
 
 
 def test_the_same_bytes_every_time_and_ids_of_its_own() -> None:
@@ -316,3 +318,19 @@ def test_a_wrong_file_is_named(tmp_path: Path, old: str, new: str, message: str)
     path.write_text(text.replace(old, new))
     with pytest.raises(UserError, match=message):
         read_figures(path)
+
+
+def test_commands_name_what_a_suite_lacks() -> None:
+    runs = [drawn("simcse"), drawn("mcse")]
+    runs += [scored("kdmcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="wiki+flickr") for seed in range(5)]
+    commands = figures("dalr-F4", runs, arrays()).commands
+    assert commands == (
+        "harness run --profile paper --methods kdmcse,dalr --settings wiki+flickr --encoders bert-base-uncased "
+        "--seeds 1 --suites figures",
+    )
+    assert figures("dalr-F4", [*runs, drawn("dalr"), drawn("kdmcse")], arrays()).commands == ()
+    one = geometry("mcse", "flickr", 0, -2.0, 0.2, 70.0)
+    more = [scored("mcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="flickr") for seed in range(1, 5)]
+    figure = figures("mcse-F2", [one, *more])
+    assert "mcse / flickr / bert-base-uncased (1 seed)" in figure.caption
+    assert any("--methods simcse,mcse --settings flickr " in command for command in figure.commands)
