@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.execution.plan import Request
-from harness.grid import parse_overrides
 from harness.profiles import Profile, load_profile
 from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
+
+if TYPE_CHECKING:
+    from harness.execution.plan import Request
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,6 +63,9 @@ def make_request(
     data_root: Path | None,
 ) -> Request:
     """What the options ask for. Raises UserError and SpecError."""
+    from harness.execution.plan import Request
+    from harness.grid import parse_overrides
+
     loaded = load_profile(profile)
     names, given = _encoders(encoders, loaded)
     if data_root is not None and not data_root.is_dir():
