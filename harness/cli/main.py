@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import logging
 import sys
+from importlib import import_module
 
 import click
 
 from harness import __version__
-from harness.cli.audit import audit
-from harness.cli.compare import compare
-from harness.cli.data import data
-from harness.cli.doctor import doctor
-from harness.cli.evaluate import evaluate
-from harness.cli.export import export_command
-from harness.cli.listing import list_command
-from harness.cli.power import power
-from harness.cli.report import report
-from harness.cli.run import run
-from harness.cli.show import show
-from harness.cli.status import status
 from harness.errors import UserError
 from harness.spec import SpecError
 
+#: command -> its module below harness.cli and its name there; imported when asked for, since some need no torch
+COMMANDS = {
+    "run": "run:run",
+    "eval": "evaluate:evaluate",
+    "export": "export:export_command",
+    "report": "report:report",
+    "compare": "compare:compare",
+    "power": "power:power",
+    "audit": "audit:audit",
+    "status": "status:status",
+    "show": "show:show",
+    "list": "listing:list_command",
+    "doctor": "doctor:doctor",
+    "data": "data:data",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
+        command: click.Command | None = getattr(import_module(f"harness.cli.{module}"), name) if name else None
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="harness")
 def cli() -> None:
     """Reproduce, compare and extend multimodal sentence embeddings.
 
     Start with `harness run --profile tiny` and `harness report --profile tiny`.
     """
-
-
-for command in (run, evaluate, export_command, report, compare, power, audit, status, show, list_command, doctor, data):
-    cli.add_command(command)
 
 
 def main() -> None:

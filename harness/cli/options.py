@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from harness.cli.wanted import wanted_runs
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.execution.plan import Request
-from harness.grid import parse_overrides
 from harness.profiles import Profile, load_profile
 from harness.reporting.paper_runs import Runs, merged
 from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
+
+if TYPE_CHECKING:
+    from harness.execution.plan import Request
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -70,6 +71,9 @@ def make_request(
     paper: str | None = None,
 ) -> Request:
     """What the options ask for. Raises UserError and SpecError."""
+    from harness.execution.plan import Request
+    from harness.grid import parse_overrides
+
     loaded = load_profile(profile)
     if data_root is not None and not data_root.is_dir():
         raise UserError(f"--data-root {data_root} is no folder; give the folder that holds sts/, wiki/ and the like")

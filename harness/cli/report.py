@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import webbrowser
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import click
@@ -40,7 +42,9 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         what = f"no results of the profile '{name}'" if name else "no results"
         raise UserError(f"{results} has {what}; run `harness run --profile {profile or 'tiny'}` first")
     failed = [failure.model_dump() for failure in store.failures() if name in (None, failure.profile)]
-    methods, broken = installed_methods()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        # a process of its own: methods need torch, which takes more memory than the results
+        methods, broken = pool.submit(installed_methods).result()
     for line in broken:
         click.echo(f"warning: {line}", err=True)
     page = build(chosen, store.frame(chosen), out, name, failed, methods).resolve()

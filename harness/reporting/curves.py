@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from harness.reporting.summary import BASELINE, Label, SummaryTable
 
 Points = tuple[tuple[float, float], ...]
-#: Where more curves than these are drawn for a profile, its seeds are left to the pages of the runs.
+#: Of a profile with more runs than these the means alone are drawn; the seeds are left to the pages of the runs.
 MOST_SEEDS = 400
 _UNITS = {"spearman": "Spearman × 100", "pearson": "Pearson × 100"}
 
@@ -63,43 +63,51 @@ def _alone(title: str, y_label: str, points: Points) -> Chart:
     return Chart(title, "optimizer steps", y_label, (Series(title, 0, points, (points,)),))
 
 
-def without_seeds(charts: Sequence[Chart]) -> list[Chart]:
-    """The charts as they are, or with the means alone where all seeds together would be too many to draw."""
-    if sum(len(series.seeds) for chart in charts for series in chart.series) <= MOST_SEEDS:
-        return list(charts)
-    return [replace(chart, series=tuple(replace(one, shown=False) for one in chart.series)) for chart in charts]
-
-
-def dev_charts(runs: Mapping[Label, Sequence[Any]]) -> list[Chart]:
+def dev_charts(runs: Mapping[Label, Sequence[Any]]) -> Iterator[Chart]:
     """Dev score against optimizer steps, one panel for each profile, setting, encoder and dev task."""
-    curves: dict[tuple[str, str, str], dict[Label, list[Points]]] = {}
-    for label, results in runs.items():
-        for result in results:
-            points = _points(result.dev.steps, result.dev.scores)
-            if points:
-                place = (_place(label), result.dev.task, _UNITS.get(result.dev.metric, result.dev.metric))
-                curves.setdefault(place, {}).setdefault(label, []).append(points)
-    colours = _colours(runs)
-    return [
-        Chart(where, "optimizer steps", f"{unit} on {task}", tuple(_series(lines, colours)))
-        for (where, task, unit), lines in curves.items()
-    ]
-
-
-def loss_charts(runs: Mapping[Label, Sequence[Any]]) -> list[Chart]:
-    """Each unweighted loss term against optimizer steps, one panel for each profile, setting, encoder and term."""
-    curves: dict[tuple[str, str], dict[Label, list[Points]]] = {}
-    for label, results in runs.items():
-        for result in results:
-            for term, values in result.losses.terms.items():
-                points = _points(result.losses.steps, values)
+    colours, seeds = _colours(runs), _draws_seeds(runs)
+    for where, labels in _places(runs).items():
+        curves: dict[tuple[str, str], dict[Label, list[Points]]] = {}
+        for label in labels:
+            for result in runs[label]:
+                points = _points(result.dev.steps, result.dev.scores)
                 if points:
-                    curves.setdefault((_place(label), term), {}).setdefault(label, []).append(points)
-    colours = _colours(runs)
-    return [
-        Chart(f"{term}: {where}", "optimizer steps", f"loss term {term}, unweighted", tuple(_series(lines, colours)))
-        for (where, term), lines in curves.items()
-    ]
+                    unit = _UNITS.get(result.dev.metric, result.dev.metric)
+                    curves.setdefault((result.dev.task, unit), {}).setdefault(label, []).append(points)
+        for (task, unit), lines in curves.items():
+            yield Chart(where, "optimizer steps", f"{unit} on {task}", tuple(_series(lines, colours, seeds)))
+
+
+def loss_charts(runs: Mapping[Label, Sequence[Any]]) -> Iterator[Chart]:
+    """Each unweighted loss term against optimizer steps, one panel for each profile, setting, encoder and term."""
+    colours, seeds = _colours(runs), _draws_seeds(runs)
+    for where, labels in _places(runs).items():
+        curves: dict[str, dict[Label, list[Points]]] = {}
+        for label in labels:
+            for result in runs[label]:
+                for term, values in result.losses.terms.items():
+                    points = _points(result.losses.steps, values)
+                    if points:
+                        curves.setdefault(term, {}).setdefault(label, []).append(points)
+        for term, lines in curves.items():
+            title, y_label = f"{term}: {where}", f"loss term {term}, unweighted"
+            yield Chart(title, "optimizer steps", y_label, tuple(_series(lines, colours, seeds)))
+
+
+def has_curves(runs: Mapping[Label, Sequence[Any]]) -> bool:
+    """Whether there is any curve to draw."""
+    return any(one.dev.scores or one.losses.terms for results in runs.values() for one in results)
+
+
+def _draws_seeds(runs: Mapping[Label, Sequence[Any]]) -> bool:
+    return sum(len(results) for results in runs.values()) <= MOST_SEEDS
+
+
+def _places(runs: Mapping[Label, Sequence[Any]]) -> dict[str, list[Label]]:
+    found: dict[str, list[Label]] = {}
+    for label in runs:
+        found.setdefault(_place(label), []).append(label)
+    return found
 
 
 def _place(label: Label) -> str:
@@ -116,10 +124,10 @@ def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
     return tuple((float(step), float(value)) for step, value in zip(steps, values, strict=True) if value is not None)
 
 
-def _series(lines: Mapping[Label, Sequence[Points]], colours: Mapping[str, int]) -> Iterator[Series]:
+def _series(lines: Mapping[Label, Sequence[Points]], colours: Mapping[str, int], shown: bool) -> Iterator[Series]:
     for label, seeds in lines.items():
         name = str(label)
-        yield Series(name, colours[name], _mean(seeds), tuple(seeds))
+        yield Series(name, colours[name], _mean(seeds), tuple(seeds), shown)
 
 
 def _mean(seeds: Sequence[Points]) -> Points:

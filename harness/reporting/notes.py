@@ -14,10 +14,11 @@ _EXTERNAL = ("https://", "http://")
 def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
     """The HTML of notes; `pages` maps the stem of a notes file to the page that a link to it leads to.
 
-    A link to anything else within a folder is dropped, its text stays. Pictures are left as text.
+    A link to anything else within a folder is dropped, its text stays. Pictures become links. The notes' title is
+    dropped too, since the page has one; other headings are one level down.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    tokens = markdown.parse(text)
+    tokens = _lowered(markdown.parse(text))
     for token in tokens:
         if token.children:
             token.children = _linked(token.children, pages)
@@ -25,6 +26,15 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
     # Safe: the parser has escaped all text and renders no HTML of the notes.
     tables = tables.replace("<table>", '<div class="scroll" tabindex="0"><table class="prose">')
     return Markup(tables.replace("</table>", "</table></div>"))
+
+
+def _lowered(tokens: list[Token]) -> list[Token]:
+    if tokens and tokens[0].tag == "h1":
+        tokens = tokens[3:]
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+    return tokens
 
 
 def _linked(tokens: list[Token], pages: Mapping[str, str]) -> list[Token]:

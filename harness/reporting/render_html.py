@@ -77,7 +77,7 @@ def minus(text: str) -> str:
 
 def breaks(text: str) -> Markup:
     """A name, escaped, that may go on in a new line before its options and after its separators."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+])", text))
+    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", text))
 
 
 def spreads(grid: Grid) -> Sequence[bool]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.reporting.audit_numbers import Finding
-from harness.reporting.curves import dev_charts, loss_charts, shown_runs, without_seeds
+from harness.reporting.curves import dev_charts, has_curves, loss_charts, shown_runs
 from harness.reporting.grids import Grid, summary_grid
 from harness.reporting.headline import Sentence
 from harness.reporting.methods import MethodFacts
@@ -124,8 +124,9 @@ def _write_profiles(site: Site, pages: Pages, profiles: Mapping[str, str]) -> No
             f"profiles/{stem}.html",
             profile=profile,
             grids=[summary_grid(table) for table in tables],
-            dev=without_seeds(dev_charts(runs)),
-            losses=without_seeds(loss_charts(runs)),
+            curves=has_curves(runs),
+            dev=dev_charts(runs),
+            losses=loss_charts(runs),
         )
 
 

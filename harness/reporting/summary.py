@@ -186,8 +186,9 @@ def _columns(part: pandas.DataFrame, suite: str) -> tuple[Column, ...]:
 
 
 def _rows(part: pandas.DataFrame, columns: Sequence[Column]) -> Iterator[Row]:
+    by_group = {str(group): runs for group, runs in part.groupby("group", sort=False)}
     for label, kept in kept_groups(part).items():
-        mine = group_runs(part, label, kept.group)
+        mine = group_runs(by_group[kept.group], label, kept.group)
         values = group_values(mine)
         cells = {
             column: Cell(tuple(values[column]), summarise(values[column])) for column in columns if column in values

@@ -93,10 +93,14 @@ function groupsOf(body) {
   return groups;
 }
 
+const isEmpty = (text) => text === "" || text === "–";
+
+// What a group is sorted by: what was measured, else its first row.
 function textAt(group, column, columns) {
-  const row = group.find((one) => one.classList.contains("measured") && one.cells.length > columns - column) || group[0];
-  const cell = row.cells[row.cells.length - (columns - column)] || group[0].cells[column];
-  return cell.dataset.v ?? cell.textContent.trim();
+  const fromEnd = columns - column;
+  const rows = [...group.filter((row) => row.classList.contains("measured") && row.cells.length >= fromEnd), group[0]];
+  const texts = rows.map((row) => row.cells[row.cells.length - fromEnd]).map((cell) => cell.dataset.v ?? cell.textContent.trim());
+  return texts.find((text) => !isEmpty(text)) ?? "";
 }
 
 function asNumber(text) {
@@ -106,12 +110,12 @@ function asNumber(text) {
 
 function sortBody(body, column, columns, ascending) {
   const keyed = groupsOf(body).map((group) => [textAt(group, column, columns), group]);
-  const filled = keyed.filter(([text]) => text !== "" && text !== "–");
+  const filled = keyed.filter(([text]) => !isEmpty(text));
   const numeric = filled.every(([text]) => !Number.isNaN(asNumber(text)));
   const collator = new Intl.Collator("en", { numeric: true });
   const order = ascending ? 1 : -1;
   filled.sort(([a], [b]) => order * (numeric ? asNumber(a) - asNumber(b) : collator.compare(a, b)));
-  const empty = keyed.filter(([text]) => text === "" || text === "–");
+  const empty = keyed.filter(([text]) => isEmpty(text));
   body.append(...[...filled, ...empty].flatMap(([, group]) => group));
 }
 

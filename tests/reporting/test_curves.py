@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from report_fakes import frame, over_seeds, result
 
-from harness.reporting.curves import Chart, Series, dev_charts, loss_charts, shown_runs
+from harness.reporting.curves import Chart, Series, dev_charts, has_curves, loss_charts, shown_runs
 from harness.reporting.figures import HEIGHT, WIDTH, style, svg, ticks
 from harness.reporting.summary import summary_tables
 
@@ -37,7 +37,8 @@ def test_a_term_that_did_not_occur_leaves_a_gap() -> None:
 
 def test_a_method_that_does_not_train_has_no_curve() -> None:
     results = [result("none", dev=[], losses={}, setting="none")]
-    assert dev_charts(shown(results)) == loss_charts(shown(results)) == []
+    assert [*dev_charts(shown(results)), *loss_charts(shown(results))] == []
+    assert not has_curves(shown(results))
 
 
 def test_only_the_groups_of_the_tables_are_drawn() -> None:
