@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
+from harness.corpora.pixels import Pixels
 from harness.encoders.vision import normalised
 from harness.sources import Source
 
@@ -29,13 +30,16 @@ class Sentences:
 class Pairs:
     """n captions, each with its image.
 
-    `images` holds pixels, shape (n, height, width, 3) uint8, where the corpus has them;
+    `images` holds pixels where the corpus has them, (n, height, width, 3) uint8, or files that are decoded when
+    they are asked for;
     `features` holds stored image features by teacher name, each of shape (n, f) float32.
     """
 
     texts: Sequence[str]
-    images: np.ndarray | None = None
+    images: np.ndarray | Pixels | None = None
     features: Mapping[str, np.ndarray] = field(default_factory=dict)
+    #: what a person should know of the data
+    warnings: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -83,6 +87,8 @@ class CorpusSource(Source):
     stream: Literal["sentences", "pairs", "triplets", "images", "audio"]
     #: stored teacher features by teacher, each with its own files
     stored: Mapping[str, Any] = {}
+    #: the images of pairs, where they are files beside the corpus's own that only some teachers read
+    pixels: Source | None = None
 
     @property
     def per_row(self) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs, Sentences
 from harness.corpora.features import FeatureFile, StoredFeatures, first_line
+from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
 from harness.seeds import generator
 from harness.sources import FileSource, digest
@@ -64,9 +65,15 @@ class SentencesFile(FileSource, CorpusSource):
 
 
 class CaptionsFile(FileSource, CorpusSource):
-    """Captions with stored image features."""
+    """Captions with stored image features, with images, or with both.
+
+    `images` is a folder below the data root whose files are named by image_id (with or without .jpg, .jpeg or
+    .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of the captions' own
+    Parquet file. Images are looked for only where a teacher reads them, and decoded as it goes.
+    """
 
     stream: Literal["sentences", "pairs"] = "pairs"
+    pixels: CaptionImages | None = None
 
     def __init__(
         self,
@@ -75,11 +82,14 @@ class CaptionsFile(FileSource, CorpusSource):
         captions: Literal["one", "all"] = "one",
         caption_seed: int = 0,
         features: Mapping[str, Mapping[str, Any]] | None = None,
+        images: str | None = None,
     ) -> None:
         super().__init__([file], how)
         if captions not in ("one", "all"):
             raise UserError(f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile")
         self.captions, self.caption_seed = captions, caption_seed
+        if images:
+            self.pixels = CaptionImages(file, images, how, self._ids)
         self.stored = {name: FeatureFile(**table) for name, table in (features or {}).items()}
 
     def load(self, root: Path | None) -> Pairs:
@@ -89,7 +99,8 @@ class CaptionsFile(FileSource, CorpusSource):
         chosen = [(image, text) for image, texts in enumerate(listed) for text in self._choose(image, texts)]
         rows = np.array([image for image, _ in chosen])
         texts = [text for _, text in chosen]
-        return Pairs(texts, features=StoredFeatures(self.stored, root, ids, len(listed), rows))
+        images = self.pixels.pixels(root, rows) if self.pixels else None
+        return Pairs(texts, images, StoredFeatures(self.stored, root, ids, len(listed), rows))
 
     def fingerprint(self, root: Path | None) -> str:
         """Captions and the way they are drawn; each feature file has its own fingerprint."""
@@ -100,6 +111,9 @@ class CaptionsFile(FileSource, CorpusSource):
         other = copy.copy(self)
         other.captions = which
         return other
+
+    def _ids(self, root: Path | None) -> list[str] | None:
+        return read_captions(self.paths(root)[0])[0]
 
     def _choose(self, image: int, texts: list[str]) -> list[str]:
         if self.captions == "all" or len(texts) == 1:

@@ -118,6 +118,9 @@ def _of_corpus(run: Resolved, sources: Sources, wanted: Feature, corpus: str) ->
     else:
         source = sources.teacher(teacher, wanted.of)
         yield source
+        pixels = sources.corpora[corpus].pixels
+        if wanted.of == "image" and pixels is not None and not isinstance(source, LitTeacher):
+            yield pixels
         if isinstance(source, LitTeacher):
             for place in (corpus, source.corpus):
                 yield sources.corpora[place]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.corpora.base import Pairs
+from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
 from harness.encoders.lit import Projections, fit
 from harness.encoders.teachers import Teacher, open_teacher
@@ -97,6 +98,8 @@ class Teaching:
 
     def _of_model(self, source: Any, wanted: Feature, pairs: Pairs, content: str) -> np.ndarray:
         length = self.run.training.max_length
+        if wanted.of == "image" and isinstance(pairs.images, Pixels):
+            content += pairs.images.content()
         key = digest(content, self.sources.fingerprint(source), wanted.of, None if wanted.of == "image" else length)
         teacher = _Once(lambda: self._opened(source, wanted))
         return self._kept(

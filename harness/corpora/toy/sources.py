@@ -58,7 +58,7 @@ class ToyPairs(CorpusSource):
 
     def _hashed(self) -> str:
         pairs = self.load(None)
-        assert pairs.images is not None
+        assert isinstance(pairs.images, np.ndarray)
         return digest(pairs.texts, hashlib.sha256(pairs.images.tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:

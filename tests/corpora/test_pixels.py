@@ -1,0 +1,122 @@
+"""Captions whose images are files: found by name, decoded when a teacher comes to them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+import pytest
+from PIL import Image
+
+from harness.corpora import pixels
+from harness.corpora.base import Pairs
+from harness.corpora.files import CaptionsFile
+from harness.corpora.pixels import Pixels
+from harness.corpora.toy import clip_folder
+from harness.encoders.teachers import open_teacher
+from harness.errors import MissingData, UserError
+
+NAMES = ["a", "b.jpg", "c"]
+
+
+def picture(number: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 256, (20 + number, 30, 3), dtype=np.uint8)
+
+
+def png(number: int) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(picture(number)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Three images of two captions each, in a folder and in a column."""
+    table = {"image_id": NAMES, "captions": [[f"{name} {k}" for k in range(2)] for name in NAMES]}
+    parquet.write_table(arrow.table({**table, "jpeg": [png(n) for n in range(3)]}), tmp_path / "captions.parquet")
+    (tmp_path / "images").mkdir()
+    for number, name in enumerate(("a.png", "b.jpg", "c.jpeg")):
+        (tmp_path / "images" / name).write_bytes(png(number))
+    return tmp_path
+
+
+def images(root: Path, where: str, **options: object) -> Pixels:
+    loaded = CaptionsFile("captions.parquet", "fetch it", images=where, **options).load(root)  # type: ignore[arg-type]
+    assert isinstance(loaded, Pairs)
+    assert isinstance(loaded.images, Pixels)
+    assert len(loaded.images) == len(loaded)
+    return loaded.images
+
+
+@pytest.mark.parametrize("where", ["images", "jpeg"])
+def test_a_row_has_the_image_of_its_caption(root: Path, where: str) -> None:
+    one, every = images(root, where), images(root, where, captions="all")
+    for number in range(3):
+        np.testing.assert_array_equal(one[number], picture(number))
+    for row, image in enumerate(every[:]):
+        np.testing.assert_array_equal(image, picture(row // 2))
+    part = every[1:5]
+    assert len(part) == 4
+    for row, image in zip((3, 4), part[2:], strict=True):
+        np.testing.assert_array_equal(image, picture(row // 2))
+
+
+def test_a_teacher_sees_what_it_would_see_in_memory(root: Path) -> None:
+    clip = open_teacher("open-clip", clip_folder())
+    expected = clip.images([picture(number) for number in (0, 0, 1, 1, 2, 2)])
+    np.testing.assert_array_equal(clip.images(images(root, "images", captions="all")[0:6]), expected)
+
+
+def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pixels, "AHEAD", 1)
+    read: list[int] = []
+    whole = Pixels(lambda number: read.append(number) or png(number), [*map(str, range(9))], range(9))
+    assert read == []
+    assert [len(image) for image in whole[2:4]] == [22, 23]
+    whole._pool.shutdown()
+    assert sorted(read) == [2, 3, 4]
+
+
+def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:
+    plain, seeing = CaptionsFile("captions.parquet", ""), CaptionsFile("captions.parquet", "", images="images")
+    assert plain.pixels is None
+    assert plain.fingerprint(root) == seeing.fingerprint(root)
+    assert seeing.pixels is not None
+    before = seeing.pixels.fingerprint(root)
+    (root / "images" / "unasked.jpg").write_bytes(b"another")
+    assert seeing.pixels.fingerprint(root) == before
+    (root / "images" / "c.jpeg").write_bytes(png(7))
+    assert seeing.pixels.fingerprint(root) != before
+    assert images(root, "images").content() == seeing.pixels.fingerprint(root)
+
+
+def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) -> None:
+    absent = CaptionsFile("captions.parquet", "fetch it", images="nowhere")
+    assert absent.missing(root) == []
+    assert absent.pixels is not None
+    assert str(absent.pixels.missing(root)[0]).startswith("nowhere: fetch it")
+    with pytest.raises(MissingData, match="nowhere"):
+        images(root, "nowhere")[0]
+    (root / "images" / "c.jpeg").write_bytes(png(2)[:60])
+    with pytest.raises(UserError, match="the image c cannot be decoded"):
+        list(images(root, "images")[0:3])
+    (root / "images" / "c.jpeg").unlink()
+    with pytest.raises(UserError, match=r"images has no image c \(\.jpg, \.jpeg, \.png\)"):
+        images(root, "images")[0]
+    (root / "plain.txt").write_text("one\ntwo\n")
+    with pytest.raises(UserError, match=r"plain\.txt has no image_id"):
+        CaptionsFile("plain.txt", "", images="images").load(root).images[0]  # type: ignore[union-attr,index]
+    parquet.write_table(arrow.table({"image_id": ["a"], "captions": [["x"]]}), root / "captions.parquet")
+    with pytest.raises(UserError, match="has no column jpeg"):
+        images(root, "jpeg")[0]
+
+
+def test_real_captions_have_their_pictures(data_root: Path) -> None:
+    loaded = CaptionsFile("paired/flickr8k/dev.parquet", "", images="jpeg").load(data_root)
+    assert isinstance(loaded.images, Pixels)
+    found = list(loaded.images[100:140])
+    assert {image.shape for image in found} == {(128, 128, 3)}
+    assert len({image.tobytes() for image in found}) == 40
