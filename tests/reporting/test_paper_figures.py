@@ -101,7 +101,11 @@ def test_points_of_alignment_and_uniformity_stand_at_their_means() -> None:
 
 def test_no_printed_number_stands_beside_toy_runs() -> None:
     scores = {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}
-    toys = [result(variant, 0, scores, setting=s) for variant in ("simcse", "mcse") for s in ("wiki+coco", "toy")]
+    toys = [
+        result(variant, 0, scores, setting=setting, encoder="bert-base-uncased")
+        for variant in ("simcse", "mcse")
+        for setting in ("wiki+coco", "toy")
+    ]
     figure = figures("mcse-F2", toys, profile="tiny")
     assert figure.key == "mcse-F2-tiny"
     assert "(profile tiny)" in figure.title
