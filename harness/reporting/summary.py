@@ -155,6 +155,10 @@ def group_runs(frame: pandas.DataFrame, label: Label, group: str) -> pandas.Data
     part = frame[frame["group"] == group]
     for name, value in label._asdict().items():
         part = part[part[name] == value]
+    return _in_order(part)
+
+
+def _in_order(part: pandas.DataFrame) -> pandas.DataFrame:
     return part.drop_duplicates(["seed", "suite", "task", "metric"]).sort_values("seed", kind="stable")
 
 
@@ -186,9 +190,9 @@ def _columns(part: pandas.DataFrame, suite: str) -> tuple[Column, ...]:
 
 
 def _rows(part: pandas.DataFrame, columns: Sequence[Column]) -> Iterator[Row]:
-    by_group = {str(group): runs for group, runs in part.groupby("group", sort=False)}
+    groups = dict(iter(part.groupby([*Label._fields, "group"], sort=False)))
     for label, kept in kept_groups(part).items():
-        mine = group_runs(by_group[kept.group], label, kept.group)
+        mine = _in_order(groups[*label, kept.group])
         values = group_values(mine)
         cells = {
             column: Cell(tuple(values[column]), summarise(values[column])) for column in columns if column in values
