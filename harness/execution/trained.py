@@ -125,7 +125,9 @@ def training_data(run: Resolved, bench: Bench) -> TrainingData:
             texts.setdefault(stream, []).extend(corpus.texts)
     teaching = teaching_of(run, bench, {name: part for name, part in loaded.items() if isinstance(part, Pairs)})
     wanted = run.features(sources.profile)
-    return TrainingData(texts, {role: teaching.features(feature) for role, feature in wanted.items()}, media)
+    features = {role: teaching.features(feature) for role, feature in wanted.items()}
+    told = tuple(line for corpus in loaded.values() if isinstance(corpus, Media | Pairs) for line in corpus.warnings)
+    return TrainingData(texts, features, media, told)
 
 
 def teaching_of(run: Resolved, bench: Bench, pairs: Mapping[str, Pairs]) -> Teaching:
