@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -160,4 +161,8 @@ def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
     for name, texts in zip(table["image_id"], table["captions"], strict=True):
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise UserError(f"{path}: the image {name} has no list of captions; remove its row or fetch the file again")
-    return [str(name) for name in table["image_id"]], table["captions"]
+    ids = [str(name) for name in table["image_id"]]
+    if len(set(ids)) < len(ids):
+        twice = next(name for name, count in Counter(ids).items() if count > 1)
+        raise UserError(f"{path} has the image {twice} twice; put its captions into one row or fetch the file again")
+    return ids, table["captions"]

@@ -146,7 +146,11 @@ def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
     short = next((number for number, row in enumerate(rows, 2) if not row["file"] or not row[label]), None)
     if short is not None:
         raise UserError(f"{path}, line {short}: the columns file and {label} are not both filled; mend the line")
-    found = {row["file"]: row[label] for row in rows if split is None or row.get("split") == split}
+    kept = [row for row in rows if split is None or row.get("split") == split]
+    found = {row["file"]: row[label] for row in kept}
+    if len(found) < len(kept):
+        twice = next(name for name, count in Counter(row["file"] for row in kept).items() if count > 1)
+        raise UserError(f"{path} names the recording {twice} twice; remove one of the lines")
     if not found:
         raise UserError(f"{path} has no row of the split '{split}'; name one that it has")
     return found

@@ -125,7 +125,9 @@ def training_data(run: Resolved, bench: Bench, tokenizer: Any) -> TrainingData:
     pairs = {name: _pairs(source, sources.root) for name, source in found.get("pairs", {}).items() if wanted}
     teaching = teaching_of(run, bench, pairs)
     features = {role: teaching.features(feature) for role, feature in wanted.items()}
-    return TrainingData(tokens, features, media, _parts(run, tokens))
+    told = [*(one.warnings for one in media.values()), *(one.warnings for one in pairs.values())]
+    warnings = tuple(line for lines in told for line in lines)
+    return TrainingData(tokens, features, media, _parts(run, tokens), warnings)
 
 
 def _tokens(run: Resolved, listed: Mapping[str, CorpusSource], bench: Bench, tokenizer: Any) -> Tokens:

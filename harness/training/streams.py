@@ -38,11 +38,8 @@ class TrainingData:
     features: Mapping[str, Any] = field(default_factory=dict)
     media: Mapping[str, Media] = field(default_factory=dict)
     parts: Mapping[str, Part] = field(default_factory=dict)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a person should know of the media, such as images that could not be read."""
-        return tuple(line for media in self.media.values() for line in media.warnings)
+    #: what a person should know of the data, such as images that could not be read
+    warnings: tuple[str, ...] = ()
 
     @property
     def rows(self) -> dict[str, int]:

@@ -1,0 +1,130 @@
+"""Tar shards of pairs: order, limit, images by offset, and shards that are flawed."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness.corpora.pixels import Pixels
+from harness.corpora.shards import ShardPairs
+from harness.errors import MissingData, UserError
+
+
+def png(number: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (8 + number, 8), (number, 2 * number, 100)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def pair(number: int) -> dict[str, bytes]:
+    key = f"{number:05d}"
+    return {f"{key}.jpg": png(number), f"{key}.json": b"{}", f"{key}.txt": f"caption  {number}\n".encode()}
+
+
+def shard(path: Path, files: dict[str, bytes]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with tarfile.open(path, "w") as archive:
+        for name, raw in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    shard(tmp_path / "cc" / "00001.tar", {**pair(3), **pair(4)})
+    shard(tmp_path / "cc" / "00000.tar", {**pair(0), **pair(1), **pair(2)})
+    (tmp_path / "cc" / "00000_stats.json").write_text("{}")
+    return tmp_path
+
+
+def test_pairs_come_in_the_order_of_names_with_their_images(root: Path) -> None:
+    for _ in range(2):
+        loaded = ShardPairs("cc", "").load(root)
+        assert loaded.texts == [f"caption {number}" for number in range(5)]
+        assert loaded.warnings == []
+        assert isinstance(loaded.images, Pixels)
+        assert [image.shape[1] for image in loaded.images[0:5]] == [8, 9, 10, 11, 12]
+        assert loaded.images[4][0, 0].tolist() == [4, 8, 100]
+
+
+def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) -> None:
+    (root / "cc" / "00001.tar").write_bytes(b"never read as a tar")
+    assert len(ShardPairs("cc", "", limit=2).load(root)) == 2
+    assert len(ShardPairs("cc", "", limit=3).load(root)) == 3
+    with pytest.raises(UserError, match=r"00001\.tar: the shard is cut short or damaged"):
+        ShardPairs("cc", "", limit=4).load(root)
+    with pytest.raises(UserError, match="has 3 pairs, fewer than the limit 4"):
+        ShardPairs("cc", "", limit=4, bad=1).load(root)
+    with pytest.raises(UserError, match="limit = 0 leaves no pair"):
+        ShardPairs("cc", "", limit=0)
+
+
+@pytest.mark.parametrize(
+    ("files", "flaw"),
+    [
+        ({"00009.jpg": png(9)}, "00009 has no caption"),
+        ({"00009.txt": b"a caption"}, "00009 has no image"),
+        ({**pair(9), "00009.txt": b" \n"}, "00009 has a blank caption"),
+        ({**pair(9), "00009.jpeg": png(9)}, "00009 has two files of one kind"),
+    ],
+)
+def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes], flaw: str) -> None:
+    shard(root / "cc" / "00002.tar", {**files, **pair(5)})
+    with pytest.raises(UserError, match=rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1") as error:
+        ShardPairs("cc", "").load(root)
+    assert "\n" not in str(error.value)
+    loaded = ShardPairs("cc", "", bad=1).load(root)
+    assert loaded.texts[-1] == "caption 5"
+    assert flaw in loaded.warnings[0]
+
+
+@pytest.mark.parametrize("kept", [300, 512, 600, 1024, 1300, 3072, 3500, 4096, 6144])
+def test_a_shard_cut_short_anywhere_keeps_its_whole_pairs(root: Path, kept: int) -> None:
+    """Two pairs of three members, each a header and a block: cut in a header, in a block, between, at the end mark."""
+    path = root / "cc" / "00001.tar"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(UserError, match=r"00001\.tar: the shard is cut short"):
+        ShardPairs("cc", "").load(root)
+    loaded = ShardPairs("cc", "", bad=2).load(root)
+    assert loaded.texts == [f"caption {number}" for number in range(3 + kept // 3072)]
+    assert len(list(loaded.images[:])) == len(loaded)  # type: ignore[index,arg-type]
+
+
+def test_links_are_not_followed(root: Path) -> None:
+    (root / "secret.txt").write_text("secret")
+    with tarfile.open(root / "cc" / "00002.tar", "w") as archive:
+        for name, raw in pair(7).items():
+            member = tarfile.TarInfo(name)
+            if name.endswith(".txt"):
+                member.type, member.linkname = tarfile.SYMTYPE, str(root / "secret.txt")
+                archive.addfile(member)
+            else:
+                member.size = len(raw)
+                archive.addfile(member, io.BytesIO(raw))
+    with pytest.raises(UserError, match="00007 has no caption"):
+        ShardPairs("cc", "").load(root)
+
+
+def test_an_image_that_cannot_be_decoded_is_named_when_a_teacher_comes_to_it(root: Path) -> None:
+    shard(root / "cc" / "00002.tar", {**pair(5), "00005.jpg": b"no image"})
+    images = ShardPairs("cc", "").load(root).images
+    with pytest.raises(UserError, match=r"the image 00002\.tar/00005 cannot be decoded"):
+        [np.asarray(image) for image in images[3:6]]  # type: ignore[index]
+
+
+def test_contents_and_limit_are_the_fingerprint(root: Path) -> None:
+    found = {ShardPairs("cc", "", limit=limit).fingerprint(root) for limit in (None, 3)}
+    shard(root / "cc" / "00001.tar", pair(8))
+    assert len(found | {ShardPairs("cc", "").fingerprint(root)}) == 3
+    assert ShardPairs("cc", "", bad=9).fingerprint(root) == ShardPairs("cc", "").fingerprint(root)
+    (root / "empty").mkdir()
+    for place in ("empty", "absent"):
+        with pytest.raises(MissingData, match=rf"{place}/\*\.tar: fetch it"):
+            ShardPairs(place, "fetch it").load(root)
