@@ -102,6 +102,8 @@ def paper_request(
     profile: Profile, entries: Mapping[str, Runs], overrides: Mapping[str, Any], data: Path | None
 ) -> Request:
     """The runs of tables and figures, each once."""
+    from harness.execution.plan import Request
+
     wanted = merged(entries)
     return Request(
         profile=profile,

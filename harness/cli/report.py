@@ -31,6 +31,7 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
     """Render what the store holds as report.md, report.tex, report.csv and pages that open from disk."""
     from harness.reporting import build
     from harness.reporting.methods import installed_methods
+    from harness.reporting.paper_figures import report_figures
 
     name = load_profile(profile).name if profile else None
     store = Store(results)
@@ -47,7 +48,9 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         methods, broken = pool.submit(installed_methods).result()
     for line in broken:
         click.echo(f"warning: {line}", err=True)
-    page = build(chosen, store.frame(chosen), out, name, failed, methods).resolve()
+    frame = store.frame(chosen)
+    figures = report_figures(chosen, frame, store.arrays)
+    page = build(chosen, frame, out, name, failed, methods, figures).resolve()
     click.echo(f"{len(chosen)} results rendered; open {page}")
     if open_it and not webbrowser.open(page.as_uri()):
         click.echo("no browser could be opened here; open the file yourself", err=True)

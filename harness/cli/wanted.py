@@ -39,8 +39,6 @@ def wanted_runs(
         found[text] = entry_runs(find_figure(known, text), names, seeds)
     if not any(found.values()):
         what = ", ".join(found)
-        if names.stands is None:
-            raise UserError(f"{what} trains nothing: it draws features of teachers; `harness report` draws it")
         raise UserError(
             f"nothing of {what} has a stand-in in the profile {profile.name}; see its table [stands_for], or take "
             "--profile paper"

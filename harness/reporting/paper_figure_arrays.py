@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_scores import Drawing, vertical
-from harness.reporting.paper_figure_specs import FigureSpec
+from harness.reporting.paper_schema import FigureSpec
 from harness.reporting.plots import COLOURS, MANY, legend_below, mark, panels, plane_axes, size_of, wrapped
 
 Found = list[tuple[Run, Mapping[str, np.ndarray]]]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from harness.reporting.paper_figure_runs import Material, Run, Score
 from harness.reporting.paper_figure_scores import POINTS, Drawing, n_of
-from harness.reporting.paper_figure_specs import FigureSpec
+from harness.reporting.paper_schema import FigureSpec
 from harness.reporting.papers import PublishedKey
 from harness.reporting.plots import COLOURS, INK, MARKERS, PRINTED, legend_below, panels
 from harness.reporting.summary import AVERAGE

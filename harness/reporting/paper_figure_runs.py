@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.reporting.formats import count_of
-from harness.reporting.paper_figure_specs import FigureSpec
+from harness.reporting.paper_schema import FigureSpec, pairs_of
 from harness.reporting.paper_tables import PROFILE
 from harness.reporting.papers import Published, PublishedKey
 from harness.reporting.summary import AVERAGE, UNTRAINED, Label, group_runs, kept_groups
@@ -79,7 +79,7 @@ class Material:
         Those of a profile of other data are the figure's variants in every setting and encoder that were run.
         """
         if self.is_paper:
-            return [(*run, encoder) for encoder in spec.encoders for run in spec.runs]
+            return [(*run, encoder) for encoder in spec.encoders for run in pairs_of(spec)]
         pairs = zip(self._part["setting"], self._part["encoder"], strict=True)
         there = sorted({(str(setting), str(encoder)) for setting, encoder in pairs if setting != UNTRAINED})
         return [(variant, *place) for place in there for variant in spec.variants]

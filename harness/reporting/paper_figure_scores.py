@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.reporting.paper_figure_runs import Material, Run, Score
-from harness.reporting.paper_figure_specs import FigureSpec
+from harness.reporting.paper_schema import FigureSpec
 from harness.reporting.plots import COLOURS, INK, PRINTED, legend_below, panels, size_of, style
 from harness.reporting.summary import AVERAGE
 from harness.spec import Variant, parse_setting

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
@@ -19,12 +18,11 @@ from harness.reporting.paper_figure_scores import (
     margin_sweep,
     subset_gain,
 )
-from harness.reporting.paper_figure_specs import FigureSpec
+from harness.reporting.paper_schema import FigureSpec
 from harness.reporting.paper_tables import PROFILE
-from harness.reporting.papers import Published, PublishedKey
+from harness.reporting.papers import Published, PublishedKey, read_papers, read_published
 from harness.reporting.plots import drawn, panels, style
 from harness.reporting.summary import summary_tables
-from harness.sources import write_bytes, write_text
 
 if TYPE_CHECKING:
     import pandas
@@ -39,7 +37,7 @@ class PaperFigure:
     """A figure, drawn or not: `empty` says why there is nothing yet, `commands` what to type to fill it.
 
     `svg` is an element to put into a page or a file, `pdf` a file's bytes; both are empty where nothing is drawn.
-    `paper` is '' for curves of training.
+    Curves of training have no `paper`, and the `name` of their profile.
     """
 
     key: str
@@ -51,6 +49,20 @@ class PaperFigure:
     pdf: bytes = b""
     empty: str = ""
     commands: tuple[str, ...] = ()
+
+
+def report_figures(results: Sequence[Any], frame: pandas.DataFrame, arrays: Arrays) -> list[PaperFigure]:
+    """What a report shows of a store: the papers' figures, those drawn from other profiles, and curves of training."""
+    papers = {paper.name: paper.figures for paper in read_papers()}
+    published = read_published()
+    others = [name for name in sorted(set(frame["profile"])) if name != PROFILE]
+    shapes = [paper_figures(papers, published, results, frame, arrays, profile) for profile in others]
+    curves = [training_figures(results, frame, profile) for profile in sorted({*others, PROFILE})]
+    return [
+        *paper_figures(papers, published, results, frame, arrays),
+        *(figure for drawn in shapes for figure in drawn if figure.svg),
+        *(figure for drawn in curves for figure in drawn),
+    ]
 
 
 def paper_figures(
@@ -77,23 +89,10 @@ def training_figures(results: Sequence[Any], frame: pandas.DataFrame, profile: s
     runs = shown_runs([one for one in results if one.profile == profile], summary_tables(part))
     charts = {"dev": dev_charts(runs), "loss": loss_charts(runs)}
     return [
-        _training(f"{profile}-{kind}-{number}", chart)
+        _training(profile, f"{profile}-{kind}-{number}", chart)
         for kind, some in charts.items()
         for number, chart in enumerate(some, start=1)
     ]
-
-
-def write_figures(figures: Iterable[PaperFigure], out: Path) -> list[Path]:
-    """Write each figure that is drawn as figures/KEY.svg and KEY.pdf below a folder, each whole or not at all."""
-    written = []
-    for figure in figures:
-        if figure.empty:
-            continue
-        place = out / "figures" / figure.key
-        write_text(place.with_name(f"{figure.key}.svg"), figure.svg + "\n")
-        write_bytes(place.with_name(f"{figure.key}.pdf"), figure.pdf)
-        written += [place.with_name(f"{figure.key}{kind}") for kind in (".svg", ".pdf")]
-    return written
 
 
 def _figure(paper: str, name: str, specs: Mapping[str, FigureSpec], material: Material) -> PaperFigure:
@@ -144,7 +143,7 @@ def _caption(spec: FigureSpec, drawing: Drawing, material: Material) -> Iterator
         yield "Not the paper's data: nothing here can be compared with what the paper shows."
 
 
-def _training(key: str, chart: Chart) -> PaperFigure:
+def _training(profile: str, key: str, chart: Chart) -> PaperFigure:
     def draw(figure: Figure) -> None:
         (axes,) = panels(figure, 1, 1)
         for series in chart.series:
@@ -161,4 +160,4 @@ def _training(key: str, chart: Chart) -> PaperFigure:
         axes.legend()
 
     text = "Means over seeds, at the steps that all have; thin lines are single seeds."
-    return PaperFigure(key, "", key, chart.title, text, *drawn(key, chart.title, (6.0, 4.0), draw))
+    return PaperFigure(key, "", profile, chart.title, text, *drawn(key, chart.title, (6.0, 4.0), draw))

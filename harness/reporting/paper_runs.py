@@ -9,7 +9,7 @@ from harness.errors import UserError
 from harness.profiles.schema import Profile, StandsFor
 from harness.registry import suggest
 from harness.reporting.paper_measured import Place, Score
-from harness.reporting.paper_schema import Neighbours, PaperColumn, PaperFigure, PaperRow, PaperTable, pairs_of
+from harness.reporting.paper_schema import FigureSpec, Neighbours, PaperColumn, PaperRow, PaperTable, pairs_of
 from harness.reporting.papers import Paper
 from harness.reporting.summary import UNTRAINED, Column
 from harness.spec import RunSpec, Variant, parse_setting
@@ -84,13 +84,13 @@ def table_runs(table: PaperTable, names: Names, seeds: Sequence[int] | None = No
     return runs
 
 
-def entry_runs(entry: PaperFigure | Neighbours, names: Names, seeds: Sequence[int] | None = None) -> Runs:
+def entry_runs(entry: FigureSpec | Neighbours, names: Names, seeds: Sequence[int] | None = None) -> Runs:
     """The runs of a figure, or of a table of nearest sentences.
 
     The points of an alignment-uniformity plot are coloured by the average of `sts`.
     """
     asked = [entry.suite] if entry.suite else []
-    if isinstance(entry, PaperFigure) and entry.kind == "alignment-uniformity":
+    if isinstance(entry, FigureSpec) and entry.kind == "alignment-uniformity":
         asked.append("sts")
     suites = tuple(name for name in asked if names.suite(name))
     runs: Runs = {}
@@ -105,7 +105,7 @@ def entry_runs(entry: PaperFigure | Neighbours, names: Names, seeds: Sequence[in
 def paper_runs(paper: Paper, names: Names, seeds: Sequence[int] | None = None) -> dict[str, Runs]:
     """The runs of all tables and figures of a paper, by entry: `dalr:T3`, `dalr:F4`."""
     found = {f"{paper.name}:{name}": table_runs(table, names, seeds) for name, table in paper.tables.items()}
-    others: dict[str, PaperFigure | Neighbours] = {**paper.neighbours, **paper.figures}
+    others: dict[str, FigureSpec | Neighbours] = {**paper.neighbours, **paper.figures}
     return found | {f"{paper.name}:{name}": entry_runs(entry, names, seeds) for name, entry in others.items()}
 
 
@@ -117,7 +117,7 @@ def find_table(papers: Sequence[Paper], text: str) -> PaperTable | Neighbours:
     return paper.tables[name] if name in paper.tables else paper.neighbours[name]
 
 
-def find_figure(papers: Sequence[Paper], text: str) -> PaperFigure:
+def find_figure(papers: Sequence[Paper], text: str) -> FigureSpec:
     """A figure by `PAPER:FIGURE`. Raises UserError with the nearest names."""
     paper, name = _found(papers, text, "figure")
     return paper.figures[name]

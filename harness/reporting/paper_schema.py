@@ -196,30 +196,27 @@ class Neighbours(Entry):
         return self
 
 
-class PaperFigure(Entry):
-    """A figure and the runs that it draws: variants x settings x encoders, or only the `pairs` 'VARIANT/SETTING'.
-
-    A figure without variants draws teachers' features of its settings; `suite` is then None.
-    """
+class FigureSpec(Entry):
+    """A figure and the runs that it draws: variants x settings x encoders, or only the `pairs` 'VARIANT/SETTING'."""
 
     title: Name
     kind: Literal["alignment-uniformity", "data-scale", "subset-gain", "margin-sweep", "histogram", "scatter", "t-sne"]
-    suite: Name | None = None
+    suite: Name
     metric: Name
     task: Annotated[str, Field(description="the task that is shown, where a suite has several")] = ""
-    printed: Annotated[Names, Field(description="tasks of published.csv that are drawn as lines")] = ()
+    printed: Annotated[
+        dict[Name, Name], Field(description="tasks of published.csv that are drawn as lines, and what they are called")
+    ] = {}
     seeds: Seeds
-    encoders: Names
+    encoders: Annotated[Names, Field(min_length=1)]
     settings: Annotated[Names, Field(min_length=1)]
-    variants: Names
+    variants: Annotated[Names, Field(min_length=1)]
     pairs: Annotated[Names, Field(description="the runs, where they are no product")] = ()
     note: str = ""
 
     @model_validator(mode="after")
-    def _own_grammar(self) -> PaperFigure:
+    def _own_grammar(self) -> FigureSpec:
         check_product(self.variants, self.settings, self.pairs)
-        if self.variants and not self.encoders:
-            raise ValueError("variants are trained on encoders: name them")
         return self
 
 
@@ -235,7 +232,7 @@ def check_product(variants: Names, settings: Names, pairs: Names) -> None:
             raise ValueError(f"'{pair}' in 'pairs' is not one of the variants, '/', and one of the settings")
 
 
-def pairs_of(entry: PaperFigure | Neighbours) -> list[tuple[str, str]]:
+def pairs_of(entry: FigureSpec | Neighbours) -> list[tuple[str, str]]:
     """Variant and setting of each run, without its encoder and seed."""
     if not entry.pairs:
         return [(variant, setting) for setting in entry.settings for variant in entry.variants]

@@ -16,10 +16,10 @@ from harness.profiles.load import read_toml
 from harness.reporting.paper_schema import (
     Configuration,
     Entry,
+    FigureSpec,
     Name,
     Neighbours,
     PaperColumn,
-    PaperFigure,
     PaperRow,
     PaperTable,
 )
@@ -66,7 +66,7 @@ class Paper(Entry):
     tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
     configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}
     neighbours: dict[str, Neighbours] = {}
-    figures: dict[str, PaperFigure] = {}
+    figures: dict[str, FigureSpec] = {}
 
     @model_validator(mode="after")
     def _one_entry_a_table(self) -> Paper:

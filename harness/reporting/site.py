@@ -109,13 +109,24 @@ def write_site(site: Site, folder: Path) -> None:
     pages.write("runs.html", "runs/index.html", index=index)
     for page in run_pages(results):
         pages.write("run.html", f"runs/{page.page}.html", run=page)
-    _write_profiles(site, pages, profiles)
-    _write_papers(site, pages, papers)
+    stems = _write_figures(site, pages)
+    _write_profiles(site, pages, profiles, stems)
+    _write_papers(site, pages, papers, stems)
     _write_methods(site, pages, methods)
     pages.write("audit.html", "audit.html", papers_found=list(_by_paper(site.findings)))
 
 
-def _write_profiles(site: Site, pages: Pages, profiles: Mapping[str, str]) -> None:
+def _write_figures(site: Site, pages: Pages) -> dict[str, str]:
+    """Write what is drawn, and return the figures' file names without ending, by key."""
+    drawn = [figure for figure in site.figures if figure.svg]
+    stems = slugs(figure.key for figure in drawn)
+    for figure in drawn:
+        pages.put(f"figures/{stems[figure.key]}.svg", figure.svg.encode())
+        pages.put(f"figures/{stems[figure.key]}.pdf", figure.pdf)
+    return stems
+
+
+def _write_profiles(site: Site, pages: Pages, profiles: Mapping[str, str], stems: Mapping[str, str]) -> None:
     for profile, stem in profiles.items():
         tables = [table for table in site.tables if table.profile == profile]
         runs = shown_runs(site.results, tables)
@@ -127,15 +138,12 @@ def _write_profiles(site: Site, pages: Pages, profiles: Mapping[str, str]) -> No
             curves=has_curves(runs),
             dev=dev_charts(runs),
             losses=loss_charts(runs),
+            figures=[figure for figure in site.figures if not figure.paper and figure.name == profile],
+            stems=stems,
         )
 
 
-def _write_papers(site: Site, pages: Pages, papers: Mapping[str, str]) -> None:
-    drawn = [figure for figure in site.figures if figure.svg]
-    stems = slugs(figure.key for figure in drawn)
-    for figure in drawn:
-        pages.put(f"figures/{stems[figure.key]}.svg", figure.svg.encode())
-        pages.put(f"figures/{stems[figure.key]}.pdf", figure.pdf)
+def _write_papers(site: Site, pages: Pages, papers: Mapping[str, str], stems: Mapping[str, str]) -> None:
     for paper in site.papers:
         mine = [figure for figure in site.figures if figure.paper == paper.name]
         grids = site.paper_grids.get(paper.name, ())

@@ -88,5 +88,3 @@ def test_what_the_profile_lacks_is_skipped_with_a_reason(tmp_path: Path) -> None
 def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing of dalr:T2 has a stand-in in the profile tiny"):
         make_request("tiny", sets=(), table="dalr:T2", **NOTHING)
-    with pytest.raises(UserError, match="trains nothing"):
-        make_request("paper", sets=(), figure="kdmcse:F5", **NOTHING)

@@ -14,13 +14,13 @@ import pytest
 from report_fakes import frame, result
 
 from harness.errors import UserError
-from harness.reporting.paper_figure_specs import FigureSpec, read_figures
-from harness.reporting.paper_figures import PaperFigure, paper_figures, training_figures, write_figures
-from harness.reporting.papers import read_published
+from harness.reporting.paper_figures import PaperFigure, paper_figures, report_figures, training_figures
+from harness.reporting.paper_schema import FigureSpec
+from harness.reporting.papers import read_paper, read_papers, read_published
 
 SVG = "{http://www.w3.org/2000/svg}"
 BERT = {"encoder": "bert-base-uncased", "profile": "paper"}
-SPECS = read_figures()
+SPECS = {paper.name: paper.figures for paper in read_papers()}
 
 
 def figures(
@@ -281,13 +281,16 @@ def test_curves_of_training() -> None:
     assert training_figures(runs, frame(runs), "paper") == []
 
 
-def test_figures_are_written_whole(tmp_path: Path) -> None:
-    figure = figures("mcse-F2", [geometry(*point) for point in POINTS])
-    paths = write_figures([figure, figures("mcse-F3", [geometry(*POINTS[0])])], tmp_path)
-    assert [path.name for path in paths] == ["mcse-F2.svg", "mcse-F2.pdf"]
-    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["mcse-F2.pdf", "mcse-F2.svg"]
-    assert Tree.parse(paths[0]).getroot().tag == f"{SVG}svg"
-    assert paths[1].read_bytes() == figure.pdf
+def test_a_report_has_the_papers_figures_those_of_other_profiles_and_curves() -> None:
+    runs = [geometry(*point) for point in POINTS]
+    runs += [result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))]
+    made = report_figures(runs, frame(runs), lambda one: {})
+    drawn = [figure.key for figure in made if figure.svg]
+    assert drawn[0] == "mcse-F2"
+    assert "mcse-F2-tiny" in drawn
+    assert drawn[-2:] == ["tiny-dev-1", "tiny-loss-1"]
+    assert [figure.name for figure in made[-2:]] == ["tiny", "tiny"]
+    assert all(figure.svg or (figure.paper and not figure.key.endswith("tiny")) for figure in made)
 
 
 def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> None:
@@ -309,7 +312,7 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('kind = "subset-gain"', 'kind = "pie"', r"\[mcse\.F4.*'kind'"),
+        ('kind = "subset-gain"', 'kind = "pie"', r"figures\.F4.*'kind'"),
         ('variants = ["simcse", "mcse"]', 'variants = ["mcse[b=1,a=2]"]', r"written 'mcse\[a=2,b=1\]'"),
         ('"simcse-sup/nli[size=10000]"', '"mcse/nli"', "'mcse/nli' in 'pairs'"),
     ],
@@ -317,11 +320,15 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
 def test_a_wrong_file_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
     import reports
 
-    text = (Path(reports.__file__).parent / "figures.toml").read_text()
-    path = tmp_path / "figures.toml"
-    path.write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=message):
-        read_figures(path)
+    for source in sorted((Path(reports.__file__).parent / "papers").glob("*.toml")):
+        text = source.read_text()
+        if old in text:
+            path = tmp_path / source.name
+            path.write_text(text.replace(old, new))
+            with pytest.raises(UserError, match=message):
+                read_paper(path)
+            return
+    raise AssertionError(f"no paper file has {old}")
 
 
 def test_commands_name_what_a_suite_lacks() -> None:

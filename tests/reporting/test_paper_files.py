@@ -127,7 +127,6 @@ def test_columns_read_what_the_suites_of_the_profile_write() -> None:
                         assert column.task in tasks, (paper.name, name, column.name)
 
 
-@pytest.mark.xfail(strict=False, reason="the profile's settings are added beside the tables")
 def test_the_profile_has_what_the_papers_name() -> None:
     profile = load_profile("paper")
     named = {run for paper in PAPERS.values() for run in all_runs(paper)}
