@@ -6,6 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 
 from harness.encoders.student import Student
@@ -13,6 +15,7 @@ from harness.errors import UserError
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
 from harness.profiles import load_profile
+from harness.profiles.schema import Corpus, Setting
 from harness.setting import SettingOptions, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -130,3 +133,36 @@ def test_a_setting_may_pick_checkpoints_by_its_own_task(tmp_path: Path) -> None:
     before = make_plan(dataclasses.replace(request, profile=profile), Store(tmp_path))
     assert made.runs[0].fingerprint != before.runs[0].fingerprint
     assert made.runs[1].fingerprint == before.runs[1].fingerprint
+
+
+def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> None:
+    """Four images with 3, 1, 2 and 1 captions: seven rows, of which each has its own image's features."""
+    counts = [3, 1, 2, 1]
+    listed = [[f"caption {number} of {image}" for number in range(count)] for image, count in enumerate(counts)]
+    table = pyarrow.table({"image_id": [f"{image}.jpg" for image in range(4)], "captions": listed})
+    parquet.write_table(table, tmp_path / "captions.parquet")
+    features = np.arange(4, dtype=np.float32)[:, None] + np.zeros(3, np.float32)
+    np.save(tmp_path / "made.npy", features)
+    profile = load_profile("tiny")
+    corpus = Corpus(
+        kind="captions-file", file="captions.parquet", how="", features={"made": {"file": "made.npy", "how": ""}}
+    )
+    profile = profile.model_copy(
+        update={
+            "corpora": {**profile.corpora, "few": corpus},
+            "settings": {**profile.settings, "few": Setting(corpora=("few",))},
+            "images": "made",
+        }
+    )
+    found = {}
+    for which in ("one", "all"):
+        setting = parse_setting(f"few[captions={which}]")
+        request = Request(profile, [Variant.parse("mcse")], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS)
+        made = make_plan(dataclasses.replace(request, data=tmp_path), Store(tmp_path))
+        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
+        tokenizer = Student.load(made.sources.encoder("toy-bert").path()).tokenizer
+        found[which] = training_data(made.runs[0].resolved, bench, tokenizer)
+    rows = np.arange(7)
+    assert found["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
+    assert found["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
+    assert [len(found[which].tokens["pairs"]) for which in ("one", "all")] == [4, 7]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,13 +27,30 @@ class Sentences:
         return len(self.texts)
 
 
+class Later(Sequence[str]):
+    """n texts that are read when one of them is asked for."""
+
+    def __init__(self, count: int, read: Callable[[], Sequence[str]]) -> None:
+        self._count, self._read = count, read
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._texts[place]
+
+    @cached_property
+    def _texts(self) -> Sequence[str]:
+        return self._read()
+
+
 @dataclass(frozen=True)
 class Pairs:
-    """n captions, each with its image.
+    """n captions, each with its image, of which there are m.
 
-    `images` holds pixels where the corpus has them, (n, height, width, 3) uint8, or files that are decoded when
-    they are asked for;
-    `features` holds stored image features by teacher name, each of shape (n, f) float32.
+    `image_of` says the number of each caption's image, (n,) below m; None where caption i has image i. `images`
+    holds pixels where the corpus has them, (m, height, width, 3) uint8, or files that are decoded when they are
+    asked for; `features` holds stored image features by teacher name, each of shape (m, f) float32.
     """
 
     texts: Sequence[str]
@@ -40,9 +58,15 @@ class Pairs:
     features: Mapping[str, np.ndarray] = field(default_factory=dict)
     #: what a person should know of the data
     warnings: Sequence[str] = ()
+    image_of: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def image_count(self) -> int:
+        """Images, m."""
+        return len(self) if self.image_of is None else int(self.image_of[-1]) + 1
 
 
 @dataclass(frozen=True)
@@ -107,6 +131,10 @@ class CorpusSource(Source):
                 yield from triplet
         elif isinstance(found, Sentences | Pairs):
             yield from found.texts
+
+    def images_fingerprint(self, root: Path | None) -> str:
+        """What the images and the order of them depend on, however their captions are read."""
+        return self.fingerprint(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
         """The same source with one caption of an image as a row, or every one, where it has several."""

@@ -6,7 +6,7 @@ A file is Parquet (columns image_id and feature), HDF5 (data set `features`, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -48,25 +48,27 @@ class FeatureFile(FileSource):
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):
-    """Features by teacher, one row a caption; a file is read when its teacher is asked for."""
+    """Features by teacher, a row an image; a file is read when its teacher is asked for."""
 
     def __init__(
-        self, files: Mapping[str, FeatureFile], root: Path | None, ids: list[str] | None, images: int, rows: np.ndarray
+        self, files: Mapping[str, FeatureFile], root: Path | None, ids: Callable[[], list[str] | None], images: int
     ) -> None:
-        self.files, self.root, self.ids, self.images, self.rows = files, root, ids, images, rows
+        """`ids` gives the images' names in their order, or None where they have none."""
+        self.files, self.root, self.ids, self.images = files, root, ids, images
 
     def __getitem__(self, teacher: str) -> np.ndarray:
-        """Rows of the captions, (n, f). Raises KeyError, or UserError where the files do not match."""
+        """Features of the images, (m, f). Raises KeyError, or UserError where the files do not match."""
         file = self.files[teacher]
         ids, values = file.read(self.root)
-        if ids is not None and self.ids is not None:
-            return values[self._places(file, ids)[self.rows]]
+        wanted = self.ids() if ids is not None else None
+        if ids is not None and wanted is not None:
+            return values[_places(file, ids, wanted)]
         if len(values) != self.images:
             raise UserError(
                 f"{file.files[0]} has {len(values)} rows for {self.images} captioned images; "
                 "the two files must come from the same list of images"
             )
-        return values[self.rows]
+        return values
 
     def __contains__(self, teacher: object) -> bool:
         """Whether there is a file of the teacher; it is not read."""
@@ -78,14 +80,16 @@ class StoredFeatures(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self.files)
 
-    def _places(self, file: FeatureFile, ids: list[str]) -> np.ndarray:
-        places = {name: place for place, name in enumerate(ids)}
-        if len(places) != len(ids):
-            raise UserError(f"{file.files[0]} has an image_id twice; fetch it again")
-        absent = next((name for name in self.ids or [] if name not in places), None)
-        if absent is not None:
-            raise UserError(f"{file.files[0]} has no features of the image {absent}; fetch the matching file")
-        return np.array([places[name] for name in self.ids or []])
+
+def _places(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray:
+    """The row of each image that is wanted."""
+    places = {name: place for place, name in enumerate(ids)}
+    if len(places) != len(ids):
+        raise UserError(f"{file.files[0]} has an image_id twice; fetch it again")
+    absent = next((name for name in wanted if name not in places), None)
+    if absent is not None:
+        raise UserError(f"{file.files[0]} has no features of the image {absent}; fetch the matching file")
+    return np.array([places[name] for name in wanted])
 
 
 def first_line(error: Exception) -> str:

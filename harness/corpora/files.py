@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, Pairs, Sentences
+from harness.corpora.base import CorpusSource, Later, Pairs, Sentences
 from harness.corpora.features import FeatureFile, StoredFeatures, first_line
 from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
@@ -94,18 +94,28 @@ class CaptionsFile(FileSource, CorpusSource):
         self.stored = {name: FeatureFile(**table) for name, table in (features or {}).items()}
 
     def load(self, root: Path | None) -> Pairs:
-        """Read the captions and draw; features are opened, and matched row by row, only when asked for."""
+        """Count the captions; they are read and drawn, and features opened, only when they are asked for."""
         path = self.paths(root)[0]
-        ids, listed = read_captions(path)
-        chosen = [(image, text) for image, texts in enumerate(listed) for text in self._choose(image, texts)]
-        rows = np.array([image for image, _ in chosen])
-        texts = [text for _, text in chosen]
-        images = self.pixels.pixels(root, rows) if self.pixels else None
-        return Pairs(texts, images, StoredFeatures(self.stored, root, ids, len(listed), rows))
+        counts = count_captions(path)
+        images = np.arange(len(counts))
+        image_of = np.repeat(images, counts) if self.captions == "all" else None
+        texts = Later(len(images) if image_of is None else len(image_of), lambda: list(self.texts(root)))
+        pixels = self.pixels.pixels(root, images) if self.pixels else None
+        stored = StoredFeatures(self.stored, root, lambda: self._ids(root), len(images))
+        return Pairs(texts, pixels, stored, image_of=image_of)
+
+    def texts(self, root: Path | None) -> Iterator[str]:
+        """The captions, drawn as the file's options say. Raises UserError."""
+        for image, texts in enumerate(read_captions(self.paths(root)[0])[1]):
+            yield from self._choose(image, texts)
 
     def fingerprint(self, root: Path | None) -> str:
         """Captions and the way they are drawn; each feature file has its own fingerprint."""
         return digest(super().fingerprint(root), self.captions, self.caption_seed)
+
+    def images_fingerprint(self, root: Path | None) -> str:
+        """The file's content."""
+        return super().fingerprint(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
         """The same file with one caption of an image as a row, or every one."""
@@ -145,24 +155,41 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
+def count_captions(path: Path) -> np.ndarray:
+    """The number of each image's captions, (images,). Raises UserError."""
+    if path.suffix != ".parquet":
+        return np.ones(len(read_lines(path)), np.int64)
+    listed = _column(path, "captions")
+    counts = [part.value_lengths().fill_null(0).to_numpy() for part in listed.chunks]
+    return np.concatenate(counts) if counts else np.zeros(0, np.int64)
+
+
 def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
     """Image ids (None where the file has none) and each image's captions. Raises UserError."""
     if path.suffix != ".parquet":
         return None, [[line.strip() or " "] for line in read_lines(path)]
+    names, listed = _column(path, "image_id").to_pylist(), _column(path, "captions").to_pylist()
+    for name, texts in zip(names, listed, strict=True):
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise UserError(f"{path}: the image {name} has no list of captions; remove its row or fetch the file again")
+    ids = [str(name) for name in names]
+    if len(set(ids)) < len(ids):
+        twice = next(name for name, count in Counter(ids).items() if count > 1)
+        raise UserError(f"{path} has the image {twice} twice; put its captions into one row or fetch the file again")
+    return ids, listed
+
+
+def _column(path: Path, name: str) -> Any:
+    """A column of a Parquet file of captions. Raises UserError where it is none."""
     import pyarrow.parquet as parquet
-    from pyarrow import ArrowException
+    from pyarrow import ArrowException, types
 
     try:
-        table = parquet.read_table(path, columns=["image_id", "captions"]).to_pydict()
+        column = parquet.read_table(path, columns=["image_id", "captions"]).column(name)
+        if name == "captions" and not (types.is_list(column.type) or types.is_large_list(column.type)):
+            raise KeyError(f"its captions are of the type {column.type}, not lists of texts")
     except (ArrowException, OSError, KeyError) as error:
         raise UserError(
             f"{path} is no Parquet file with columns image_id and captions: {first_line(error)}; fetch it again"
         ) from error
-    for name, texts in zip(table["image_id"], table["captions"], strict=True):
-        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-            raise UserError(f"{path}: the image {name} has no list of captions; remove its row or fetch the file again")
-    ids = [str(name) for name in table["image_id"]]
-    if len(set(ids)) < len(ids):
-        twice = next(name for name, count in Counter(ids).items() if count > 1)
-        raise UserError(f"{path} has the image {twice} twice; put its captions into one row or fetch the file again")
-    return ids, table["captions"]
+    return column

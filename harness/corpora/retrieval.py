@@ -89,7 +89,7 @@ class CaptionedFile(FileSource):
         counts = [len(texts) for texts in captions]
         images = Pairs(
             [texts[0] for texts in captions],
-            features=StoredFeatures(self.features, root, ids, len(captions), np.arange(len(captions))),
+            features=StoredFeatures(self.features, root, lambda: ids, len(captions)),
         )
         texts = [text for each in captions for text in each]
         return CaptionedImages(texts, np.repeat(np.arange(len(captions)), counts), images)

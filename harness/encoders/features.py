@@ -6,6 +6,7 @@ finished one is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import logging
@@ -58,12 +59,12 @@ def cached_features(
 
 
 class Stacked:
-    """Rows of several arrays one after the other, or in another order; only rows that are asked for are read."""
+    """Rows of several arrays one after the other; only rows that are asked for are read."""
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, parts: Sequence[np.ndarray], order: np.ndarray | None = None) -> None:
-        """Row i is row `order[i]` of the stack, or row i itself. Raises UserError where the parts' shapes differ."""
+    def __init__(self, parts: Sequence[np.ndarray]) -> None:
+        """Raises UserError where the parts' shapes differ."""
         shapes = {tuple(part.shape[1:]) for part in parts}
         if len(shapes) != 1:
             raise UserError(
@@ -72,11 +73,18 @@ class Stacked:
             )
         self._read = tuple(_reader(part) for part in parts)
         self._starts = np.cumsum([0, *map(len, parts)])
-        self._order = order
+        self._order: np.ndarray | None = None
         self.shape: tuple[int, ...] = (len(self), *shapes.pop())
 
     def __len__(self) -> int:
         return int(self._starts[-1]) if self._order is None else len(self._order)
+
+    def in_order(self, order: np.ndarray) -> Stacked:
+        """The same rows in another order, some of them more than once: row i is row `order[i]` of these."""
+        other = copy.copy(self)
+        other._order = order if self._order is None else self._order[order]
+        other.shape = (len(order), *self.shape[1:])
+        return other
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """The rows of these numbers, (B, ...) float32. Raises IndexError for a number that is no row."""

@@ -48,15 +48,23 @@ class Teaching:
         """
         scrambled = wanted.teacher in SCRAMBLED
         name = str(self.sources.profile.images) if scrambled else wanted.teacher
-        parts = [self._of_corpus(corpus, Feature(name, wanted.of)) for corpus in self.pairs]
+        found = self._stacked(list(self.pairs), Feature(name, wanted.of))
         seed = self.run.spec.seed
-        rows = sum(map(len, parts))
         if wanted.teacher == "shuffled":
-            return Stacked(parts, generator(axis="shuffled images", seed=seed).permutation(rows))
+            return found.in_order(generator(axis="shuffled images", seed=seed).permutation(len(found)))
         if wanted.teacher == "random":
-            shape = (rows, *parts[0].shape[1:])
-            return generator(axis="random images", seed=seed).standard_normal(shape, dtype=np.float32)
-        return Stacked(parts)
+            return generator(axis="random images", seed=seed).standard_normal(found.shape, dtype=np.float32)
+        return found
+
+    def _stacked(self, corpora: Sequence[str], wanted: Feature) -> Stacked:
+        """One feature a caption, of the corpora one after the other."""
+        parts = Stacked([self._of_corpus(corpus, wanted) for corpus in corpora])
+        if wanted.of != "image":
+            return parts
+        pairs = [self._loaded(corpus) for corpus in corpora]
+        starts = np.cumsum([0, *(one.image_count for one in pairs)])
+        numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
+        return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
 
     def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
         """The features that the method has as its role 'image', of other images, (n, f); `content` is their hash.
@@ -76,9 +84,12 @@ class Teaching:
         return self._of_pairs(Pairs(texts), key, lambda teacher: key, wanted["caption"])
 
     def _of_corpus(self, corpus: str, wanted: Feature) -> np.ndarray:
-        """One teacher's features of one corpus, mapped from disk."""
-        files = self.sources.corpora[corpus].stored
-        content = self.sources.fingerprint(self.sources.corpus(corpus, self.run))
+        """One teacher's features of one corpus, a row an image or a caption, mapped from disk."""
+        source = self.sources.corpus(corpus, self.run)
+        files = source.stored
+        content = (
+            source.images_fingerprint(self.sources.root) if wanted.of == "image" else self.sources.fingerprint(source)
+        )
         return self._of_pairs(
             self._loaded(corpus), content, lambda teacher: self.sources.fingerprint(files[teacher]), wanted
         )
@@ -134,7 +145,7 @@ class Teaching:
         return self._kept(key, wanted, pairs, project)
 
     def _fitted(self, source: LitTeacher) -> Projections:
-        images, captions = (Stacked([self._of_corpus(source.corpus, part)]) for part in source.parts)
+        images, captions = (self._stacked([source.corpus], part) for part in source.parts)
         return fit(images, captions)
 
     def _kept(self, key: str, wanted: Feature, pairs: Pairs, compute: Callable[[int, int], np.ndarray]) -> np.ndarray:
@@ -142,7 +153,7 @@ class Teaching:
         tokens = wanted.of == "tokens"
         return cached_features(
             key,
-            len(pairs),
+            pairs.image_count if wanted.of == "image" else len(pairs),
             compute,
             dtype="float16" if tokens else "float32",
             chunk=512,

@@ -236,10 +236,11 @@ def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...
     random = np.random.default_rng(0)
     parts = [random.normal(size=(size, *shape)).astype(np.float16) for size in (5, 0, 1, 4, 5)]
     parts[2:] = [parts[2], mapped(parts[3]), mapped(np.concatenate([parts[0][:2], parts[4]]))[2:]]
-    order = random.permutation(15) if shuffled else None
-    together = np.concatenate(parts).astype(np.float32)
-    together = together if order is None else together[order]
-    stacked = Stacked(parts, order)
+    together, stacked = np.concatenate(parts).astype(np.float32), Stacked(parts)
+    if shuffled:
+        # twice, the second time on top of the first
+        for order in (random.permutation(15), random.integers(0, 15, 15)):
+            together, stacked = together[order], stacked.in_order(order)
     assert (len(stacked), stacked.shape, stacked.dtype) == (15, together.shape, together.dtype)
     for rows in (random.integers(0, 15, 40), np.array([14]), np.array([], dtype=np.int64), np.arange(15)):
         gathered = stacked[rows]
@@ -249,7 +250,7 @@ def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...
 
 def test_stacked_reads_only_the_rows_asked_for() -> None:
     parts = [Spy(np.ones((5, 2))), Spy(np.ones((4, 2)))]
-    Stacked(parts, np.arange(9)[::-1])[np.array([0, 8, 8])]  # type: ignore[arg-type]
+    Stacked(parts).in_order(np.arange(9)[::-1])[np.array([0, 8, 8])]  # type: ignore[arg-type]
     assert [part.read for part in parts] == [[0, 0], [3]]
 
 
