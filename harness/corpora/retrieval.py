@@ -21,6 +21,7 @@ import numpy as np
 from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.files import read_captions, read_lines
+from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.sources import ToyPairs
 from harness.errors import UserError
 from harness.sources import FileSource, Missing, Source, digest
@@ -65,34 +66,55 @@ class CaptionedFile(FileSource):
     """Images with several captions each, in one file."""
 
     def __init__(
-        self, name: str, file: str, how: str, features: Mapping[str, FeatureFile], split: str | None = None
+        self,
+        name: str,
+        file: str,
+        how: str,
+        features: Mapping[str, FeatureFile],
+        split: str | None = None,
+        images: str | None = None,
     ) -> None:
-        """`features` are the images' stored features by teacher; `split` is the part of a table that is read."""
+        """`features` are the images' stored features by teacher; `split` is the part of a table that is read.
+
+        `images` is a folder of image files named by image_id, which teachers without stored features read.
+        """
         super().__init__([file], how)
         self.name, self.features, self.split = name, features, split
+        self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root)[0]) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The captions, and the stored features where those of no teacher are whole."""
+        """The captions; and the stored features where those of no teacher are whole, and no images are there."""
         absent = [file.missing(root) for file in self.features.values()]
-        return super().missing(root) + ([item for each in absent for item in each] if all(absent) else [])
+        if not all(absent) or self._pixels_there(root):
+            return super().missing(root)
+        return super().missing(root) + [item for each in absent for item in each]
 
     def fingerprint(self, root: Path | None) -> str:
         """Captions, and the features that are there."""
         whole = {teacher: file for teacher, file in self.features.items() if not file.missing(root)}
         features = {teacher: file.fingerprint(root) for teacher, file in whole.items()}
+        if self.pixels and self._pixels_there(root):
+            features["images"] = self.pixels.fingerprint(root)
         return digest(super().fingerprint(root), self.split, features)
 
     def load(self, root: Path | None) -> CaptionedImages:
         """Read the captions; features are read when a teacher's are asked for. Raises MissingData or UserError."""
-        (path,) = self.paths(root)
-        ids, captions = read_captions(path) if self.split is None else _table(path, self.split)
-        counts = [len(texts) for texts in captions]
+        ids, captions = self._captions(root)
+        numbers = np.arange(len(captions))
         images = Pairs(
             [texts[0] for texts in captions],
-            features=StoredFeatures(self.features, root, lambda: ids, len(captions)),
+            self.pixels.pixels(root, numbers) if self.pixels and self._pixels_there(root) else None,
+            StoredFeatures(self.features, root, lambda: ids, len(captions)),
         )
         texts = [text for each in captions for text in each]
-        return CaptionedImages(texts, np.repeat(np.arange(len(captions)), counts), images)
+        return CaptionedImages(texts, np.repeat(numbers, [len(each) for each in captions]), images)
+
+    def _captions(self, root: Path | None) -> tuple[list[str] | None, list[list[str]]]:
+        (path,) = self.paths(root)
+        return read_captions(path) if self.split is None else _table(path, self.split)
+
+    def _pixels_there(self, root: Path | None) -> bool:
+        return self.pixels is not None and not self.pixels.missing(root)
 
 
 class ToyRetrieval(Source):
@@ -142,7 +164,10 @@ def _rooted(values: np.ndarray) -> np.ndarray:
 
 def _stored(folder: str) -> dict[str, FeatureFile]:
     """Features of a corpus's test images by the teachers of the papers, beside those of its training images."""
-    how = "extract the test images' features as those of training: data set 'features', rows in the captions' order"
+    how = (
+        "extract the test images' features as those of training (data set 'features', rows in the captions' order), "
+        "or put the images there: `harness data list` says how"
+    )
     files = {"resnet": "test_resnet50.hdf5", "clip": "test_clip-vit-b-32.hdf5"}
     return {teacher: FeatureFile(f"{folder}/{file}", how) for teacher, file in files.items()}
 
@@ -164,6 +189,7 @@ FLICKR30K = CaptionedFile(
     "put the captions of Flickr30k there, as a table",
     _stored("flickr"),
     split="test",
+    images="flickr/images",
 )
 COCO = CaptionedFile(
     "COCO",
@@ -171,5 +197,6 @@ COCO = CaptionedFile(
     "put the captions of COCO's 5,000 test images of the split of Karpathy and Fei-Fei there, as a table",
     _stored("coco"),
     split="test5k",
+    images="coco/val2014",
 )
 TOY_RETRIEVAL = ToyRetrieval("ToyRetrieval", 1000)

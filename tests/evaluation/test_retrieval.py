@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile
@@ -223,6 +224,25 @@ def table_task(root: Path, content: str = TABLE) -> CaptionedFile:
     (root / "captions.tsv.gz").write_bytes(gzip.compress(content.encode()))
     features = {name: FeatureFile(f"{name}.npy", "fetch it") for name in ("net", "other")}
     return CaptionedFile("small", "captions.tsv.gz", "fetch it", features, split="test")
+
+
+def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
+    content = TABLE.replace("x\t", "x.png\t").replace("y\t", "y.png\t")
+    (tmp_path / "captions.tsv").write_text(content)
+    features = {"net": FeatureFile("net.npy", "fetch it")}
+    task = CaptionedFile("small", "captions.tsv", "fetch it", features, split="test", images="pictures")
+    assert [absent.what for absent in task.missing(tmp_path)] == ["net.npy"]
+    (tmp_path / "pictures").mkdir()
+    for name, grey in (("x", 10), ("y", 200), ("z", 90)):
+        Image.new("RGB", (4, 3), (grey, grey, grey)).save(tmp_path / "pictures" / f"{name}.png")
+    assert task.missing(tmp_path) == []
+    images = task.load(tmp_path).images.images
+    assert images is not None
+    assert [image.shape for image in images] == [(3, 4, 3)] * 2
+    assert [int(image[0, 0, 0]) for image in images] == [10, 200]
+    before = task.fingerprint(tmp_path)
+    Image.new("RGB", (40, 30)).save(tmp_path / "pictures" / "y.png")
+    assert task.fingerprint(tmp_path) != before
 
 
 def test_a_table_is_read_by_split_and_its_images_are_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
