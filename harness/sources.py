@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import logging
 import os
 import zipfile
 from abc import ABC, abstractmethod
@@ -21,6 +22,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from harness.errors import MissingData, UserError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,13 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def alone(lock: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock file, after waiting for the process that has it, which `waiting` tells; a killed process has none."""
+def alone(lock: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
+    """Hold a lock file; where another process has it, `say` so and wait. A process that was killed has none."""
     held = FileLock(lock)
     try:
         held.acquire(timeout=0)
     except Timeout:
-        waiting()
+        say(f"{what}: another process is at it; waiting")
         held.acquire()
     try:
         yield

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from harness.errors import UserError
+from harness.sources import alone
 
 #: tells a person what happens
 Say = Callable[[str], None]
@@ -36,16 +35,8 @@ def held(root: Path, name: str, say: Say) -> Iterator[None]:
     """Hold an entry's lock; a second process says so and waits."""
     with only_plain_errors(root):
         books(root).mkdir(parents=True, exist_ok=True)
-    lock = FileLock(books(root) / f"{name}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"{name}: another process is at it; waiting")
-        lock.acquire()
-    try:
+    with alone(books(root) / f"{name}.lock", name, say):
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def cached_tokens(
     folder = cache_folder() / "tokens"
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / f"{key}.json"
-    with alone(folder / f"{key}.lock", lambda: log.info("waiting for tokens that another process makes: %s", note)):
+    with alone(folder / f"{key}.lock", note):
         if not _whole(note):
             _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
         return _mapped(note)

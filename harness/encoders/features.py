@@ -12,17 +12,15 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from harness.errors import UserError
-from harness.sources import cache_folder, digest, file_hash, write_text
+from harness.sources import alone, cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ def cached_features(
     folder = cache_folder() / "features"
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder, digest(key, rows, dtype))
-    with held(folder / f"{files.name}.lock", files.final):
+    with alone(folder / f"{files.name}.lock", files.final):
         if not files.whole():
             _Writer(files, rows, np.dtype(dtype)).fill(compute, chunk, report)
         array: np.ndarray = np.load(files.final, mmap_mode="r", allow_pickle=False)
@@ -148,21 +146,6 @@ class _Files:
         log.warning("the cached features %s are damaged and are computed again", self.final)
         self.final.unlink()
         return False
-
-
-@contextmanager
-def held(path: Path, what: Path) -> Iterator[None]:
-    """Hold the lock file `path` of `what`, after waiting for the process that has it; a killed one holds nothing."""
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        log.info("waiting for features that another process computes: %s", what)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @dataclass(frozen=True)
