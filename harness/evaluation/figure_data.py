@@ -3,7 +3,8 @@
 Of a similarity task, gold scores and cosines (DALR Figure 4). Of a retrieval task: captions in the plane by t-SNE with
 clusters of K-means (DALR Figure 3), repeated encodings of three captions under dropout in the plane (KDMCSE Figures 8
 to 12), and how similar captions and images are and how far down an image's captions rank (KDMCSE Figures 5 and 6), in
-the teacher's space where the run has a teacher of both, and in the method's own shared space.
+the teacher's space where the run has a teacher of both, and in the method's own shared space; and the nearest
+captions of some (MCSE Table 8, DALR Table 10, NonLing Table D.1).
 
 What is drawn at random depends on the suite's seed and the task alone, so that all runs show the same captions.
 """
@@ -21,6 +22,7 @@ from harness.errors import UserError
 from harness.evaluation.correlation import spearman
 from harness.evaluation.embed import Embedder
 from harness.evaluation.figure_views import sentence_triples, view_cosines
+from harness.evaluation.neighbours import neighbours_of
 from harness.evaluation.planes import clusters_of, plane
 from harness.evaluation.ranking import units
 from harness.evaluation.scatter import scatter
@@ -34,6 +36,7 @@ TRIPLES = 5
 EDGES = np.linspace(-1, 1, 201)
 #: Cosines held at a time, 64 MB in float32.
 _CELLS = 1 << 24
+Arrays = dict[str, np.ndarray]
 _SIMILARITY, _RETRIEVAL = "similarity task", "retrieval task"
 
 
@@ -42,30 +45,37 @@ class FiguresSuite(Suite):
 
     Of a similarity task: `gold`, `cosine` (n,). Of a retrieval task: `tsne` (c, 2) and `clusters` (c,) of at most
     `captions` first captions of images; `triples` (5, 3) texts and `views` (5, 3, v, 2), encodings under dropout in
-    the plane of each triple; where there is a space of texts and images, with the suffix `[teacher]` or `[own]`:
-    `worst_rank` (m,), `similarity_true` and `similarity_other` (200,), counts of cosines between `similarity_edges`
-    (201,) of captions with their own and with the other images.
+    the plane of each triple; `queries` (q,), captions drawn, and `neighbours` and `neighbour_cosines` (q, 3), the
+    captions nearest to each and their cosines; where there is a space of texts and images, with the suffix
+    `[teacher]` or `[own]`: `worst_rank` (m,), `similarity_true` and `similarity_other` (200,), counts of cosines
+    between `similarity_edges` (201,) of captions with their own and with the other images.
     Metrics: `spearman` (x100) and `n` pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one
     caption, of the two close captions and of the caption apart: `cosine_same`, `cosine_close`, `cosine_apart`.
     """
 
     name = "figures"
-    version = 1
+    version = 2
     metric = "spearman"
     metrics = ()
     kind = _SIMILARITY
 
     def __init__(
-        self, tasks: Sequence[str], captions: int = 5000, clusters: int = 50, views: int = 100, seed: int = 0
+        self,
+        tasks: Sequence[str],
+        captions: int = 5000,
+        clusters: int = 50,
+        views: int = 100,
+        queries: int = 6,
+        seed: int = 0,
     ) -> None:
         """Raises UserError for a number that leaves nothing to draw, or a wrong task."""
         super().__init__(tasks)
-        if captions < 2 or views < 2 or not 1 <= clusters <= captions:
+        if captions < 2 or views < 2 or queries < 1 or not 1 <= clusters <= captions:
             raise UserError(
-                f"the suite 'figures' has captions = {captions}, clusters = {clusters}, views = {views}; "
-                "give at least 2 captions and views, and at most as many clusters as captions"
+                f"the suite 'figures' has captions = {captions}, clusters = {clusters}, views = {views}, queries = "
+                f"{queries}; give at least 2 captions and views, 1 query, and at most as many clusters as captions"
             )
-        self.captions, self.clusters, self.views, self.seed = captions, clusters, views, seed
+        self.captions, self.clusters, self.views, self.queries, self.seed = captions, clusters, views, queries, seed
 
     @classmethod
     def find(cls, task: str) -> Any:
@@ -77,18 +87,18 @@ class FiguresSuite(Suite):
 
     def fingerprint(self, root: Path | None) -> str:
         """The protocol, its numbers, the tasks and their contents."""
-        return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.seed)
+        return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.queries, self.seed)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
         """See `Suite.evaluate`; an embedder may carry `views`, `teacher` and `shared` (see harness/execution)."""
         scores: dict[str, dict[str, float]] = {}
-        arrays: dict[str, np.ndarray] = {}
+        arrays: Arrays = {}
         warnings: list[str] = []
         for name, task in self._tasks.items():
             if name in registry.names(_RETRIEVAL):
                 data = task.load(root)
                 scores[name], found = self._of_captions(name, data, embed)
-                found |= _of_spaces(name, data, embed)
+                found |= _of_spaces(name, data, embed) | self._of_queries(name, data, embed)
                 told = [] if "views" in found else ["repeated encodings left out: the model gives none"]
             else:
                 scores[name], found, told = _of_pairs(task, embed, root)
@@ -96,7 +106,7 @@ class FiguresSuite(Suite):
             warnings += [f"{self.name}: {name}: {line}" for line in told]
         return Evaluation({**scores, AVERAGE: {}}, warnings, arrays)
 
-    def _of_captions(self, name: str, data: Any, embed: Embedder) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    def _of_captions(self, name: str, data: Any, embed: Embedder) -> tuple[dict[str, float], Arrays]:
         texts, seed = _first_captions(data), derive_seed(suite=self.name, task=name, seed=self.seed)
         counts: dict[str, float] = {"n_texts": len(data.texts), "n_images": len(data.images)}
         rng = generator(suite=self.name, task=name, seed=self.seed, part="captions")
@@ -111,13 +121,17 @@ class FiguresSuite(Suite):
         found["views"] = np.stack([_views_plane(each, seed) for each in views])
         return counts | view_cosines(views), found
 
+    def _of_queries(self, name: str, data: Any, embed: Embedder) -> Arrays:
+        rng = generator(suite=self.name, task=name, seed=self.seed, part="queries")
+        return neighbours_of(list(data.texts), embed, self.queries, rng)
+
 
 def _units_of_views(views: np.ndarray) -> np.ndarray:
     """Encodings of s sentences, (s, n, d), each at Euclidean norm 1."""
     return units(np.nan_to_num(views).reshape(-1, views.shape[-1])).reshape(views.shape)
 
 
-def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, np.ndarray]:
+def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> Arrays:
     """Ranks of worst captions and histograms of cosines: captions (n, p), images (m, p), image of each caption (n,).
 
     `worst_rank` (m,) int32 is the place, from 1, of an image's last true caption among all captions in order of
@@ -143,9 +157,7 @@ def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray,
         yield block, np.clip(images[block] @ texts.T, -1, 1)
 
 
-def _of_pairs(
-    task: Any, embed: Embedder, root: Path | None
-) -> tuple[dict[str, float], dict[str, np.ndarray], list[str]]:
+def _of_pairs(task: Any, embed: Embedder, root: Path | None) -> tuple[dict[str, float], Arrays, list[str]]:
     gold, cosines = scatter(task, embed, root)
     found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
@@ -154,7 +166,7 @@ def _of_pairs(
     return {"spearman": 100 * rank, "n": len(gold)}, found, []
 
 
-def _of_spaces(name: str, data: Any, embed: Embedder) -> dict[str, np.ndarray]:
+def _of_spaces(name: str, data: Any, embed: Embedder) -> Arrays:
     """Similarities in the teacher's and the method's own space, where there are such."""
     spaces = {}
     shared, teacher = getattr(embed, "shared", None), getattr(embed, "teacher", None)

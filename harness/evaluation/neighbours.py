@@ -11,6 +11,8 @@ from harness.evaluation.embed import Embedded, Embedder
 
 #: Cosines held at a time, 64 MB in float32.
 _CELLS = 1 << 24
+#: Neighbours of a drawn query, as many as the longest of the papers' lists has.
+NEAREST = 3
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,20 @@ def nearest_sentences(
             rows.setdefault(sentence, []).append(row)
         left_out = [np.array(rows.get(query, []), dtype=np.int64) for query in queries]
     return nearest(vectors.rows(queries), vectors.rows(pool), k, left_out)
+
+
+def neighbours_of(
+    captions: Sequence[str], embed: Embedder, queries: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """`queries`, drawn from the different captions, and their `neighbours` and `neighbour_cosines`, nearest first.
+
+    At most three neighbours each, none of them the query. Raises ValueError for fewer than two different captions.
+    """
+    pool = list(dict.fromkeys(captions))
+    asked = [pool[row] for row in rng.permutation(len(pool))[:queries]]
+    found = nearest_sentences(embed, asked, pool, max(1, min(NEAREST, len(pool) - 1)))
+    texts = [[pool[row] for row in rows] for rows in found.rows]
+    return {"queries": np.array(asked), "neighbours": np.array(texts), "neighbour_cosines": found.cosines}
 
 
 def nearest(queries: np.ndarray, pool: np.ndarray, k: int, left_out: Sequence[np.ndarray]) -> Neighbours:

@@ -13,6 +13,8 @@ from harness.reporting.formats import count_of
 from harness.reporting.grids import Grid, paper_grid, summary_grid
 from harness.reporting.headline import headline
 from harness.reporting.paper_cells import FilledTable
+from harness.reporting.paper_figure_runs import Arrays
+from harness.reporting.paper_neighbours import neighbour_grids
 from harness.reporting.paper_tables import paper_tables, stand_in_tables
 from harness.reporting.summary import summary_tables
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     import pandas
 
     from harness.reporting.methods import MethodFacts
-    from harness.reporting.papers import Paper
     from harness.reporting.site import Figure
 
 
@@ -32,12 +33,14 @@ def build(
     failed: Sequence[Mapping[str, Any]] = (),
     methods: Sequence[MethodFacts] = (),
     figures: Sequence[Figure] = (),
+    arrays: Arrays = lambda result: {},
 ) -> Path:
     """Write the report into the folder `out`, all of it or nothing, and return the path of index.html.
 
     `results` are the store's results and `frame` is `Store.frame()` of them; `profile` keeps one profile's only.
     `failed` are failure records as mappings (spec, profile, error, traceback, when). `methods` and `figures` have
-    pages or stand on their paper's page. Beside the published numbers stand results of the profile `paper` alone.
+    pages or stand on their paper's page; `arrays` gives a result's arrays (`Store.arrays`). Beside the published
+    numbers stand results of the profile `paper` alone.
     Raises UserError when a file below reports/ is wrong, or when `out` holds what is no earlier report.
     """
     from harness.reporting.audit import audit
@@ -55,10 +58,11 @@ def build(
         frame = frame[frame["profile"] == profile]
     papers, published = read_papers(), read_published()
     tables, filled = summary_tables(frame), paper_tables(papers, published, frame)
-    shapes = _shapes(papers, frame)
+    profiles = [load_profile(name) for name in shipped_profiles() if name in set(frame["profile"])]
+    shapes = stand_in_tables(papers, frame, profiles)
     sentences = headline(tables, filled)
     claims = claims_grid(read_claims(), tables, published)
-    paper_grids = _by_paper([*filled, *shapes])
+    paper_grids = _by_paper([*filled, *shapes], neighbour_grids(papers, results, frame, arrays, profiles))
     grids = [
         *map(summary_grid, tables),
         *([claims] if claims else []),
@@ -75,16 +79,12 @@ def build(
     return out / "index.html"
 
 
-def _shapes(papers: Sequence[Paper], frame: pandas.DataFrame) -> list[FilledTable]:
-    """The papers' tables in their shape on the shipped profiles that have results and stand-ins."""
-    there = set(frame["profile"])
-    return stand_in_tables(papers, frame, [load_profile(name) for name in shipped_profiles() if name in there])
-
-
-def _by_paper(filled: Sequence[FilledTable]) -> dict[str, list[Grid]]:
+def _by_paper(filled: Sequence[FilledTable], neighbours: Mapping[str, Sequence[Grid]]) -> dict[str, list[Grid]]:
     found: dict[str, list[Grid]] = {}
     for table in filled:
         found.setdefault(table.paper.name, []).append(paper_grid(table))
+    for paper, grids in neighbours.items():
+        found.setdefault(paper, []).extend(grids)
     return found
 
 

@@ -13,8 +13,9 @@ from harness.reporting.summary import AVERAGE, SummaryTable
 
 @dataclass(frozen=True)
 class Line:
-    """One line: heads (what it is), cells, and what kind it is: plain, baseline, published, measured, difference.
+    """One line: heads (what it is), cells, and what kind it is.
 
+    Kinds: plain, baseline, published, measured, difference, verdict, sentences (its heads are long texts).
     All heads but the last also stand for the `span` - 1 lines below, whose own span is 0. Lines of one `group` stay
     together; a rule may part them from the next.
     """

@@ -89,7 +89,7 @@ def entry_runs(entry: FigureSpec | Neighbours, names: Names, seeds: Sequence[int
 
     The points of an alignment-uniformity plot are coloured by the average of `sts`.
     """
-    asked = [entry.suite] if entry.suite else []
+    asked = [entry.suite]
     if isinstance(entry, FigureSpec) and entry.kind == "alignment-uniformity":
         asked.append("sts")
     suites = tuple(name for name in asked if names.suite(name))

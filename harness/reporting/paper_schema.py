@@ -175,14 +175,16 @@ class Configuration(Entry):
 class Neighbours(Entry):
     """A table of nearest sentences: `queries` sentences, the `top` nearest of a pool, for each model.
 
-    The sentences asked with are not in published.csv: they are to be read in the paper.
+    The sentences asked with are not in published.csv: they are to be read in the paper. Those shown here are drawn by
+    the suite from the captions of `task`.
     """
 
     title: Name
     pool: Annotated[Name, Field(description="where the candidates come from")]
     queries: Seeds
     top: Seeds
-    suite: Name | None = None
+    suite: Name
+    task: Annotated[Name, Field(description="whose captions are the pool here")]
     seeds: Seeds
     encoders: Annotated[Names, Field(min_length=1)]
     settings: Annotated[Names, Field(min_length=1)]

@@ -50,13 +50,13 @@ def table(grid: Grid) -> str:
     width = len(grid.heads) + len(grid.columns)
     align = "l" * len(grid.heads) + "r" * len(grid.columns)
     header = " & ".join(escape(name) for name in (*grid.heads, *grid.columns))
-    body = "\n\\midrule\n".join(_section(section, width) for section in grid.sections)
+    body = "".join(f"\\midrule\n{_section(section, width)}\n" for section in grid.sections)
     fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
     return (
         "\\begin{table}\n\\centering\n"
         f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{_label(grid.key)}}}\n"
         f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
-        f"\\toprule\n{header} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}}}\n"
+        f"\\toprule\n{header} \\\\\n{body}\\bottomrule\n\\end{{tabular}}}}\n"
         f"{_below(grid.notes)}\\end{{table}}\n"
     )
 

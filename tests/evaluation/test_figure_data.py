@@ -134,7 +134,13 @@ def test_the_suite_on_the_toy_world(model: Model) -> None:
         "ToyRetrieval.clusters": (60,),
         "ToyRetrieval.triples": (5, 3),
         "ToyRetrieval.views": (5, 3, 5, 2),
+        "ToyRetrieval.queries": (6,),
+        "ToyRetrieval.neighbours": (6, 3),
+        "ToyRetrieval.neighbour_cosines": (6, 3),
     }
+    for query, texts in zip(arrays["ToyRetrieval.queries"], arrays["ToyRetrieval.neighbours"], strict=True):
+        assert len({query, *texts}) == 4
+    assert (np.diff(arrays["ToyRetrieval.neighbour_cosines"]) <= 0).all()
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
     again = FiguresSuite(["ToySTS", "ToyRetrieval"], captions=60, clusters=4, views=5).evaluate(model, None)
@@ -173,9 +179,13 @@ def test_spaces_of_a_model_are_kept_apart() -> None:
 
 
 def test_numbers_are_part_of_the_protocol_and_checked() -> None:
-    prints = {FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in ({}, {"views": 5}, {"seed": 1})}
-    assert len(prints) == 3
+    prints = {
+        FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in ({}, {"views": 5}, {"queries": 5}, {"seed": 1})
+    }
+    assert len(prints) == 4
     with pytest.raises(UserError, match="captions = 3, clusters = 4"):
         FiguresSuite(["ToySTS"], captions=3, clusters=4)
+    with pytest.raises(UserError, match="queries = 0"):
+        FiguresSuite(["ToySTS"], queries=0)
     with pytest.raises(UserError, match="knows no task 'ToyST'"):
         FiguresSuite(["ToyST"])

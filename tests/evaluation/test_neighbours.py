@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.evaluation import neighbours
-from harness.evaluation.neighbours import nearest, nearest_sentences
+from harness.evaluation.neighbours import nearest, nearest_sentences, neighbours_of
 
 
 def slow_nearest(query: np.ndarray, pool: np.ndarray, k: int, left_out: set[int]) -> list[tuple[int, float]]:
@@ -70,3 +70,41 @@ def test_sentences_with_the_words_of_the_query_are_left_out_unless_asked_for() -
 def test_too_few_sentences_are_an_error(k: int, itself: bool) -> None:
     with pytest.raises(ValueError, match="neighbours asked for of a pool of 6"):
         nearest_sentences(lengths, ["four"], POOL, k, itself=itself)
+
+
+#: sentences on a circle, by their angle in degrees
+ANGLES = {"a": 0.0, "b": 10.0, "c": 30.0, "d": 90.0, "e": 180.0}
+
+
+def circle(texts: Sequence[str]) -> np.ndarray:
+    radians = np.radians([ANGLES[text] for text in texts])
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
+    # every caption is there twice
+    found = neighbours_of([*ANGLES, *ANGLES], circle, 9, np.random.default_rng(0))
+    queries = found["queries"].tolist()
+    assert sorted(queries) == list("abcde"), "a caption is asked for once"
+    assert {query: "".join(row) for query, row in zip(queries, found["neighbours"], strict=True)} == {
+        "a": "bcd",
+        "b": "acd",
+        "c": "bad",
+        "d": "cba",
+        "e": "dcb",
+    }
+    row = found["neighbour_cosines"][queries.index("c")]
+    assert row == pytest.approx(np.cos(np.radians([20, 30, 60])), abs=1e-6)
+
+
+def test_the_draw_depends_on_the_seed_alone() -> None:
+    draws = [tuple(neighbours_of([*ANGLES], circle, 2, np.random.default_rng(seed))["queries"]) for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+    again = neighbours_of([*ANGLES], lambda texts: -circle(texts)[:, ::-1], 2, np.random.default_rng(0))
+    assert tuple(again["queries"]) == draws[0], "another model is asked something else"
+
+
+def test_few_captions_have_few_neighbours() -> None:
+    assert neighbours_of(["a", "b", "a"], circle, 5, np.random.default_rng(0))["neighbours"].shape == (2, 1)
+    with pytest.raises(ValueError, match="1 neighbours asked for of a pool of 1"):
+        neighbours_of(["a", "a"], circle, 5, np.random.default_rng(0))

@@ -131,6 +131,25 @@ def test_suites_are_the_columns() -> None:
     assert suites["nonling:T5"] == {"stsb-multi"}
 
 
+@pytest.mark.parametrize(
+    ("name", "keys", "toy"),
+    [
+        ("mcse:T8", ["simcse/flickr", "mcse/flickr"], ["simcse/toy-pairs", "mcse/toy-pairs"]),
+        ("dalr:T10", ["kdmcse/wiki+flickr", "dalr/wiki+flickr"], ["kdmcse/toy", "dalr/toy"]),
+        (
+            "nonling:TD.1",
+            ["simcse@official/wiki", "visualcse/wiki+imagenet"],
+            ["simcse@official/toy-text", "visualcse/toy"],
+        ),
+    ],
+)
+def test_tables_of_nearest_sentences_score_the_suite_that_keeps_them(
+    name: str, keys: list[str], toy: list[str]
+) -> None:
+    assert runs(name) == {RunSpec.parse(f"{key}/bert-base-uncased/seed-0"): ("figures",) for key in keys}
+    assert runs(name, TINY) == {RunSpec.parse(f"{key}/toy-bert/seed-0"): ("figures",) for key in toy}
+
+
 def test_figures() -> None:
     counts = {
         f"{paper.name}:{name}": len(entry_runs(find_figure(PAPERS, f"{paper.name}:{name}"), OWN))

@@ -1,0 +1,158 @@
+"""Tables of nearest sentences from made arrays: whose, of which seed, what is missing, and hostile sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from report_fakes import frame, result
+from site_fakes import EVIL
+
+from harness.profiles import load_profile
+from harness.reporting import build
+from harness.reporting.grids import Grid
+from harness.reporting.paper_neighbours import neighbour_grids
+from harness.reporting.papers import read_papers
+from harness.reporting.render_latex import table as latex_table
+from harness.reporting.render_markdown import escape
+
+PAPERS = read_papers()
+SCORES = {"figures": {"Flickr30k": {"n_texts": 5000.0}, "Avg": {}}}
+QUERIES = [f"query {at}" for at in range(6)]
+
+
+def run(variant: str, seed: int = 0, setting: str = "flickr", **more: object) -> SimpleNamespace:
+    return result(
+        variant, seed, SCORES, **{"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
+    )  # type: ignore[arg-type]
+
+
+def answers(name: str, queries: Sequence[str] = QUERIES, task: str = "Flickr30k") -> dict[str, np.ndarray]:
+    """Three sentences a query, named after model, query and rank; cosines 0.9, 0.8, 0.7 less a hundredth a query."""
+    texts = [[f"{name} {query} {rank}" for rank in range(3)] for query in queries]
+    cosines = np.array([[0.9, 0.8, 0.7]] * len(queries)) - 0.01 * np.arange(len(queries))[:, None]
+    parts = {"queries": np.array(queries), "neighbours": np.array(texts), "neighbour_cosines": cosines}
+    return {f"{task}.{what}": values for what, values in parts.items()}
+
+
+def grid(
+    name: str, results: Sequence[SimpleNamespace], arrays: Mapping[str, dict[str, np.ndarray]], profile: str = "paper"
+) -> Grid | None:
+    """The grid of a table; `arrays` are by 'VARIANT SEED'."""
+
+    def read(one: SimpleNamespace) -> dict[str, np.ndarray]:
+        return arrays.get(f"{one.spec.variant} {one.spec.seed}", {})
+
+    paper, table = name.split(":")
+    found = neighbour_grids(PAPERS, results, frame(results), read, [load_profile("tiny")])[paper]
+    key = f"{paper}-{table}" + ("" if profile == "paper" else f"-{profile}")
+    return next((one for one in found if one.key == key), None)
+
+
+def lines(found: Grid | None) -> list[tuple[str, ...]]:
+    assert found is not None
+    return [
+        (section.title, *line.heads, *(cell.value for cell in line.cells))
+        for section in found.sections
+        for line in section.lines
+    ]
+
+
+def test_two_models_stand_side_by_side() -> None:
+    results = [run("mcse"), run("simcse")]
+    found = grid("mcse:T8", results, {"simcse 0": answers("s"), "mcse 0": answers("m")})
+    assert found is not None
+    assert found.heads == ("rank", "simcse / flickr", "mcse / flickr")
+    assert found.columns == ("cosine, simcse / flickr", "cosine, mcse / flickr")
+    assert lines(found) == [
+        (f"query {at}", "1", f"s query {at} 0", f"m query {at} 0", f"{0.9 - at / 100:.4f}", f"{0.9 - at / 100:.4f}")
+        for at in range(6)
+    ]
+    assert found.commands == ()
+    assert found.empty == ""
+    assert any("seed 0" in note for note in found.notes)
+    assert "these are drawn" in found.notes[0]
+
+
+def test_as_many_queries_and_ranks_as_the_paper_shows() -> None:
+    results = [run("kdmcse", setting="wiki+flickr"), run("dalr", setting="wiki+flickr")]
+    found = lines(grid("dalr:T10", results, {"kdmcse 0": answers("k"), "dalr 0": answers("d")}))
+    assert [line[:3] for line in found] == [
+        (f"query {at}", str(rank + 1), f"k query {at} {rank}") for at in range(4) for rank in range(3)
+    ]
+
+
+def test_the_lowest_seed_that_both_have_is_shown() -> None:
+    results = [run("simcse", 0), run("simcse", 1), run("simcse", 2), run("mcse", 1), run("mcse", 2)]
+    arrays = {f"{one.spec.variant} {one.spec.seed}": answers(f"{one.spec.variant}{one.spec.seed}") for one in results}
+    found = grid("mcse:T8", results, arrays)
+    assert lines(found)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
+    assert found is not None
+    assert any("seed 1" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("why", ["no run", "no arrays", "other queries", "with --set", "another profile"])
+def test_what_is_missing_is_asked_for(why: str) -> None:
+    other = {
+        "no run": [],
+        "no arrays": [run("mcse", 0)],
+        "other queries": [run("mcse", 0)],
+        "with --set": [run("mcse", overrides={"steps": 3})],
+        "another profile": [run("mcse", profile="small")],
+    }[why]
+    arrays = {"simcse 0": answers("s")}
+    if why != "no arrays":
+        arrays["mcse 0"] = answers("m", ["strange", *QUERIES[1:]] if why == "other queries" else QUERIES)
+    found = grid("mcse:T8", [run("simcse"), *other], arrays)
+    assert lines(found)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
+    assert found is not None
+    assert found.commands == ("harness run --profile paper --table mcse:T8",)
+
+
+def test_without_runs_a_table_is_empty_with_its_command() -> None:
+    for name in ("mcse:T8", "dalr:T10", "nonling:TD.1"):
+        found = grid(name, [result()], {})
+        assert found is not None
+        assert found.sections == ()
+        assert found.empty == "no run of profile paper yet"
+        assert found.commands == (f"harness run --profile paper --table {name}",)
+        assert "\n\n" not in latex_table(found).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
+
+
+def test_the_shape_of_a_table_on_the_toy_world() -> None:
+    toy = {"encoder": "toy-bert", "profile": "tiny"}
+    both = [run("simcse@official", setting="toy-text", **toy), run("visualcse", setting="toy", **toy)]
+    arrays = {
+        "simcse@official 0": answers("s", task="ToyRetrieval"),
+        "visualcse 0": answers("v", task="ToyRetrieval"),
+    }
+    found = grid("nonling:TD.1", both, arrays, "tiny")
+    assert found is not None
+    assert "on profile tiny" in found.title
+    assert lines(found)[0][2:4] == ("s query 0 0", "v query 0 0")
+    assert not any("Flickr30k" in note for note in found.notes)
+    assert grid("nonling:TD.1", both[:1], arrays, "tiny") is None
+    assert lines(grid("nonling:TD.1", both, arrays)) == [], "toy runs stand in the paper's table"
+
+
+def test_hostile_sentences_are_shown_as_text(tmp_path: Path) -> None:
+    evil = [EVIL[0], EVIL[2], "a | b\n\n# c", "\\input{x} & 5 % _", "-5 holds", "agrees"]
+    results = [run("simcse"), run("mcse")]
+    arrays = {"simcse": answers(EVIL[0], evil), "mcse": answers("\\end{tabular}", evil)}
+    build(results, frame(results), tmp_path / "out", arrays=lambda one: arrays[one.spec.variant])
+    page = (tmp_path / "out" / "papers" / "mcse.html").read_text("utf-8")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    for text in (EVIL[0], "<img src=x"):
+        assert text not in page
+    assert ">agrees<" in page.replace("<wbr>", "")
+    assert 'class="badge good">agrees' not in page
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {escape(evil[2])} | 1 |")]
+    assert len(line.replace("\\|", "").split("|")) == 2 + 6
+    assert EVIL[0] not in text
+    tex = (tmp_path / "out" / "report.tex").read_text("utf-8")
+    assert r"\input{x}" not in tex
+    assert tex.count(r"\end{tabular}") == tex.count(r"\begin{tabular}")
