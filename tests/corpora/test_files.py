@@ -129,8 +129,8 @@ def test_one_caption_an_image_is_drawn_by_seed_and_stays(tmp_path: Path) -> None
     assert isinstance(first, Pairs)
     assert len(first) == 200
     assert all(text in FIVE[f"image{number}"] for number, text in enumerate(first.texts))
-    assert captions(tmp_path, FIVE).load(tmp_path).texts == first.texts
-    assert captions(tmp_path, FIVE, caption_seed=1).load(tmp_path).texts != first.texts
+    assert list(captions(tmp_path, FIVE).load(tmp_path).texts) == list(first.texts)
+    assert list(captions(tmp_path, FIVE, caption_seed=1).load(tmp_path).texts) != list(first.texts)
 
 
 def test_the_draw_reaches_every_place_and_does_not_depend_on_other_images(tmp_path: Path) -> None:
@@ -139,19 +139,19 @@ def test_the_draw_reaches_every_place_and_does_not_depend_on_other_images(tmp_pa
     assert set(counts) == set("01234")
     assert max(counts.values()) < 2 * 200 / 5
     half = dict(list(FIVE.items())[:100])
-    assert captions(tmp_path, half).load(tmp_path).texts == whole[:100]
+    assert list(captions(tmp_path, half).load(tmp_path).texts) == whole[:100]
 
 
 def test_all_captions_make_a_row_each(tmp_path: Path) -> None:
     rows = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1", "c2", "c3"]}
     loaded = captions(tmp_path, rows, captions="all").load(tmp_path)
-    assert loaded.texts == ["a1", "a2", "b1", "c1", "c2", "c3"]
+    assert list(loaded.texts) == ["a1", "a2", "b1", "c1", "c2", "c3"]
 
 
 def test_a_text_file_has_one_caption_a_line_and_keeps_blank_lines_in_place(tmp_path: Path) -> None:
     (tmp_path / "captions.txt").write_bytes("A dog .\n\n Two\u2028cats . \n".encode())
     loaded = CaptionsFile("captions.txt", HOW).load(tmp_path)
-    assert loaded.texts == ["A dog .", " ", "Two\u2028cats ."]
+    assert list(loaded.texts) == ["A dog .", " ", "Two\u2028cats ."]
 
 
 def test_content_draw_and_seed_change_a_fingerprint_and_the_path_does_not(tmp_path: Path) -> None:

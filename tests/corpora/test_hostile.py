@@ -72,7 +72,7 @@ INDEX = b"file\tspeaker_id\n" + b"".join(f"{n}.wav\t{n}\n".encode() for n in ran
 
 def read_captions(root: Path) -> object:
     (name,) = (item.name for item in root.glob("captions.*"))
-    return CaptionsFile(name, "").load(root).texts
+    return list(CaptionsFile(name, "").load(root).texts)
 
 
 def read_features(root: Path) -> object:
@@ -98,12 +98,12 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "captions in Latin-1": (
         read_captions,
         {"captions.txt": "un café\nun thé\n".encode("latin-1")},
-        r"captions\.txt cannot be read as UTF-8 text",
+        r"captions\.txt, line 1, cannot be read as UTF-8 text",
     ),
     "captions in UTF-16": (
         read_captions,
         {"captions.txt": "one\ntwo\n".encode("utf-16")},
-        r"captions\.txt cannot be read as UTF-8 text",
+        r"captions\.txt, line 1, cannot be read as UTF-8 text",
     ),
     "captions in a Parquet file cut short": (
         read_captions,
@@ -173,7 +173,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "an index in Latin-1": (
         read_audio,
         {"wav.tar": packed(NOISE), "index.tsv": INDEX + "é.wav\t4\n".encode("latin-1")},
-        r"index\.tsv cannot be read as UTF-8 text",
+        r"index\.tsv, line 5, cannot be read as UTF-8 text",
     ),
     "an index that names a recording twice": (
         read_audio,
