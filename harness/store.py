@@ -2,7 +2,8 @@
 
 RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json   a run that ended well
 RESULTS/.../seed-N-FINGERPRINT.figures.npz                        arrays that figures of it are drawn from
-RESULTS/failed/FINGERPRINT.json                                   the last failure of a run
+RESULTS/.../seed-N-FINGERPRINT.log                                what happened while it ran, a line an event
+RESULTS/failed/FINGERPRINT.json                                   the last failure of a run, its log beside it
 RESULTS/.work/TRAINING-FINGERPRINT/                               checkpoints and best models
 RESULTS/.locks/                                                   one lock a run
 """
@@ -152,7 +153,8 @@ class Store:
         if path.exists():
             result = _extended(self.read(path), result)
         write_text(path, json.dumps(result.model_dump(), ensure_ascii=False, allow_nan=False) + "\n")
-        self._failure(result.fingerprint).unlink(missing_ok=True)
+        for suffix in (".log", ".json"):
+            self._failure(result.fingerprint).with_suffix(suffix).unlink(missing_ok=True)
         return path
 
     def save_arrays(self, result: Result, arrays: Mapping[str, np.ndarray]) -> None:
@@ -165,6 +167,16 @@ class Store:
         """A result's arrays by name; empty where there are none. Raises UserError for a damaged file."""
         path = self.path(result).with_suffix(".figures.npz")
         return read_arrays(path) if path.is_file() else {}
+
+    def save_log(self, result: Result, text: str) -> None:
+        """Write a result's log, before the result; lines may be added, a line that is there is never changed."""
+        there = self.log(result)
+        write_text(self.path(result).with_suffix(".log"), text if text.startswith(there) else there + text)
+
+    def log(self, result: Result) -> str:
+        """A result's log, a line an event; empty where there is none."""
+        path = self.path(result).with_suffix(".log")
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming it when it is cut short or edited into nonsense."""
@@ -234,9 +246,10 @@ class Store:
         finally:
             guard.release()
 
-    def save_failure(self, failure: Failure) -> Path:
-        """Record a failure; the latest of a run replaces the one before."""
+    def save_failure(self, failure: Failure, log: str = "") -> Path:
+        """Record a failure and the run's log; the latest of a run replaces the one before."""
         path = self._failure(failure.fingerprint)
+        write_text(path.with_suffix(".log"), log)
         write_text(path, json.dumps(failure.model_dump(), ensure_ascii=False, indent=1) + "\n")
         return path
 
@@ -261,19 +274,9 @@ FRAME_COLUMNS = (
 
 
 def _rows(result: Result) -> Iterator[tuple[Any, ...]]:
-    spec = result.spec
     overrides = ",".join(f"{key}={value}" for key, value in sorted(result.overrides.items()))
-    head = (
-        result.profile,
-        spec.method,
-        spec.variant,
-        spec.setting,
-        spec.encoder,
-        spec.seed,
-        overrides,
-        result.fingerprint,
-        result.group,
-    )
+    names = (getattr(result.spec, name) for name in FRAME_COLUMNS[1:6])
+    head = (result.profile, *names, overrides, result.fingerprint, result.group)
     tail = (result.finished, result.dev.best_score, result.timings.train_s / 60)
     for suite, tasks in result.scores.items():
         for task, metrics in tasks.items():
@@ -286,15 +289,12 @@ def _extended(old: Result, new: Result) -> Result:
     if old.fingerprint != new.fingerprint:
         raise UserError(f"two experiments share the file of {old.spec.key}; move one of them away")
     added = [suite for suite in new.scores if suite not in old.scores]
+    seconds = {suite: new.timings.evaluate_s[suite] for suite in added}
     return old.model_copy(
         update={
             "scores": {**old.scores, **{suite: new.scores[suite] for suite in added}},
             "protocols": {**old.protocols, **{suite: new.protocols[suite] for suite in added}},
-            "timings": old.timings.model_copy(
-                update={
-                    "evaluate_s": {**old.timings.evaluate_s, **{s: new.timings.evaluate_s[s] for s in added}},
-                }
-            ),
+            "timings": old.timings.model_copy(update={"evaluate_s": {**old.timings.evaluate_s, **seconds}}),
             "warnings": [*old.warnings, *(line for line in new.warnings if line not in old.warnings)],
         }
     )

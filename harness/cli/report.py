@@ -50,7 +50,7 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         click.echo(f"warning: {line}", err=True)
     frame = store.frame(chosen)
     figures = report_figures(chosen, frame, store.arrays)
-    page = build(chosen, frame, out, name, failed, methods, figures, store.arrays).resolve()
+    page = build(chosen, frame, out, name, failed, methods, figures, store.arrays, store.log).resolve()
     click.echo(f"{len(chosen)} results rendered; open {page}")
     if open_it and not webbrowser.open(page.as_uri()):
         click.echo("no browser could be opened here; open the file yourself", err=True)

@@ -21,7 +21,7 @@ from typing import Any
 from harness.errors import UserError
 from harness.execution.plan import PlannedRun
 from harness.execution.sources import Sources
-from harness.execution.worker import Context, Event, Report, run_one, spec_record
+from harness.execution.worker import Context, Event, Report, log_file, run_one, spec_record
 from harness.store import Failure, Result, Store
 
 #: Seconds between two looks at runs that another process holds.
@@ -70,7 +70,8 @@ def failed(run: PlannedRun, sources: Sources, store: Store, report: Report, erro
         traceback="".join(traceback.format_exception(error)) if isinstance(error, Exception) else "",
         when=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    store.save_failure(failure)
+    log = log_file(store, run)
+    store.save_failure(failure, log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
     report(Event("failed", run.key, text=failure.error))
     return failure
 

@@ -15,6 +15,7 @@ import torch
 from harness.execution.embedding import Forgetful, Model, SharedSpace, TeacherSpace
 from harness.execution.environment import hardware, package_versions, peak_memory_mb, revision
 from harness.execution.plan import PlannedRun
+from harness.execution.run_log import RunLog
 from harness.execution.sources import Sources
 from harness.execution.trained import Bench, Trained, teaching_of, trained
 from harness.sources import read_arrays, write_arrays, write_text
@@ -55,16 +56,30 @@ def run_one(run: PlannedRun, sources: Sources, context: Context, report: Report)
     report(Event("start", run.key))
     started = datetime.now(UTC)
     store = Store(context.store)
-    folder = store.work(run.training_fingerprint)
-    bench = Bench(sources, store, context.device, lambda key, progress, text: report(_event(key, progress, text)))
-    found = trained(run.resolved, bench)
-    outcome = _evaluated(run, found, bench, folder, report)
-    result = _result(run, sources, context, found.record, started, outcome)
-    # before the result: a run that counts as done has its arrays
+    with RunLog(log_file(store, run), run.key) as log:
+
+        def tell(key: str, progress: Progress | None, text: str) -> None:
+            log.hear(key, progress, text)
+            report(_event(key, progress, text))
+
+        log.write(f"start {run.key} on {context.device}")
+        bench = Bench(sources, store, context.device, tell)
+        found = trained(run.resolved, bench)
+        outcome = _evaluated(run, found, bench, report, log)
+        result = _result(run, sources, context, found.record, started, outcome)
+        log.write("done")
+    # before the result: a run that counts as done has its arrays and its log
     store.save_arrays(result, outcome.arrays)
+    store.save_log(result, log.text())
     store.save(result)
+    log.path.unlink()
     report(Event("done", run.key, result=result))
     return result
+
+
+def log_file(store: Store, run: PlannedRun) -> Path:
+    """Where a run's log grows until it lies beside its result."""
+    return store.work(run.training_fingerprint) / f"run-{run.fingerprint[:12]}.log"
 
 
 def _event(key: str, progress: Progress | None, text: str) -> Event:
@@ -82,9 +97,9 @@ class Outcome:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, report: Report) -> Outcome:
+def _evaluated(run: PlannedRun, found: Trained, bench: Bench, report: Report, log: RunLog) -> Outcome:
     """Evaluate the suites that are due; each is saved as it ends, so a killed run does not repeat it."""
-    sources = bench.sources
+    sources, folder = bench.sources, bench.store.work(run.training_fingerprint)
     models = {True: Model(found.student, folder), False: Forgetful(found.student, folder)}
     for model in models.values():
         _give_spaces(model, run, found, bench)
@@ -96,6 +111,7 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, repo
             saved = json.loads(part.read_text())
         else:
             report(Event("suite", run.key, suite=name))
+            log.write(f"suite {name} begins")
             clock = time.perf_counter()
             suite.device = bench.device
             evaluation = suite.evaluate(models[suite.remembers], sources.root)
@@ -104,6 +120,7 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, folder: Path, repo
             if evaluation.arrays:
                 write_arrays(part.with_suffix(".npz"), evaluation.arrays)
             write_text(part, json.dumps(saved, allow_nan=False))
+            log.write(f"suite {name} ends after {took:.1f} s")
         outcome.scores[name], outcome.seconds[name] = saved["scores"], saved["seconds"]
         outcome.warnings += saved["warnings"]
         if part.with_suffix(".npz").is_file():

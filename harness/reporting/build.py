@@ -16,6 +16,7 @@ from harness.reporting.paper_cells import FilledTable
 from harness.reporting.paper_figure_runs import Arrays
 from harness.reporting.paper_neighbours import neighbour_grids
 from harness.reporting.paper_tables import paper_tables, stand_in_tables
+from harness.reporting.runs import Log
 from harness.reporting.summary import summary_tables
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ def build(
     methods: Sequence[MethodFacts] = (),
     figures: Sequence[Figure] = (),
     arrays: Arrays = lambda result: {},
+    log: Log = lambda result: "",
 ) -> Path:
     """Write the report into the folder `out`, all of it or nothing, and return the path of index.html.
 
     `results` are the store's results and `frame` is `Store.frame()` of them; `profile` keeps one profile's only.
     `failed` are failure records as mappings (spec, profile, error, traceback, when). `methods` and `figures` have
-    pages or stand on their paper's page; `arrays` gives a result's arrays (`Store.arrays`). Beside the published
-    numbers stand results of the profile `paper` alone.
+    pages or stand on their paper's page; `arrays` and `log` give a result's arrays and its log (`Store.arrays`,
+    `Store.log`). Beside the published numbers stand results of the profile `paper` alone.
     Raises UserError when a file below reports/ is wrong, or when `out` holds what is no earlier report.
     """
     from harness.reporting.audit import audit
@@ -70,7 +72,9 @@ def build(
     ]
     footer = _footer(len(results), profile)
     findings = audit(published)
-    site = Site(results, tables, sentences, claims, papers, paper_grids, figures, methods, findings, failed, footer)
+    site = Site(
+        results, tables, sentences, claims, papers, paper_grids, figures, methods, findings, failed, footer, log
+    )
     with new_folder(out) as folder:
         (folder / "report.md").write_text(markdown(sentences, grids, footer), encoding="utf-8")
         (folder / "report.tex").write_text(latex(grids, footer), encoding="utf-8")

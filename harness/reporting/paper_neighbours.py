@@ -119,7 +119,6 @@ def _grid(paper: Paper, name: str, entry: Neighbours, finder: _Finder) -> Grid |
     title = f"{paper.short or paper.name} {name}"
     title = title if is_paper else f"The shape of {title} on profile {finder.profile}"
     models = [f"{place.variant} / {place.setting}" for place in answers]
-    command = f"harness run --profile {finder.profile} --table {paper.name}:{name}"
     return Grid(
         f"{paper.name}-{name}" + ("" if is_paper else f"-{finder.profile}"),
         f"{title}: {entry.title}",
@@ -128,7 +127,7 @@ def _grid(paper: Paper, name: str, entry: Neighbours, finder: _Finder) -> Grid |
         (False,) * len(models),
         _sections(list(answers.values()), entry.top),
         tuple(_notes(paper, name, entry, finder.profile, seed)),
-        () if whole else (command,),
+        () if whole else (f"harness run --table {paper.name}:{name}",),
         "" if seed is not None else f"no run of profile {finder.profile} yet",
     )
 

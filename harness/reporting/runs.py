@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,10 @@ from harness.reporting.site_names import run_names
 from harness.reporting.summary import UNTRAINED
 
 Pairs = tuple[tuple[str, str], ...]
+#: gives a result's log, as `Store.log`
+Log = Callable[[Any], str]
+#: lines of a log that a page shows, half from its start and half from its end
+LOG_LINES = 300
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class RunPage:
     hardware: Pairs
     packages: Pairs
     warnings: tuple[str, ...]
+    log: tuple[str, ...]
 
 
 def in_order(results: Sequence[Any]) -> list[Any]:
@@ -88,14 +93,22 @@ def run_index(results: Sequence[Any]) -> RunIndex:
     return RunIndex(tuple(title for title, _, _ in columns), lines)
 
 
-def run_pages(results: Sequence[Any]) -> Iterator[RunPage]:
+def run_pages(results: Sequence[Any], log: Log) -> Iterator[RunPage]:
     """The page of each of the results, in their order, made one at a time."""
     pages = run_names(results)
     seeds: dict[tuple[str, str], list[Sibling]] = {}
     for one, page in zip(results, pages, strict=True):
         seeds.setdefault((one.profile, one.group), []).append(Sibling(one.spec.seed, page))
     for one, page in zip(results, pages, strict=True):
-        yield _page(one, page, tuple(seeds[one.profile, one.group]))
+        yield _page(one, page, tuple(seeds[one.profile, one.group]), capped(log(one)))
+
+
+def capped(log: str) -> tuple[str, ...]:
+    """The lines of a log; the middle of a long one is left out, which a line says."""
+    lines, half = log.splitlines(), LOG_LINES // 2
+    if len(lines) <= LOG_LINES:
+        return tuple(lines)
+    return (*lines[:half], f"({len(lines) - 2 * half} lines left out)", *lines[-half:])
 
 
 def overrides_of(result: Any) -> str:
@@ -136,7 +149,7 @@ def _line(result: Any, page: str, columns: Sequence[tuple[str, str, str]]) -> Ru
     )
 
 
-def _page(result: Any, page: str, seeds: tuple[Sibling, ...]) -> RunPage:
+def _page(result: Any, page: str, seeds: tuple[Sibling, ...], log: tuple[str, ...]) -> RunPage:
     spec, dev = result.spec, result.dev
     dev_chart, losses = run_charts(result)
     best = "" if dev.best_score is None else f"Best {fixed(dev.best_score, 2)} at step {dev.best_step}."
@@ -160,6 +173,7 @@ def _page(result: Any, page: str, seeds: tuple[Sibling, ...]) -> RunPage:
         hardware=(*_pairs(result.hardware), ("peak memory", f"{result.peak_memory_mb:.0f} MB")),
         packages=_pairs(dict(sorted(result.packages.items()))),
         warnings=tuple(result.warnings),
+        log=log,
     )
 
 

@@ -22,7 +22,7 @@ from harness.reporting.notes import notes_html
 from harness.reporting.overview import agreement, by_place, failures, what_ran
 from harness.reporting.papers import Paper
 from harness.reporting.render_html import Pages
-from harness.reporting.runs import in_order, run_index, run_pages
+from harness.reporting.runs import Log, in_order, run_index, run_pages
 from harness.reporting.site_names import slugs
 from harness.reporting.summary import SummaryTable
 
@@ -69,7 +69,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """What stands on the pages. `paper_grids` are the grids of each of the `papers`, by its name."""
+    """What stands on the pages. `paper_grids` are the grids of each of the `papers`, by its name; `log` reads a log."""
 
     results: Sequence[Any]
     tables: Sequence[SummaryTable]
@@ -82,6 +82,7 @@ class Site:
     findings: Sequence[Finding]
     failed: Sequence[Mapping[str, Any]]
     footer: str
+    log: Log
 
 
 def write_site(site: Site, folder: Path) -> None:
@@ -107,7 +108,7 @@ def write_site(site: Site, folder: Path) -> None:
         runs=len(results),
     )
     pages.write("runs.html", "runs/index.html", index=index)
-    for page in run_pages(results):
+    for page in run_pages(results, site.log):
         pages.write("run.html", f"runs/{page.page}.html", run=page)
     stems = _write_figures(site, pages)
     _write_profiles(site, pages, profiles, stems)

@@ -34,13 +34,18 @@ class TrainingError(Exception):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: `rate` in steps a second, `terms` means over the last steps, `dev` the last score."""
+    """Where a run is: `rate` in steps a second, `terms` means over the last steps, `dev` the last score.
+
+    `scored` says that `dev` is of this very step, `first` is the step that this process went on from, or 0.
+    """
 
     step: int
     steps: int
     rate: float
     terms: Mapping[str, float]
     dev: float | None = None
+    scored: bool = False
+    first: int = 0
 
 
 @dataclass
@@ -94,6 +99,7 @@ class Trainer:
         self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
         self.encode = torch.compile(student.encode, dynamic=True) if training.compile else student.encode
         self.record = Record()
+        self.first = 0
         self.window: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
 
@@ -106,7 +112,7 @@ class Trainer:
         check_precision(self.training.precision, self.device.type)
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
-            first = self._resume()
+            first = self.first = self._resume()
             started, before = time.perf_counter(), self.record.seconds
             self.student.train()
             self.method.train()
@@ -147,9 +153,9 @@ class Trainer:
             self.record.dev_steps.append(done)
             self.record.dev_scores.append(score)
             self._save(done)
-        if terms:
+        if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
-            self.report(Progress(done, self.steps, rate, terms, last))
+            self.report(Progress(done, self.steps, rate, terms, last, due, self.first))
 
     def _close_window(self, done: int) -> dict[str, float]:
         means = {name: float(value) / self.counts[name] for name, value in self.window.items()}

@@ -152,3 +152,23 @@ def test_warnings_and_overrides_stand_beside_their_run(tmp_path: Path) -> None:
     page = run_of(tmp_path, one)
     assert "learning_rate=0.001" in page
     assert "Warning: the &lt;dev&gt; task has ties" in page
+
+
+def test_a_run_page_shows_its_log_as_text_and_not_all_of_a_long_one(tmp_path: Path) -> None:
+    long, short, none = (result("mcse", seed) for seed in range(3))
+    logs = {
+        long.fingerprint: "".join(f"line {index}\n" for index in range(1000)),
+        short.fingerprint: "2026-01-01T00:00:00Z  <script>alert(1)</script>\n2026-01-01T00:00:01Z  done & gone\n",
+    }
+    page_of(tmp_path, [long, short, none], log=lambda one: logs.get(one.fingerprint, ""))
+    page = run_of(tmp_path, short)
+    parsed(page)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\n2026-01-01T00:00:01Z  done &amp; gone\n</pre>" in page
+    assert "<script>alert(1)" not in page
+    lines = re.findall(r"^(?:.*>)?(line \d+|\(\d+ lines left out\))$", run_of(tmp_path, long), re.MULTILINE)
+    assert lines == [
+        *(f"line {index}" for index in range(150)),
+        "(700 lines left out)",
+        *(f"line {index}" for index in range(850, 1000)),
+    ]
+    assert "Log of the run" not in run_of(tmp_path, none)

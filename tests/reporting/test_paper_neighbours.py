@@ -109,7 +109,7 @@ def test_what_is_missing_is_asked_for(why: str) -> None:
     found = grid("mcse:T8", [run("simcse"), *other], arrays)
     assert lines(found)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
     assert found is not None
-    assert found.commands == ("harness run --profile paper --table mcse:T8",)
+    assert found.commands == ("harness run --table mcse:T8",)
 
 
 def test_without_runs_a_table_is_empty_with_its_command() -> None:
@@ -118,7 +118,7 @@ def test_without_runs_a_table_is_empty_with_its_command() -> None:
         assert found is not None
         assert found.sections == ()
         assert found.empty == "no run of profile paper yet"
-        assert found.commands == (f"harness run --profile paper --table {name}",)
+        assert found.commands == (f"harness run --table {name}",)
         assert "\n\n" not in latex_table(found).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
 
 
