@@ -160,8 +160,11 @@ def count_captions(path: Path) -> np.ndarray:
     if path.suffix != ".parquet":
         return np.ones(len(read_lines(path)), np.int64)
     listed = _column(path, "captions")
-    counts = [part.value_lengths().fill_null(0).to_numpy() for part in listed.chunks]
-    return np.concatenate(counts) if counts else np.zeros(0, np.int64)
+    whole = all(not part.null_count and not part.flatten().null_count for part in listed.chunks)
+    counts = np.concatenate([np.zeros(0, np.int64), *(part.value_lengths().to_numpy(False) for part in listed.chunks)])
+    if not (whole and counts.all()):
+        read_captions(path)
+    return counts.astype(np.int64)
 
 
 def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:

@@ -182,7 +182,10 @@ def test_an_unknown_way_to_draw_is_refused() -> None:
         ({"image_id": ["a", "b"], "captions": [["x"], []]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], None]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),
-        ({"image_id": ["a"], "captions": ["a text, no list"]}, "the image a has no list of captions"),
+        (
+            {"image_id": ["a"], "captions": ["a text, no list"]},
+            "its captions are of the type string, not lists of texts",
+        ),
     ],
 )
 def test_a_parquet_file_of_another_shape_is_one_line(
