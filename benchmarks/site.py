@@ -28,6 +28,7 @@ from harness.reporting.summary import summary_tables
 from harness.store import Result, Store
 
 RESULTS = 10_000
+LOG_LINE = "2026-01-01T00:00:00Z  step 125/15625, dev 50.00, 12.3 steps a second\n"
 SEEDS, VARIANTS, ENCODERS = 5, 20, 10
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
 
@@ -98,6 +99,7 @@ def main() -> None:
             path = store.path(one)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(one.model_dump_json())
+            path.with_suffix(".log").write_text(LOG_LINE * 130)
         clock = time.perf_counter()
         results, problems = store.load()
         frame = store.frame(results)
@@ -116,7 +118,7 @@ def main() -> None:
 
         clock = time.perf_counter()
         out = Path(folder) / "site"
-        build(results, frame, out, methods=methods)
+        build(results, frame, out, methods=methods, arrays=store.arrays, log=store.log)
         whole = time.perf_counter() - clock
         pages = sum(1 for _ in out.rglob("*.html"))
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6

@@ -190,9 +190,7 @@ class Store:
                 "restore it, or move it away to run that experiment again"
             ) from error
         if result.schema_version != SCHEMA_VERSION:
-            raise UserError(
-                f"the result {path} has schema {result.schema_version}, this version reads {SCHEMA_VERSION}"
-            )
+            raise UserError(f"the result {path} has schema {result.schema_version}, this version has {SCHEMA_VERSION}")
         return result
 
     def load(self) -> tuple[list[Result], list[str]]:
@@ -249,7 +247,8 @@ class Store:
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
         path = self._failure(failure.fingerprint)
-        write_text(path.with_suffix(".log"), log)
+        if log:
+            write_text(path.with_suffix(".log"), log)
         write_text(path, json.dumps(failure.model_dump(), ensure_ascii=False, indent=1) + "\n")
         return path
 
