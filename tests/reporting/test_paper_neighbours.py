@@ -94,6 +94,12 @@ def test_the_lowest_seed_that_both_have_is_shown() -> None:
     assert any("seed 1" in note for note in found.notes)
 
 
+def test_the_papers_table_is_of_its_own_captions() -> None:
+    arrays = {f"{name} 0": answers(name, task="COCO") | answers(f"right {name}") for name in ("simcse", "mcse")}
+    found = lines(grid("mcse:T8", [run("simcse"), run("mcse")], arrays))
+    assert found[0][2:4] == ("right simcse query 0 0", "right mcse query 0 0")
+
+
 @pytest.mark.parametrize("why", ["no run", "no arrays", "other queries", "with --set", "another profile"])
 def test_what_is_missing_is_asked_for(why: str) -> None:
     other = {
