@@ -148,7 +148,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "a recording of no bytes": (
         read_audio,
         {"wav.tar": packed({**NOISE, "2.wav": b""}), "index.tsv": INDEX},
-        r"the recording 2\.wav cannot be read",
+        r"the recording 2\.wav cannot be read: it ends too early",
     ),
     "a recording of 8 bits": (
         read_audio,
