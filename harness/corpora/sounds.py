@@ -26,7 +26,9 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
     except ImportError as error:
         raise UserError(f"{path.suffix} files need the package soundfile; install the extra 'audio'") from error
     except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
-        raise UserError(f"the recording {name} cannot be read: {error}; remove or replace it") from error
+        raise UserError(
+            f"the recording {name} cannot be read: {str(error) or 'it ends too early'}; remove or replace it"
+        ) from error
     if not len(values):
         raise UserError(f"the recording {name} is empty; remove or replace it")
     if not np.isfinite(values).all():
