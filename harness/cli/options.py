@@ -78,12 +78,13 @@ def make_request(
     if data_root is not None and not data_root.is_dir():
         raise UserError(f"--data-root {data_root} is no folder; give the folder that holds sts/, wiki/ and the like")
     if table or figure or paper:
-        chosen = {"--methods": methods, "--settings": settings, "--encoders": encoders, "--suites": suites}
+        places = encoders is not None and all("=" in item for item in split(encoders))
+        chosen = {"--methods": methods, "--settings": settings, "--suites": suites}
+        chosen |= {} if places else {"--encoders": encoders}
         _exclude("--table" if table else "--figure" if figure else "--paper", chosen)
-        listed = parse_seeds(seeds) if seeds is not None else None
-        return paper_request(
-            loaded, wanted_runs(loaded, table, figure, paper, listed), parse_overrides(sets), data_root
-        )
+        wanted = wanted_runs(loaded, table, figure, paper, parse_seeds(seeds) if seeds is not None else None)
+        given = _encoders(encoders, loaded)[1] if places else {}
+        return paper_request(loaded, wanted, parse_overrides(sets), data_root, given)
     names, given = _encoders(encoders, loaded)
     return Request(
         profile=loaded,
@@ -99,9 +100,13 @@ def make_request(
 
 
 def paper_request(
-    profile: Profile, entries: Mapping[str, Runs], overrides: Mapping[str, Any], data: Path | None
+    profile: Profile,
+    entries: Mapping[str, Runs],
+    overrides: Mapping[str, Any],
+    data: Path | None,
+    given: Mapping[str, ModelSource],
 ) -> Request:
-    """The runs of tables and figures, each once."""
+    """The runs of tables and figures, each once; `given` are the places of encoders by name."""
     from harness.execution.plan import Request
 
     wanted = merged(entries)
@@ -113,6 +118,7 @@ def paper_request(
         seeds=sorted({spec.seed for spec in wanted}),
         suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
         overrides=overrides,
+        given=given,
         data=data,
         wanted=wanted,
         entries=entries,
@@ -122,7 +128,9 @@ def paper_request(
 def _exclude(option: str, others: Mapping[str, str | None]) -> None:
     for name, value in others.items():
         if value is not None:
-            raise UserError(f"{option} names its own runs; leave {name} out (--seeds and --set go with it)")
+            raise UserError(
+                f"{option} names its own runs; leave {name} out (--seeds, --set and --encoders NAME=DIR go with it)"
+            )
 
 
 def _listed(text: str | None, default: Sequence[str]) -> list[str]:

@@ -88,3 +88,14 @@ def test_what_the_profile_lacks_is_skipped_with_a_reason(tmp_path: Path) -> None
 def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing of dalr:T2 has a stand-in in the profile tiny"):
         make_request("tiny", sets=(), table="dalr:T2", **NOTHING)
+
+
+def test_the_places_of_encoders_may_be_given(tmp_path: Path) -> None:
+    from harness.corpora.toy import student_folder
+
+    asked = {**NOTHING, "encoders": f"bert-base-uncased={student_folder()}"}
+    request = make_request("paper", sets=(), table="mcse:T5", **asked)
+    assert list(request.given) == ["bert-base-uncased"]
+    assert {spec.encoder for spec in request.wanted} == {"bert-base-uncased", "roberta-base"}
+    with pytest.raises(UserError, match="leave --encoders out"):
+        make_request("paper", sets=(), table="mcse:T5", **{**NOTHING, "encoders": "bert-base-uncased"})
