@@ -188,7 +188,7 @@ def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
 
 def test_figures_are_shown_with_their_text(watched: Watched) -> None:
     page = watched.open("papers/mcse.html")
-    picture = page.get_by_role("img", name="Figure 9: a drawn line")
+    picture = page.get_by_role("img", name="a drawn line")
     picture.scroll_into_view_if_needed()
     page.wait_for_function("() => [...document.images].every((one) => one.complete && one.naturalWidth > 0)")
     assert page.locator("figure a", has_text="PDF").get_attribute("href") == "../figures/mcse-f9.pdf"
