@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.errors import UserError
 from harness.registry import suggest
 from harness.spec import Variant
 
+Captions = Literal["one", "all"]
 #: option -> the streams that it speaks of
 SPEAKS_OF = {
     "shot": ("pairs",),
@@ -36,7 +38,7 @@ class SettingOptions:
     deletion: float = 0.0
     insertion: int = 0
     swap: int = 0
-    captions: str | None = None
+    captions: Captions | None = None
 
     @property
     def noise(self) -> tuple[float, int, int]:

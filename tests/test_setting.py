@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
 from harness.profiles import load_profile
-from harness.profiles.schema import Corpus, Setting
+from harness.profiles.schema import Corpus, Setting, TeacherTable
 from harness.setting import SettingOptions, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -166,3 +166,34 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
     assert found["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
     assert found["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
     assert [len(found[which].tokens["pairs"]) for which in ("one", "all")] == [4, 7]
+
+
+def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> None:
+    """Its image side too, though the images are the same."""
+    listed = [[f"{word} {image}" for word in ("circle", "the red square at noon")] for image in range(40)]
+    table = pyarrow.table({"image_id": [f"{image}.jpg" for image in range(40)], "captions": listed})
+    parquet.write_table(table, tmp_path / "captions.parquet")
+    np.save(tmp_path / "made.npy", np.random.default_rng(0).standard_normal((40, 6), dtype=np.float32))
+    profile = load_profile("tiny")
+    features = {"made": {"file": "made.npy", "how": ""}}
+    corpus = Corpus(kind="captions-file", file="captions.parquet", how="", features=features)
+    reader = "run:none[pooling=mean]/none/toy-bert/seed-0"
+    update = {
+        "corpora": {**profile.corpora, "few": corpus},
+        "settings": {**profile.settings, "few": Setting(corpora=("few",))},
+        "teachers": {**profile.teachers, "lit": TeacherTable(kind="lit", images="made", captions=reader, corpus="few")},
+    }
+    found = {}
+    for which in ("one", "all"):
+        setting = parse_setting(f"few[captions={which}]")
+        variant = Variant.parse("mcse[images=lit]")
+        request = Request(
+            profile.model_copy(update=update), [variant], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS, data=tmp_path
+        )
+        made = make_plan(request, Store(tmp_path))
+        run = next(one for one in made.runs if one.resolved.spec.variant == variant)
+        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
+        tokenizer = Student.load(made.sources.encoder("toy-bert").path()).tokenizer
+        data = training_data(run.resolved, bench, tokenizer)
+        found[which] = data.features["image"][np.array([0])]
+    assert not np.allclose(found["one"], found["all"])

@@ -17,7 +17,7 @@ from harness.method import Feature
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import get, suggest
-from harness.setting import setting_options
+from harness.setting import Captions, setting_options
 from harness.sources import Missing, Source, digest
 from harness.spec import Variant
 
@@ -82,7 +82,7 @@ class Sources:
         """`root` is the data root; `given` are encoders that a person gave a place of, by name."""
         self.profile, self.root, self.given = profile, root, given
         self._known: dict[int, tuple[Source, list[Missing], str | None]] = {}
-        self._read_as: dict[tuple[str, str | None, tuple[float, int, int]], CorpusSource] = {}
+        self._read_as: dict[tuple[str, Captions | None, tuple[float, int, int]], CorpusSource] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """In another process the same sources have other ids."""
@@ -126,9 +126,10 @@ class Sources:
         """A corpus as a run reads it: with the captions of its method or setting, and the setting's noise."""
         options = setting_options(run.spec.setting)
         every = run.method.captions(run.hyperparameters) == "all"
-        key = (name, "all" if every else options.captions, options.noise)
+        captions: Captions | None = "all" if every else options.captions
+        key = (name, captions, options.noise)
         if key not in self._read_as:
-            self._read_as[key] = _read_as(self.corpora[name], *key[1:])
+            self._read_as[key] = _read_as(self.corpora[name], captions, options.noise)
         return self._read_as[key]
 
     def teacher(self, name: str, of: str) -> TeacherSource:
@@ -201,7 +202,7 @@ class Sources:
         return source
 
 
-def _read_as(source: CorpusSource, captions: str | None, noise: tuple[float, int, int]) -> CorpusSource:
+def _read_as(source: CorpusSource, captions: Captions | None, noise: tuple[float, int, int]) -> CorpusSource:
     if source.stream == "pairs" and captions is not None:
-        return source.with_captions("all" if captions == "all" else "one")
+        return source.with_captions(captions)
     return Noisy(source, *noise) if source.stream == "triplets" and any(noise) else source

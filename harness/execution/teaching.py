@@ -133,7 +133,8 @@ class Teaching:
         """Project the features of the side asked for; the fit is made again where the projected ones are not kept."""
         image, caption = source.parts
         parts = feature_sources(self.run, self.sources, wanted)
-        key = digest("lit", content, wanted.of, [self.sources.fingerprint(part) for part in parts])
+        fitted_on = self.sources.fingerprint(self.sources.corpus(source.corpus, self.run))
+        key = digest("lit", content, wanted.of, fitted_on, [self.sources.fingerprint(part) for part in parts])
         fitted = _Once(lambda: self._fitted(source))
         part = image if wanted.of == "image" else caption
         inner = _Once(lambda: self._of_pairs(pairs, content, stored, part))
@@ -163,7 +164,7 @@ class Teaching:
     def _loaded(self, corpus: str) -> Pairs:
         if corpus in self.pairs:
             return self.pairs[corpus]
-        loaded = self.sources.corpora[corpus].load(self.sources.root)
+        loaded = self.sources.corpus(corpus, self.run).load(self.sources.root)
         if not isinstance(loaded, Pairs):
             raise UserError(f"the corpus '{corpus}' has no image-caption pairs; fit the lit teacher on one that has")
         return loaded
