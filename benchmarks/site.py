@@ -18,13 +18,13 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from harness.reporting import build
-from harness.reporting.grids import summary_grid
-from harness.reporting.headline import headline
-from harness.reporting.methods import installed_methods
-from harness.reporting.paper_tables import paper_tables
-from harness.reporting.papers import read_papers, read_published
-from harness.reporting.summary import summary_tables
+from harness.papers.published import read_papers, read_published
+from harness.reporting.build import build
+from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.site.methods import installed_methods
+from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.grids import summary_grid
 from harness.store import Result, Store
 
 RESULTS = 10_000

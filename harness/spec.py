@@ -15,8 +15,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 DEFAULT_READING = "paper"
+#: the setting of a method that does not train
+UNTRAINED = "none"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
@@ -89,6 +92,14 @@ class RunSpec:
 
     def __str__(self) -> str:
         return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
+
+
+class Place(NamedTuple):
+    """Variant, setting and encoder of runs that differ by their seed, as texts."""
+
+    variant: str
+    setting: str
+    encoder: str
 
 
 def parse_setting(text: str) -> Variant:

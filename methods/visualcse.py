@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.method import OwnSteps, Patches, hyper
-from methods.simcse import SimCSE, SimCSEHyperparameters
-from methods.simcse_sup import SupervisedSimCSE, SupervisedSimCSEHyperparameters
-from methods.unpaired import CONTRASTS, FORMS, SecondModality, Unpaired
+
+from .simcse import SimCSE, SimCSEHyperparameters
+from .simcse_sup import SupervisedSimCSE, SupervisedSimCSEHyperparameters
+from .unpaired import CONTRASTS, FORMS, SecondModality, Unpaired
 
 PAPER = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
 OFFICIAL = {"supcon": "class-rank", "image_schedule": "cosine", "image_first": True}

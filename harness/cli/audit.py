@@ -11,7 +11,7 @@ from harness.cli.tables import plain_table
 from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.reporting.audit import Finding
+    from harness.papers.audit.findings import Finding
 
 
 @click.command()
@@ -21,8 +21,8 @@ def audit(paper: str | None) -> None:
 
     Verdicts: holds, fails, or within rounding (fails as printed, but not for all values that round to it).
     """
-    from harness.reporting.audit import audit as findings_of
-    from harness.reporting.papers import read_published
+    from harness.papers.audit.findings import audit as findings_of
+    from harness.papers.published import read_published
 
     findings = findings_of(read_published())
     names = list(dict.fromkeys(finding.paper for finding in findings))

@@ -19,8 +19,8 @@ from harness.store import Store
 if TYPE_CHECKING:
     import pandas
 
-    from harness.reporting.comparison import Comparison
-    from harness.reporting.summary import Column
+    from harness.metrics import Column
+    from harness.reporting.seeds.comparison import Comparison
     from harness.stats import Effect, Interval, TTest
 
 
@@ -47,7 +47,7 @@ def compare(
 
     A is measured against B. Without --set runs without overrides are preferred.
     """
-    from harness.reporting.comparison import Comparison, find_sides
+    from harness.reporting.seeds.comparison import Comparison, find_sides
 
     store = Store(results)
     loaded, problems = store.load()
@@ -73,7 +73,7 @@ def compare(
 
 def _fields(text: str, shared: dict[str, str]) -> dict[str, str]:
     """What a variant or VARIANT/SETTING/ENCODER says of the runs it means, with what the options say."""
-    from harness.reporting.summary import UNTRAINED
+    from harness.spec import UNTRAINED
 
     parts = split(text, "/")
     if len(parts) == 1:
@@ -90,7 +90,8 @@ def _fields(text: str, shared: dict[str, str]) -> dict[str, str]:
 
 def _column(text: str, frame: pandas.DataFrame) -> tuple[str, Column]:
     """The suite, task and metric that are meant. Raises UserError with what there is."""
-    from harness.reporting.summary import MAIN_METRICS, Column
+    from harness.metrics import Column
+    from harness.reporting.seeds.summary import MAIN_METRICS
 
     there = sorted(set(zip(frame["suite"], frame["task"], frame["metric"], strict=True)))
     found = [at for at in there if text in (".".join(at), ".".join(at[:2]), at[0])]
@@ -122,7 +123,8 @@ def _show(found: Comparison) -> None:
 
 
 def _means(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
-    from harness.reporting.formats import count_of, digits_of, summary_text
+    from harness.formatting import count_of
+    from harness.reporting.formats import digits_of, summary_text
 
     digits = digits_of(found.column.metric)
     for side, interval in zip((found.a, found.b), found.intervals, strict=True):
@@ -131,7 +133,8 @@ def _means(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _tests(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
-    from harness.reporting.formats import ABSENT, count_of, digits_of, fixed, p_value, signed
+    from harness.formatting import count_of, fixed, p_value, signed
+    from harness.reporting.formats import ABSENT, digits_of
 
     digits, permuted = digits_of(found.column.metric), found.permutation
     named: tuple[tuple[str, TTest | None], ...] = (
@@ -155,6 +158,7 @@ def _tests(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
-    from harness.reporting.formats import ABSENT, fixed
+    from harness.formatting import fixed
+    from harness.reporting.formats import ABSENT
 
     return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"

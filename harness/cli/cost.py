@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from harness.execution.plan import Plan, PlannedRun
+from harness.papers.published import read_published
 from harness.profiles import Profile
-from harness.reporting.papers import read_published
 
 #: Examples of the papers' corpora: MCSE section 4.1, SimCSE's NLI file, KDMCSE appendix B (a million pairs each).
 EXAMPLES = {"flickr": 29_783, "coco": 82_783, "nli": 275_601}

@@ -12,8 +12,8 @@ import click
 from harness.cli.wanted import wanted_runs
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
+from harness.papers.needed import Runs, merged
 from harness.profiles import Profile, load_profile
-from harness.reporting.paper_runs import Runs, merged
 from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from harness.errors import MissingData
 from harness.execution.plan import Plan, PlannedRun
-from harness.reporting.formats import count_of, duration, fixed
+from harness.formatting import count_of, duration, fixed
 from harness.store import Result, Store
 
 STATES = ("done", "failed", "stale", "missing")

@@ -21,7 +21,7 @@ def power(effect: float, std: float, seeds: int | None) -> None:
 
     Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
     """
-    from harness.reporting.formats import fixed
+    from harness.formatting import fixed
     from harness.stats import detectable_difference, power_of_t_test, seeds_needed
 
     try:

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from harness.execution.worker import Event, Report
-from harness.reporting.formats import duration
+from harness.formatting import duration
 from harness.store import Result
 from harness.training.trainer import Progress
 

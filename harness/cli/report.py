@@ -29,9 +29,9 @@ from harness.store import Store
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
     """Render what the store holds as report.md, report.tex, report.csv and pages that open from disk."""
-    from harness.reporting import build
-    from harness.reporting.methods import installed_methods
-    from harness.reporting.paper_figures import report_figures
+    from harness.reporting.build import build
+    from harness.reporting.figures.papers import report_figures
+    from harness.reporting.site.methods import installed_methods
 
     name = load_profile(profile).name if profile else None
     store = Store(results)

@@ -9,9 +9,9 @@ import click
 from harness.cli.options import results_option
 from harness.cli.tables import plain_table
 from harness.errors import UserError
+from harness.formatting import duration
 from harness.registry import names
-from harness.reporting.formats import duration
-from harness.reporting.methods import method_facts, notes_path
+from harness.reporting.site.methods import method_facts, notes_path
 from harness.spec import RunSpec
 from harness.store import Result, Store
 

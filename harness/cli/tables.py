@@ -31,7 +31,8 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_summaries(frame: pandas.DataFrame) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, stars for significance."""
-    from harness.reporting import cell_text, summary_tables
+    from harness.reporting.formats import cell_text
+    from harness.reporting.seeds.summary import summary_tables
 
     for summary in summary_tables(frame):
         table = Table("setting", "encoder", "method", "seeds", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.errors import UserError
-from harness.profiles import Profile
-from harness.reporting.paper_runs import (
+from harness.papers.needed import (
     Names,
     Runs,
     entry_runs,
@@ -16,8 +15,9 @@ from harness.reporting.paper_runs import (
     paper_runs,
     table_runs,
 )
-from harness.reporting.paper_schema import PaperTable
-from harness.reporting.papers import read_papers
+from harness.papers.published import read_papers
+from harness.papers.schema import PaperTable
+from harness.profiles import Profile
 from harness.spec import split
 
 

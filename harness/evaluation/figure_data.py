@@ -26,7 +26,8 @@ from harness.evaluation.neighbours import neighbours_of
 from harness.evaluation.planes import clusters_of, plane
 from harness.evaluation.ranking import units
 from harness.evaluation.scatter import scatter
-from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.evaluation.suites import Evaluation, Suite
+from harness.metrics import AVERAGE
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
 

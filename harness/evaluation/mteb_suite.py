@@ -26,7 +26,8 @@ from harness import registry
 from harness.errors import MissingData, UserError
 from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.evaluation.suites import Evaluation, Suite
+from harness.metrics import AVERAGE
 from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:

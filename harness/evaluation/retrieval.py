@@ -17,7 +17,8 @@ import numpy as np
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.ranking import TOP, both_ways
-from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.evaluation.suites import Evaluation, Suite
+from harness.metrics import AVERAGE
 from harness.sources import Missing
 
 _NAMES = tuple(f"{way}_{name}" for way in ("t2i", "i2t") for name in (*(f"R@{k}" for k in TOP), "median_rank"))

@@ -13,13 +13,11 @@ import numpy as np
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder
+from harness.metrics import AVERAGE
 from harness.sources import Missing, digest
 
 #: subset -> (sentence, sentence, gold score) of each pair
 Subsets = Mapping[str, Sequence[tuple[str, str, float]]]
-
-#: The row of a suite's scores that holds the means over its tasks.
-AVERAGE = "Avg"
 
 
 class SimilarityTask(Protocol):

@@ -21,8 +21,9 @@ from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes.folds import Split, stratified
 from harness.evaluation.probes.linear import Probe
 from harness.evaluation.probes.modes import L2, MODES, Mode
-from harness.evaluation.suites import AVERAGE, Evaluation, Suite
+from harness.evaluation.suites import Evaluation, Suite
 from harness.evaluation.transfer_tasks import Labelled
+from harness.metrics import AVERAGE
 from harness.sources import digest
 
 PROBES = ("senteval", "lbfgs")

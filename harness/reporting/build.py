@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import __version__
+from harness.formatting import count_of
 from harness.profiles import load_profile, shipped_profiles
-from harness.reporting.formats import count_of
-from harness.reporting.grids import Grid, paper_grid, summary_grid
-from harness.reporting.headline import headline
-from harness.reporting.paper_cells import FilledTable
-from harness.reporting.paper_figure_runs import Arrays
-from harness.reporting.paper_neighbours import neighbour_grids
-from harness.reporting.paper_tables import paper_tables, stand_in_tables
-from harness.reporting.runs import Log
-from harness.reporting.summary import summary_tables
+from harness.reporting.figures.runs import Arrays
+from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.site.runs import Log
+from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.grids import Grid, paper_grid, summary_grid
+from harness.reporting.tables.neighbours import neighbour_grids
 
 if TYPE_CHECKING:
     import pandas
 
-    from harness.reporting.methods import MethodFacts
-    from harness.reporting.site import Figure
+    from harness.reporting.site.methods import MethodFacts
+    from harness.reporting.site.pages import Figure
 
 
 def build(
@@ -45,14 +45,14 @@ def build(
     `Store.log`). Beside the published numbers stand results of the profile `paper` alone.
     Raises UserError when a file below reports/ is wrong, or when `out` holds what is no earlier report.
     """
-    from harness.reporting.audit import audit
-    from harness.reporting.claims import claims_grid, read_claims
-    from harness.reporting.papers import read_papers, read_published
-    from harness.reporting.render_csv import tidy
-    from harness.reporting.render_latex import latex
-    from harness.reporting.render_markdown import markdown
-    from harness.reporting.site import Site, write_site
-    from harness.reporting.site_folder import new_folder
+    from harness.papers.audit.findings import audit
+    from harness.papers.published import read_papers, read_published
+    from harness.reporting.files.csv import tidy
+    from harness.reporting.files.latex import latex
+    from harness.reporting.files.markdown import markdown
+    from harness.reporting.site.folder import new_folder
+    from harness.reporting.site.pages import Site, write_site
+    from harness.reporting.tables.claims import claims_grid, read_claims
 
     if profile is not None:
         results = [result for result in results if result.profile == profile]

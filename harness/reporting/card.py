@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness import __version__
+from harness.formatting import count_of, fixed
 from harness.method import Method
 from harness.registry import get
-from harness.reporting.formats import ABSENT, cell_text, count_of, digits_of, fixed
-from harness.reporting.render_markdown import escape
-from harness.reporting.summary import SummaryTable, summary_tables
+from harness.reporting.files.markdown import escape
+from harness.reporting.formats import ABSENT, cell_text, digits_of
+from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.spec import Variant, canonical
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
     values = result.hyperparameters
     without = str(values["method"].get("without", "")).split("+")
     environment = Environment(
-        loader=FileSystemLoader(str(files("reports") / "templates")),
+        loader=FileSystemLoader(str(files("harness_reports") / "templates")),
         finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,10 +1,12 @@
-"""Numbers become text here and nowhere else, so that every page and file rounds alike."""
+"""Cells of tables as text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.reporting.summary import Cell, Column
+from harness.formatting import fixed
+from harness.metrics import Column
+from harness.reporting.seeds.summary import Cell
 from harness.stats import Summary
 
 #: Decimals of a metric; everything else (correlations x 100, percent) has two.
@@ -15,25 +17,6 @@ BETTER, WORSE, ABSENT = "*", "†", "–"
 def digits_of(metric: str) -> int:
     """Decimals a metric is shown with."""
     return _DIGITS.get(metric, 2)
-
-
-def fixed(value: float, digits: int) -> str:
-    """The one rounding rule: to the nearest decimal of the unrounded value; zero has no sign."""
-    text = f"{value:.{digits}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def signed(value: float, digits: int) -> str:
-    """As `fixed`, with a plus sign for what is above zero."""
-    text = fixed(value, digits)
-    return f"+{text}" if float(text) > 0 else text
-
-
-def p_value(p: float) -> str:
-    """`p = 0.0235`, `p = 0.42` or `p < 0.0001`."""
-    if p < 0.0001:
-        return "p < 0.0001"
-    return f"p = {fixed(p, 2 if p >= 0.1 else 4)}"
 
 
 @dataclass(frozen=True)
@@ -67,19 +50,3 @@ def cell_text(cell: Cell | None, column: Column, seeds: int) -> CellText:
 def star(cell: Cell) -> str:
     """The mark of a tested cell, or nothing."""
     return {"better": BETTER, "worse": WORSE, None: ""}[cell.verdict]
-
-
-def count_of(number: int, thing: str) -> str:
-    """`1 seed`, `3 seeds`."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")
-
-
-def duration(seconds: float) -> str:
-    """A wall time a person can read: `12.1 s`, `3 min 20 s`, `5 h 02 min`."""
-    if seconds < 60:
-        return f"{fixed(seconds, 1)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min"

@@ -10,9 +10,10 @@ from harness.stats.intervals import Interval, bootstrap_difference, bootstrap_me
 from harness.stats.permutation import Permutation, permutation_test
 from harness.stats.power import detectable_difference, power_of_t_test, seeds_needed
 from harness.stats.summary import Summary, summarise
-from harness.stats.t_tests import TTest, paired_t_test, t_test, t_test_from_summaries
+from harness.stats.t_tests import ALPHA, TTest, paired_t_test, t_test, t_test_from_summaries
 
 __all__ = [
+    "ALPHA",
     "Effect",
     "Interval",
     "Permutation",

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from harness.stats.summary import Summary, check_level, noise, summarise
 
+#: The level of significance wherever a paper names none.
+ALPHA = 0.05
+
 
 @dataclass(frozen=True)
 class TTest:

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
+from harness_methods.dalr import DALR, Taught, text_teachers
 
 from harness.losses.contrastive import info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch
-from methods.dalr import DALR, Taught, text_teachers
 
 WIDTH, ROWS, LENGTH = 8, 6, 5
 

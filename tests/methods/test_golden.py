@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 from golden_tools import CLOSE, Given, assert_gradients, entries, put, tensors
+from harness_methods.mcse import MCSE
+from harness_methods.simcse import SimCSE
 
 from harness.losses.contrastive import cosine_matrix, info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch
-from methods.mcse import MCSE
-from methods.simcse import SimCSE
 
 
 @pytest.mark.parametrize("entry", entries("contrastive", "simcse_unsup"))

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
+from harness_methods.kdmcse import KDMCSE
+from harness_methods.mcse import MCSE
+from harness_methods.simcse import SimCSE
 
 from harness.losses.contrastive import info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch
-from methods.kdmcse import KDMCSE
-from methods.mcse import MCSE
-from methods.simcse import SimCSE
 
 WIDTH, FEATURE = 8, 5
 

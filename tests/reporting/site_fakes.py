@@ -9,7 +9,7 @@ from typing import Any
 
 from report_fakes import result
 
-from harness.reporting.methods import MethodFacts, Value, notes_path
+from harness.reporting.site.methods import MethodFacts, Value, notes_path
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
 LONG = "wiki+" + "x" * 300

@@ -9,10 +9,10 @@ import pytest
 import scipy.stats
 
 from harness.errors import UserError
-from harness.reporting.audit import Finding, audit
-from harness.reporting.audit_claims import Claim, read_claims
-from harness.reporting.audit_numbers import contrast, printed_numbers, significance
-from harness.reporting.papers import Published, PublishedKey, read_published
+from harness.papers.audit.claims import Claim, read_claims
+from harness.papers.audit.findings import Finding, audit
+from harness.papers.audit.numbers import contrast, printed_numbers, significance
+from harness.papers.published import Published, PublishedKey, read_published
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from report_fakes import frame, over_seeds, result
 
 from harness import __version__
-from harness.reporting import build
+from harness.reporting.build import build
 
 ATTACK = "simcse[temperature=<script>alert(1)</script>]"
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}

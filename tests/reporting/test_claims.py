@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from report_fakes import frame, over_seeds
 
+from harness.papers.published import read_published
 from harness.registry import get, names
-from harness.reporting.claims import claims_grid, printed_difference, read_claims
-from harness.reporting.papers import read_published
-from harness.reporting.summary import summary_tables
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.claims import claims_grid, printed_difference, read_claims
 from harness.spec import Variant
 
 PUBLISHED = read_published()

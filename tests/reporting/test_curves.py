@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from report_fakes import frame, over_seeds, result
 
-from harness.reporting.curves import Chart, Series, dev_charts, has_curves, loss_charts, shown_runs
-from harness.reporting.figures import HEIGHT, WIDTH, style, svg, ticks
-from harness.reporting.summary import summary_tables
+from harness.reporting.figures.curves import Chart, Series, dev_charts, has_curves, loss_charts, shown_runs
+from harness.reporting.figures.svg import HEIGHT, WIDTH, style, svg, ticks
+from harness.reporting.seeds.summary import summary_tables
 
 NAME = "{http://www.w3.org/2000/svg}"
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from report_fakes import frame, over_seeds, result, sts
 
-from harness.reporting.headline import Sentence, headline
-from harness.reporting.paper_tables import paper_tables
-from harness.reporting.papers import read_papers, read_published
-from harness.reporting.summary import summary_tables
+from harness.papers.published import read_papers, read_published
+from harness.reporting.seeds.headline import Sentence, headline
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.filled import paper_tables
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
 

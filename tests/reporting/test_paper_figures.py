@@ -14,9 +14,9 @@ import pytest
 from report_fakes import frame, result
 
 from harness.errors import UserError
-from harness.reporting.paper_figures import PaperFigure, paper_figures, report_figures, training_figures
-from harness.reporting.paper_schema import FigureSpec
-from harness.reporting.papers import read_paper, read_papers, read_published
+from harness.papers.published import read_paper, read_papers, read_published
+from harness.papers.schema import FigureSpec
+from harness.reporting.figures.papers import PaperFigure, paper_figures, report_figures, training_figures
 
 SVG = "{http://www.w3.org/2000/svg}"
 BERT = {"encoder": "bert-base-uncased", "profile": "paper"}

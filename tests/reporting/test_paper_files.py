@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness import registry
+from harness.papers.published import Paper, PublishedKey, published_key, read_papers, read_published
+from harness.papers.schema import pairs_of
 from harness.profiles import load_profile
-from harness.reporting.paper_schema import pairs_of
-from harness.reporting.papers import Paper, PublishedKey, published_key, read_papers, read_published
 from harness.spec import RunSpec
 
 CSV = Path(__file__).parents[2] / "reports" / "published.csv"

@@ -11,13 +11,13 @@ import pytest
 from report_fakes import frame, result
 from site_fakes import EVIL
 
+from harness.papers.published import read_papers
 from harness.profiles import load_profile
-from harness.reporting import build
-from harness.reporting.grids import Grid
-from harness.reporting.paper_neighbours import neighbour_grids
-from harness.reporting.papers import read_papers
-from harness.reporting.render_latex import table as latex_table
-from harness.reporting.render_markdown import escape
+from harness.reporting.build import build
+from harness.reporting.files.latex import table as latex_table
+from harness.reporting.files.markdown import escape
+from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.neighbours import neighbour_grids
 
 PAPERS = read_papers()
 SCORES = {"figures": {"Flickr30k": {"n_texts": 5000.0}, "Avg": {}}}

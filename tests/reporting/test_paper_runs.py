@@ -7,9 +7,7 @@ from collections import Counter
 import pytest
 
 from harness.errors import UserError
-from harness.profiles import load_profile
-from harness.profiles.schema import StandsFor
-from harness.reporting.paper_runs import (
+from harness.papers.needed import (
     Names,
     Runs,
     entry_runs,
@@ -20,8 +18,10 @@ from harness.reporting.paper_runs import (
     paper_runs,
     table_runs,
 )
-from harness.reporting.paper_schema import PaperTable
-from harness.reporting.papers import read_papers
+from harness.papers.published import read_papers
+from harness.papers.schema import PaperTable
+from harness.profiles import load_profile
+from harness.profiles.schema import StandsFor
 from harness.spec import RunSpec
 
 PAPERS = read_papers()

@@ -8,14 +8,14 @@ import pytest
 import scipy.stats
 from report_fakes import frame, result, sts
 
+from harness.papers.published import Published, read_papers, read_published
 from harness.profiles import load_profile
 from harness.profiles.schema import Profile
 from harness.reporting.formats import ABSENT, CellText
-from harness.reporting.grids import Grid, paper_grid
-from harness.reporting.paper_cells import FilledTable, PaperCell, Verdict, judge, row_verdict
-from harness.reporting.paper_tables import paper_tables, stand_in_tables
-from harness.reporting.papers import Published, read_papers, read_published
-from harness.reporting.summary import Cell
+from harness.reporting.seeds.summary import Cell
+from harness.reporting.tables.cells import FilledTable, PaperCell, Verdict, judge, row_verdict
+from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.grids import Grid, paper_grid
 from harness.stats import summarise
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")

@@ -9,10 +9,10 @@ import scipy.stats
 from report_fakes import frame, result, sts
 
 from harness.errors import UserError
-from harness.reporting.grids import paper_grid
-from harness.reporting.paper_cells import FilledRow, FilledTable
-from harness.reporting.paper_tables import paper_tables
-from harness.reporting.papers import Paper, read_paper, read_papers, read_published
+from harness.papers.published import Paper, read_paper, read_papers, read_published
+from harness.reporting.tables.cells import FilledRow, FilledTable
+from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.grids import paper_grid
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 MCSE = [76.0, 77.0, 77.5]

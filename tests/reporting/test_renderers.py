@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from report_fakes import frame, over_seeds, result, sts
 
+from harness.papers.published import read_papers, read_published
+from harness.reporting.files.csv import COLUMNS, tidy
+from harness.reporting.files.latex import escape as latex_escape
+from harness.reporting.files.latex import latex
+from harness.reporting.files.markdown import escape as markdown_escape
+from harness.reporting.files.markdown import markdown
 from harness.reporting.formats import CellText
-from harness.reporting.grids import Grid, Line, Section, summary_grid
-from harness.reporting.headline import Sentence
-from harness.reporting.paper_tables import paper_tables
-from harness.reporting.papers import read_papers, read_published
-from harness.reporting.render_csv import COLUMNS, tidy
-from harness.reporting.render_latex import escape as latex_escape
-from harness.reporting.render_latex import latex
-from harness.reporting.render_markdown import escape as markdown_escape
-from harness.reporting.render_markdown import markdown
-from harness.reporting.summary import summary_tables
+from harness.reporting.seeds.headline import Sentence
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.grids import Grid, Line, Section, summary_grid
 
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 

@@ -13,12 +13,13 @@ from report_fakes import frame, over_seeds, result
 from site_fakes import EVIL, LONG, described, drawn, failures, hostile
 
 from harness.errors import UserError
-from harness.reporting import build, site
-from harness.reporting.notes import notes_html
-from harness.reporting.overview import spans
-from harness.reporting.runs import command_of
-from harness.reporting.scores import score_tables
-from harness.reporting.site_names import LONGEST, run_names, slug, slugs
+from harness.reporting import site
+from harness.reporting.build import build
+from harness.reporting.site.names import LONGEST, run_names, slug, slugs
+from harness.reporting.site.notes import notes_html
+from harness.reporting.site.overview import spans
+from harness.reporting.site.runs import command_of
+from harness.reporting.tables.scores import score_tables
 from harness.spec import split
 
 

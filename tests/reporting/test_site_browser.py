@@ -11,7 +11,7 @@ import pytest
 from report_fakes import frame, over_seeds
 from site_fakes import EVIL, described, drawn, failures, hostile
 
-from harness.reporting import build
+from harness.reporting.build import build
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -8,8 +8,10 @@ import pytest
 import scipy.stats
 from report_fakes import frame, over_seeds, result, sts
 
-from harness.reporting.formats import cell_text, duration, fixed, p_value, signed
-from harness.reporting.summary import Column, summary_tables
+from harness.formatting import duration, fixed, p_value, signed
+from harness.metrics import Column
+from harness.reporting.formats import cell_text
+from harness.reporting.seeds.summary import summary_tables
 
 AVG = Column("Avg", "spearman")
 SIMCSE, MCSE = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
@@ -145,6 +147,6 @@ def test_small_texts() -> None:
 
 def test_importing_the_tables_loads_no_heavy_library() -> None:
     heavy = "{'pandas', 'scipy', 'matplotlib', 'torch', 'jinja2'}"
-    code = f"import sys, harness.reporting.summary; print({heavy} & set(sys.modules))"
+    code = f"import sys, harness.reporting.seeds.summary; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

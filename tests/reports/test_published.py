@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.papers import PublishedKey, read_published
+from harness.papers.published import PublishedKey, read_published
 
 OURS = Path(__file__).parents[2] / "reports" / "published.csv"
 SOURCE = Path(__file__).parents[3] / "shared" / "papers" / "results.csv"

@@ -1,0 +1,49 @@
+"""What a number is: its metric, and where it stands among a run's scores. Imports nothing of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+#: The task that holds the means over a suite's tasks.
+AVERAGE = "Avg"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is read and shown. `unit` follows a difference in a sentence, such as 'points of Spearman'."""
+
+    name: str
+    larger_is_better: bool = True
+    digits: int = 2
+    unit: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a sentence calls a difference in it."""
+        return self.unit or self.name
+
+
+class Column(NamedTuple):
+    """One metric of one task, as a table of one suite has it."""
+
+    task: str
+    metric: str
+
+
+class Score(NamedTuple):
+    """One metric of one task of one suite."""
+
+    suite: str
+    task: str
+    metric: str
+
+    @property
+    def column(self) -> Column:
+        """The column of its suite's table."""
+        return Column(self.task, self.metric)
+
+
+#: suite -> metric name -> metric, as the suites of some results declare them
+Metrics = Mapping[str, Mapping[str, Metric]]

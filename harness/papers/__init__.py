@@ -1,0 +1,1 @@
+"""What papers print, need and claim: tables, figures and published numbers as data."""

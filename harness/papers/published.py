@@ -1,0 +1,130 @@
+"""What papers printed and what their tables need: reports/published.csv and reports/papers/NAME.toml, checked."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, model_validator
+
+from harness.errors import UserError
+from harness.papers.schema import (
+    Configuration,
+    Entry,
+    FigureSpec,
+    Name,
+    Neighbours,
+    PaperColumn,
+    PaperRow,
+    PaperTable,
+)
+from harness.profiles.load import read_toml
+from harness.stats import Summary
+
+
+class PublishedKey(NamedTuple):
+    """Which printed number is meant, by the columns of published.csv."""
+
+    paper: str
+    table: str
+    method: str
+    variant: str
+    encoder: str
+    setting: str
+    benchmark: str
+    task: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed number with its spread, its number of seeds (None where not stated) and its star."""
+
+    value: float
+    std: float | None
+    seeds: int | None
+    star: bool
+    note: str
+
+    @property
+    def summary(self) -> Summary | None:
+        """For a test; None where the number of seeds is not stated. A printed std is taken as the sample form."""
+        return Summary(self.value, self.std, self.seeds) if self.seeds else None
+
+
+class Paper(Entry):
+    """What is in a paper. `name` is the file's stem and the paper's key in published.csv."""
+
+    name: Name
+    title: Name
+    short: Annotated[str, Field(description="what it is called in headings; the file's name without")] = ""
+    reference: Name
+    tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
+    configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}
+    neighbours: dict[str, Neighbours] = {}
+    figures: dict[str, FigureSpec] = {}
+
+    @model_validator(mode="after")
+    def _one_entry_a_table(self) -> Paper:
+        names = [*self.tables, *self.configuration, *self.neighbours]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"'{twice[0]}' is there twice; a table has one entry")
+        return self
+
+
+def read_papers() -> list[Paper]:
+    """The papers in reports/papers, by name."""
+    folder = Path(str(files("harness_reports") / "papers"))
+    return [read_paper(path) for path in sorted(folder.glob("*.toml"))]
+
+
+def read_paper(path: Path) -> Paper:
+    """Read and check one paper file. Raises UserError naming the file, the table and the key."""
+    return read_toml(path, "paper file", Paper)
+
+
+def read_published(path: Path | None = None) -> dict[PublishedKey, Published]:
+    """The printed numbers. Raises UserError naming the file and the line.
+
+    Lines without a number of their own (positions on an axis, grids) may repeat a key; the first is kept.
+    """
+    path = path or Path(str(files("harness_reports") / "published.csv"))
+    numbers: dict[PublishedKey, Published] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            for line, row in enumerate(csv.DictReader(stream), start=2):
+                key, value = _published(row, f"{path}, line {line}")
+                numbers.setdefault(key, value)
+    except OSError as error:
+        raise UserError(f"the published numbers {path} cannot be read: {error.strerror}; check the path") from error
+    return numbers
+
+
+def _published(row: Mapping[str, Any], where: str) -> tuple[PublishedKey, Published]:
+    try:
+        key = PublishedKey(*(row[name] for name in PublishedKey._fields))
+        std, seeds = row["std"], row["seeds"]
+        value = Published(
+            float(row["value"]),
+            float(std) if std else None,
+            int(seeds) if seeds else None,
+            row["significant"] == "1",
+            row["note"],
+        )
+    except KeyError as error:
+        raise UserError(f"{where}: there is no column {error}; mend the file's first line") from error
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
+    return key, value
+
+
+def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:
+    """Where published.csv has the number of a cell."""
+    method, _, variant = row.published.partition(":")
+    task = row.printed or column.printed
+    return PublishedKey(paper, table, method, variant, encoder, row.setting, column.benchmark, task, row.source)

@@ -1,0 +1,116 @@
+"""Tables as LaTeX with booktabs: a file to \\input into a document that loads booktabs and graphicx."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
+from harness.reporting.tables.cells import TOO_FEW
+from harness.reporting.tables.grids import Grid, Line, Section
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "[": "{[}",  # a bracket at the start of a line would be read as an option of the line before
+    "]": "{]}",
+    "_": r"\_",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "$": r"\$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "*": r"$^{*}$",
+    "†": r"$^{\dagger}$",
+    "±": r"$\pm$",
+    "–": "--",
+}
+_MARKS = {
+    BETTER: r"$^{*}$",
+    WORSE: r"$^{\dagger}$",
+    f"({BETTER})": r"$^{(*)}$",
+    f"({WORSE})": r"$^{(\dagger)}$",
+    "": "",
+}
+
+
+def latex(grids: Sequence[Grid], footer: str) -> str:
+    """All tables in one file."""
+    head = f"% {_comment(footer)}\n% Needs \\usepackage{{booktabs,graphicx}} in the preamble.\n"
+    return head + "\n" + "\n".join(table(grid) for grid in grids)
+
+
+def table(grid: Grid) -> str:
+    """One table environment, no wider than the text."""
+    width = len(grid.heads) + len(grid.columns)
+    align = "l" * len(grid.heads) + "r" * len(grid.columns)
+    header = " & ".join(escape(name) for name in (*grid.heads, *grid.columns))
+    body = "".join(f"\\midrule\n{_section(section, width)}\n" for section in grid.sections)
+    fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{_label(grid.key)}}}\n"
+        f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
+        f"\\toprule\n{header} \\\\\n{body}\\bottomrule\n\\end{{tabular}}}}\n"
+        f"{_below(grid.notes)}\\end{{table}}\n"
+    )
+
+
+def _below(notes: Sequence[str]) -> str:
+    """Notes in small print below a table."""
+    if not notes:
+        return ""
+    text = "\n\\par\n".join(map(escape, notes))
+    return f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}\\footnotesize\n{text}\n\\end{{minipage}}\n"
+
+
+def escape(text: str) -> str:
+    """Text that prints as it is. What a plain installation cannot set is spelled as its code point."""
+    return "".join(_SPECIAL.get(char) or _plain(char) for char in text)
+
+
+def _plain(char: str) -> str:
+    if char.isspace():
+        return " "
+    if " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷"):
+        return char
+    return f"U+{ord(char):04X}"
+
+
+def _section(section: Section, width: int) -> str:
+    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
+    for index, line in enumerate(section.lines):
+        if index and line.group != section.lines[index - 1].group:
+            rows.append("\\midrule")
+        if any(cell.value != ABSENT for cell in line.cells) or line.span:
+            rows.append(_line(line))
+    return "\n".join(rows)
+
+
+def _line(line: Line) -> str:
+    """One line; what would only make columns wider is left to report.csv: p-values, and verdicts that say nothing."""
+    heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
+    cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
+    cells = [CellText(ABSENT) if cell.value == TOO_FEW else cell for cell in cells]
+    return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
+
+
+def _cell(cell: CellText) -> str:
+    value = f"$-${escape(cell.value[1:])}" if cell.value.startswith("-") else escape(cell.value)
+    value = rf"\textbf{{{value}}}" if cell.bold else value
+    spread = rf"\,$\pm$\,{escape(cell.spread)}" if cell.spread else ""
+    extra = f" ({escape(cell.extra)})" if cell.extra else ""
+    return value + spread + _MARKS[cell.mark] + extra
+
+
+def _label(key: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in key)
+
+
+def _comment(text: str) -> str:
+    return " ".join(text.split())

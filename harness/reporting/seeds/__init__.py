@@ -1,0 +1,1 @@
+"""Numbers over seeds: groups of runs, their summaries and comparisons."""

@@ -1,0 +1,1 @@
+"""Tables filled, judged and worded."""
