@@ -12,12 +12,17 @@ AVERAGE = "Avg"
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is read and shown. `unit` follows a difference in a sentence, such as 'points of Spearman'."""
+    """How a metric is read and shown.
+
+    `unit` follows a difference in a sentence, such as 'points of Spearman'. Tables show it where it is `shown`; every
+    metric is kept in result files and stands on a run's page.
+    """
 
     name: str
     larger_is_better: bool = True
     digits: int = 2
     unit: str = ""
+    shown: bool = True
 
     @property
     def title(self) -> str:
@@ -43,6 +48,14 @@ class Score(NamedTuple):
     def column(self) -> Column:
         """The column of its suite's table."""
         return Column(self.task, self.metric)
+
+
+class ArrayName(NamedTuple):
+    """One array kept beside a result: what it holds, of which task, and in which space of vectors where it has one."""
+
+    task: str
+    what: str
+    space: str = ""
 
 
 #: suite -> metric name -> metric, as the suites of some results declare them

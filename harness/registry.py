@@ -18,11 +18,16 @@ GROUPS = {
     "method": "harness.methods",
     "corpus": "harness.corpora",
     "encoder": "harness.encoders",
+    "executor": "harness.executors",
+    "figure kind": "harness.figures",
     "mteb task": "harness.mteb",
+    "pooling": "harness.poolings",
     "retrieval task": "harness.retrieval",
+    "setting option": "harness.setting_options",
     "similarity task": "harness.similarity",
     "suite": "harness.suites",
     "teacher": "harness.teachers",
+    "teacher kind": "harness.teacher_kinds",
     "transfer task": "harness.transfer",
 }
 

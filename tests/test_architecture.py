@@ -15,6 +15,7 @@ FLOORS = {
     "seeds": 0,
     "sources": 0,
     "registry": 1,
+    "command_line": 2,
     "spec": 1,
     "stats": 1,
     "losses": 1,
@@ -73,7 +74,9 @@ def room(name: str) -> str:
 def test_rooms_use_rooms_below_only(path: Path) -> None:
     mine = room(module(path))
     for name in imports(path):
-        assert not name.startswith("harness_methods"), f"{module(path)} imports {name}: methods are found by entry point"
+        assert not name.startswith("harness_methods"), (
+            f"{module(path)} imports {name}: methods are found by entry point"
+        )
         theirs = room(name)
         if theirs in (mine, "harness"):
             continue

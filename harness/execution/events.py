@@ -1,0 +1,41 @@
+"""What a run reports while it goes. Every listener (terminal, log, notebook) gets these and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.store import Result
+from harness.training.trainer import Progress
+
+EventKind = Literal["start", "prepare", "progress", "suite", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Work before training: `done` of `total` rows of a subject, such as features of images by a teacher.
+
+    `total` is None where it is not known beforehand.
+    """
+
+    what: Literal["features", "tokens"]
+    subject: str
+    done: int
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One report of a run. `run` is its key; of the other fields those of the kind are set."""
+
+    kind: EventKind
+    run: str
+    preparation: Preparation | None = None
+    progress: Progress | None = None
+    suite: str = ""
+    result: Result | None = None
+    error: str = ""
+
+
+Listener = Callable[[Event], None]
