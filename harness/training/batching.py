@@ -5,13 +5,13 @@ Everything is a function of the step's number, so a run resumes at any step with
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from harness.errors import UserError
+from harness.method import MixingRule
 from harness.seeds import generator
 
 
@@ -49,8 +49,7 @@ def _permutation(order: Order, turn: int) -> np.ndarray:
 class Mixing:
     """Which steps of an epoch of `text + paired` batches are paired: step k iff k mod `cycle` is `place`.
 
-    The papers have three rules, `RULES`, which `mixed` turns into a cycle and a place. One stream alone
-    fills every step.
+    A method's mixing rule gives cycle and place. If there is only one stream, it fills every step.
     """
 
     text: int
@@ -77,26 +76,19 @@ class Mixing:
         return (place - self.place + self.cycle - 1) // self.cycle
 
 
-#: rule -> (rows of text, rows of pairs, batches of text, batches of pairs) -> cycle and place in it
-RULES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
-    # MCSE, public code train_mix.py (its appendix A says 'in proportion to their sizes'): the first step
-    # of every epoch is paired, and pairs are read a little more than once an epoch
-    "floor": lambda rows, pairs, batches, paired: (batches // paired, 0),
-    # KDMCSE Algorithm 1
-    "ceil": lambda rows, pairs, batches, paired: (-(-rows // pairs), 0),
-    # DALR section 4.1: rows // pairs text batches, then a paired one
-    "after": lambda rows, pairs, batches, paired: (rows // pairs + 1, rows // pairs),
-}
-
-
-def mixed(rows: int, pairs: int, batch_size: int, rule: str) -> Mixing:
+def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
     """The mixture of a text stream and pairs of these numbers of rows. Raises UserError."""
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
     if not (text and paired):
         return Mixing(text, paired)
     if paired > text:
         raise UserError(
-            f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
-            "at least as many text batches: enlarge the text corpus or limit the pairs"
+            f"the setting has {paired} paired and {text} text batches, and mixing rules need at least as many "
+            "text batches; enlarge the text corpus or limit the pairs"
         )
-    return Mixing(text, paired, *RULES[rule](rows, pairs, text, paired))
+    cycle, place = rule(rows, pairs, text, paired)
+    if not 0 <= place < cycle:
+        raise UserError(
+            f"the method's mixing rule returns place {place} of a cycle of {cycle}; return 0 <= place < cycle"
+        )
+    return Mixing(text, paired, cycle, place)
