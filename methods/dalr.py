@@ -34,7 +34,7 @@ from harness.method import (
     split_teachers,
 )
 
-from .mixing import RULES
+from .mixing import MIXING
 
 
 def text_teachers(text: str) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class DALRHyperparameters(Hyperparameters):
     text: str = hyper(
         "simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'", teacher=True
     )
-    mixing: str = hyper("after", source="section 4.1", choices=tuple(RULES))
+    mixing: str = hyper("after", source="section 4.1", choices=tuple(MIXING))
     captions: str = hyper("setting", source="appendix G: 30k captions of Flickr30k", choices=("setting", "all"))
 
 
@@ -168,7 +168,7 @@ class DALR(Method):
     @classmethod
     def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
         """Section 4.1: N_text // N_pairs text batches, then a paired one."""
-        return RULES[hyperparameters.mixing]
+        return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: DALRHyperparameters) -> str:

@@ -20,7 +20,7 @@ from harness.losses.margin import NEAR, margin_info_nce, too_alike
 from harness.losses.ranking import list_mle
 from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, MixingRule, PairBatch, hyper
 
-from .mixing import RULES
+from .mixing import MIXING
 
 SIDES = ("captions", "images")
 
@@ -52,7 +52,7 @@ class KDMCSEHyperparameters(Hyperparameters):
     text: str = hyper(
         "default", source="section 4.2", unit="text teacher; 'default' is the image teacher's text side", teacher=True
     )
-    mixing: str = hyper("ceil", source="Algorithm 1", choices=tuple(RULES))
+    mixing: str = hyper("ceil", source="Algorithm 1", choices=tuple(MIXING))
     captions: str = hyper("setting", source="section 4.1 follows MCSE: one an image", choices=("setting", "all"))
     with_: str = hyper("", source="DALR Tables 4 and 5", unit="parts of DALR", choices=("", "cml", "iml", "cml+iml"))
     lambda_cml: float = hyper(0.1, source="DALR appendix B", unit="weight of cons and cma")
@@ -121,7 +121,7 @@ class KDMCSE(Method):
     @classmethod
     def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> MixingRule:
         """Algorithm 1: a paired batch every ceil(|D| / |D_M|) steps."""
-        return RULES[hyperparameters.mixing]
+        return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: KDMCSEHyperparameters) -> str:

@@ -1,4 +1,4 @@
-"""The papers' mixing rules: which steps of an epoch are paired (`harness.method.MixingRule`)."""
+"""The papers' mixing rules: which steps of an epoch are paired. `harness.method.MixingRule` states their arguments."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from harness.method import MixingRule, by_batches
 
 
-def ceil(rows: int, pairs: int, batches: int, paired: int) -> tuple[int, int]:
-    """KDMCSE Algorithm 1: one paired batch every ceil(rows / pairs) steps, starting with the first."""
+def every_ceil(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """Make the first of every ceil(rows / pairs) steps paired (KDMCSE Algorithm 1)."""
     return -(-rows // pairs), 0
 
 
-def after(rows: int, pairs: int, batches: int, paired: int) -> tuple[int, int]:
-    """DALR section 4.1: rows // pairs text batches, then one paired batch."""
+def after_text(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """Make one step paired after every rows // pairs text steps (DALR section 4.1)."""
     return rows // pairs + 1, rows // pairs
 
 
 #: the values of the option `mixing`; 'floor' is the rule of MCSE's public code
-RULES: Mapping[str, MixingRule] = {"floor": by_batches, "ceil": ceil, "after": after}
+MIXING: Mapping[str, MixingRule] = {"floor": by_batches, "ceil": every_ceil, "after": after_text}

@@ -9,10 +9,10 @@ from collections.abc import Callable
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
 
 
-def by_batches(rows: int, pairs: int, batches: int, paired: int) -> tuple[int, int]:
-    """One paired batch every (text batches // paired batches) steps, starting with the first step of an epoch.
+def by_batches(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """One paired batch every (text batches // pair batches) steps, starting with the first step of an epoch.
 
     MCSE's public code (src/train_mix.py); its appendix A says "in proportion to their sizes". An epoch reads
     the pairs slightly more than once.
     """
-    return batches // paired, 0
+    return text_batches // pair_batches, 0
