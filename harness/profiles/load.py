@@ -37,7 +37,8 @@ def load_profile(name: str) -> Profile:
             )
         return read_toml(path, "profile", Profile, origin="file")
     if name not in shipped:
-        raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} (your own profile: --profile ./{name}.toml)")
+        hint = suggest(name, shipped)
+        raise UserError(f"unknown profile '{name}'; {hint} (a profile file of your own: --profile ./{name}.toml)")
     return read_toml(Path(str(files(__package__) / f"{name}.toml")), "profile", Profile, origin="package")
 
 

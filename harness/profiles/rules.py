@@ -42,17 +42,21 @@ class Rule(BaseModel):
         return self
 
 
-def check_readings(profile: str, rules: Sequence[Rule], readings: Mapping[str, Mapping[str, Mapping[str, object]]]) -> None:
-    """Refuse a rule without `readings` that replaces a value set by a reading of a method that it matches.
+#: method -> reading -> values that the reading sets
+ReadingValues = Mapping[str, Mapping[str, Mapping[str, object]]]
 
-    `readings` maps method -> reading -> the values that the reading sets. Raises UserError.
+
+def check_readings(profile: str, rules: Sequence[Rule], readings: ReadingValues) -> None:
+    """Refuse a rule without `readings` that would replace a value set by a reading of a method it matches.
+
+    Raises UserError.
     """
     for rule in rules:
         for method in () if rule.readings else rule.methods or readings:
             for reading, own in readings.get(method, {}).items():
                 for name in sorted(rule.values.keys() & own.keys()):
                     raise UserError(
-                        f"the profile '{profile}', rule with source \"{rule.source}\": {name} = {rule.values[name]} would "
-                        f"also replace {name} = {own[name]} of {method}@{reading}; add readings = [...] to the rule, "
-                        'for example readings = ["paper"]'
+                        f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
+                        f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
+                        'applies to, such as readings = ["paper"]'
                     )

@@ -25,13 +25,13 @@ class Training(Table):
     learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")] = 3e-5
     epochs: Annotated[int, Field(ge=1, description="passes over text and paired batches; ignored if steps is set")] = 1
     steps: Annotated[int | None, Field(ge=1, description="optimizer steps, instead of epochs")] = None
-    eval_every: Annotated[int, Field(ge=1, description="steps between evaluations on the dev task, and between checkpoints")] = 125
+    eval_every: Annotated[int, Field(ge=1, description="steps between dev scores, and between checkpoints")] = 125
     max_length: Annotated[int, Field(ge=3, description="tokens per sentence in training, with special tokens")] = 32
     warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")] = 0
     weight_decay: Annotated[float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")] = 0.0
     adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon")] = 1e-8
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
-    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32 turns autocast off")] = "fp32"
+    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
 
 
@@ -53,9 +53,7 @@ class Setting(Table):
 
     corpora: Annotated[tuple[Name, ...], Field(min_length=1)]
     description: str = ""
-    dev: Annotated[Name | None, Field(description="the similarity task that selects checkpoints; default: the profile's")] = (
-        None
-    )
+    dev: Annotated[Name | None, Field(description="default: the profile's")] = None
 
 
 class ModelTable(Table):
