@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -25,9 +26,7 @@ class Processes(Executor):
                 for worker in workers:
                     worker.assign(queue)
                 ready = wait([worker.channel for worker in workers], timeout=RETRY_S)
-                workers = [
-                    worker.receive(queue, listen) if worker.channel in ready else worker for worker in workers
-                ]
+                workers = [worker.receive(queue, listen) if worker.channel in ready else worker for worker in workers]
         finally:
             for worker in workers:
                 worker.process.terminate()
@@ -58,10 +57,8 @@ class _Worker:
         if self.job is None:
             self.job = queue.take()
             if self.job is not None:
-                try:
+                with suppress(OSError):  # of a dead process; `receive` finds its channel closed
                     self.channel.send(self.job)
-                except OSError:
-                    pass  # the process died: `receive` finds its channel closed
 
     def receive(self, queue: Queue, listen: Listener) -> _Worker:
         """Handle one message; return this worker, or a new one where the process died."""
