@@ -13,6 +13,7 @@ from harness.cli.options import data_option, make_request, profile_option, resul
 from harness.cli.run import carry_out
 from harness.encoders.folder import read_modules
 from harness.errors import UserError
+from harness.execution.environment import DeviceChoice
 from harness.execution.plan import Request
 from harness.registry import names
 from harness.spec import RunSpec, SpecError, Variant
@@ -31,7 +32,9 @@ from harness.store import Store
 @data_option
 @click.option("--device", default="auto", show_default=True, type=click.Choice(["auto", "cpu", "cuda"]))
 @click.pass_context
-def evaluate(context: click.Context, model: str, pooling: str | None, results: Path, device: str, **rest: Any) -> None:
+def evaluate(
+    context: click.Context, model: str, pooling: str | None, results: Path, device: DeviceChoice, **rest: Any
+) -> None:
     """Score MODEL: a folder, a hub name OWNER/NAME[@COMMIT], or the key of a run.
 
     A folder is one that transformers or sentence-transformers saved. Scores go to the same results and

@@ -83,8 +83,7 @@ class FirstLastPooling(Pooling):
 
 def pooling_named(name: str) -> Pooling:
     """Return a registered pooling. Raises UserError for an unknown name."""
-    kind: type[Pooling] = registry.get("pooling", name)
-    pooling = kind()
+    pooling = registry.get_class("pooling", name, Pooling)()  # type: ignore[type-abstract]
     pooling.name = name
     return pooling
 

@@ -62,8 +62,7 @@ class Teacher(ABC):
 
 def teacher_class(kind: str) -> type[Teacher]:
     """Return the class of a registered kind of teacher. Raises UserError for an unknown kind."""
-    found: type[Teacher] = registry.get("teacher kind", kind)
-    return found
+    return registry.get_class("teacher kind", kind, Teacher)  # type: ignore[type-abstract]
 
 
 def open_teacher(
