@@ -34,7 +34,7 @@ FLOORS = {
     "execution": 5,
     "cli": 7,
 }
-ALONE = ("losses", "stats", "spec", "seeds", "errors")
+ALONE = ("losses", "stats", "seeds", "errors")
 METHODS_MAY = ("harness.method", "harness.losses", "harness.encoders.heads")
 
 

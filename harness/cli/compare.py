@@ -11,10 +11,7 @@ import click
 from harness.cli.options import results_option
 from harness.cli.tables import plain_table
 from harness.errors import UserError
-from harness.grid import parse_overrides
-from harness.profiles import load_profile
 from harness.spec import Variant, parse_encoder, parse_setting, split
-from harness.store import Store
 
 if TYPE_CHECKING:
     import pandas
@@ -47,7 +44,10 @@ def compare(
 
     A is measured against B. Without --set runs without overrides are preferred.
     """
+    from harness.grid import parse_overrides
+    from harness.profiles import load_profile
     from harness.reporting.seeds.comparison import Comparison, find_sides
+    from harness.store import Store
 
     store = Store(results)
     loaded, problems = store.load()

@@ -70,6 +70,7 @@ class Plan:
     """All runs of a request, in order."""
 
     request: Request
+    store: Store
     sources: Sources
     runs: tuple[PlannedRun, ...]
     skipped: tuple[Skipped, ...]
@@ -104,7 +105,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         asked = request.suites if request.wanted is None else request.wanted.get(run.spec, ())
         suites = [name for name in asked if name not in without_data]
         planned.append(_planned(run, sources, suites, store, index, failed, keys))
-    return Plan(request, sources, tuple(planned), tuple(skipped), without_data)
+    return Plan(request, store, sources, tuple(planned), tuple(skipped), without_data)
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
