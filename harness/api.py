@@ -4,7 +4,6 @@
 
     finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=3)
     finished.frame                                  # a pandas frame, one row a score
-    finished.compare("mcse", "simcse", "sts.Avg")   # every test of their seeds
     model = harness.load_model("mcse/toy/toy-bert/seed-0")
     model.encode(["a red circle"])                  # float32 (1, d)
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from harness.execution.events import Listener
     from harness.execution.plan import Plan
     from harness.execution.selection import Names
-    from harness.reporting.seeds.comparison import Comparison
     from harness.store import Failure, Result
 
 #: n sentences -> n rows of floats, (n, d)
@@ -147,16 +145,32 @@ def execute(
     from harness.execution.environment import pick_device, threads_a_run
     from harness.execution.local import execute as execute_runs
     from harness.execution.worker import Context
+    from harness.training.trainer import check_precision
 
     _check_inputs(plan)
     done = [planned.result for planned in plan.done if planned.result]
     if not plan.todo:
         return Results(plan.store.root, tuple(done))
+    _check_writable(plan.store.root)
+    device = pick_device(device)
+    for planned in plan.todo:
+        if planned.resolved.method.trains:
+            check_precision(planned.resolved.training.precision, device)
     jobs = min(jobs, len(plan.todo))
-    where = Context(plan.store.root, pick_device(device), threads_a_run(jobs))
+    where = Context(plan.store.root, device, threads_a_run(jobs))
     with display(len(plan.todo)) if progress else nullcontext(listen or (lambda event: None)) as report:
         outcome = execute_runs(plan.todo, plan.sources, where, jobs, report)
     return Results(plan.store.root, (*done, *outcome.results), tuple(outcome.failures))
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"--results {folder} cannot be written: {error.strerror}; give another folder") from error
 
 
 def _check_inputs(plan: Plan) -> None:
@@ -214,26 +228,6 @@ class Results:
 
         return Store(self.folder).frame(list(self.runs))
 
-    def compare(
-        self,
-        a: str,
-        b: str,
-        metric: str,
-        *,
-        profile: str | None = None,
-        setting: str | None = None,
-        encoder: str | None = None,
-        set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
-    ) -> Comparison:
-        """Compare two variants, or two VARIANT/SETTING/ENCODER, on SUITE.TASK[.METRIC] with every test of their seeds.
-
-        `profile`, `setting`, `encoder` and `set` restrict the runs. The result has `.pooled` (the papers' t-test),
-        `.welch`, `.paired`, `.permutation`, `.bootstrap`, `.effect`, `.warnings()` and `.conclusion()`.
-
-        Raises UserError if no runs match, or runs of several experiments do.
-        """
-        raise NotImplementedError
-
     def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
 
@@ -241,12 +235,10 @@ class Results:
         numbers themselves are in `.frame`. `profile` is needed where results of several profiles are in the folder.
         """
 
+        from harness.reporting.tables.named import named_table
+
         chosen = self._profile(profile)
-        frame = self.frame[self.frame["profile"] == chosen]
-        grids = _paper_grids(name, chosen, frame) if ":" in name else _suite_grids(name, frame)
-        if not grids:
-            raise UserError(f"no result of the profile '{chosen}' is in a table '{name}'; give a suite or PAPER:TABLE")
-        return grid_frame(grids[0])
+        return named_table(name, chosen, self.frame[self.frame["profile"] == chosen])
 
     def _profile(self, asked: str | None) -> str:
         from harness.profiles import load_profile
@@ -301,7 +293,20 @@ def load_model(
 
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
-    raise NotImplementedError
+    from harness.encoders.folder import read_modules
+    from harness.encoders.student import Student
+    from harness.execution.environment import pick_device
+    from harness.execution.export import find_result, student_of
+
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        encoder, declared = read_modules(folder)
+        if not (pooling or declared):
+            raise UserError(f"{model} does not declare its pooling; give pooling='cls', 'mean' or 'pooler'")
+        student = Student.load(encoder, pooling or declared or "")
+    else:
+        student = student_of(*find_result(str(model), Path(results)))
+    return SentenceModel(str(model), student.to(pick_device(device)))
 
 
 def evaluate(
@@ -323,7 +328,25 @@ def evaluate(
 
     Raises MissingData if a suite's data is not there, UserError for an unknown suite.
     """
-    raise NotImplementedError
+    import pandas
+
+    from harness.evaluation.embed import PlainEmbedder
+    from harness.execution.plan import suites_without_data
+    from harness.execution.selection import Selection, make_request
+    from harness.execution.sources import Sources
+    from harness.sources import data_root as find_root
+
+    request = make_request(Selection(profile, suites=suites, data_root=data_root))
+    sources = Sources(request.profile, find_root(request.data), {})
+    for name, missing in suites_without_data(request, sources).items():
+        raise MissingData(f"the suite {name} has no data: {missing[0]}")
+    rows = []
+    for name in request.suites:
+        scored = sources.suites[name].evaluate(PlainEmbedder(model), sources.root)
+        blocks = [(task, "", values) for task, values in scored.scores.items()]
+        blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
+        rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]
+    return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
 
 
 def plan_model(

@@ -23,11 +23,37 @@ _SWITCHES = {
     "pooler": "pooling_mode_cls_token",
     "mean": "pooling_mode_mean_tokens",
 }
+#: pooling as sentence-transformers declares it, in its older and its newer form -> pooling here
+_DECLARED = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
 
 
 def has_modules(pooling: str) -> bool:
     """Whether sentence-transformers has modules that read a student by this pooling."""
     return pooling in _SWITCHES
+
+
+def read_modules(folder: Path) -> tuple[Path, str | None]:
+    """The encoder's folder inside a sentence-transformers folder, and its pooling; (folder, None) for any other.
+
+    Raises UserError for a pooling or a module that is not supported here.
+    """
+    listed = folder / "modules.json"
+    if not listed.is_file():
+        return folder, None
+    try:
+        modules = {
+            module["type"].rpartition(".")[2]: folder / module["path"] for module in json.loads(listed.read_text())
+        }
+        settings = json.loads((modules["Pooling"] / "config.json").read_text())
+    except (OSError, KeyError, ValueError) as error:
+        raise UserError(f"{listed} cannot be read as sentence-transformers writes it: {error}") from error
+    older = [key for key, on in settings.items() if on is True and key.startswith("pooling_mode_")]
+    chosen = [settings["pooling_mode"]] if "pooling_mode" in settings else older
+    unknown = sorted(set(modules) - {"Transformer", "Pooling", "Normalize", "Dense"})
+    if len(chosen) != 1 or chosen[0] not in _DECLARED or unknown:
+        what = ", ".join(unknown) or ", ".join(map(str, chosen))
+        raise UserError(f"{folder} has an unsupported module or pooling: {what}; give --pooling and a plain folder")
+    return modules["Transformer"], "pooler" if "Dense" in modules else _DECLARED[chosen[0]]
 
 
 def write_modules(folder: Path, pooling: str, width: int, longest: int, head: Mapping[str, Tensor]) -> None:

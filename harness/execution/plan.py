@@ -95,7 +95,7 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
     sources = Sources(request.profile, data_root(request.data), request.given)
-    without_data = _suites_without_data(request, sources)
+    without_data = suites_without_data(request, sources)
     runs, skipped = _resolved(request)
     index = store.index()
     failed = {failure.fingerprint for failure in store.failures()}
@@ -183,7 +183,7 @@ def _with_teachers(runs: Sequence[Resolved], sources: Sources) -> list[Resolved]
     return list(ordered.values())
 
 
-def _suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:
+def suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:
     """Requested suites that cannot run, with what they lack. Raises UserError for an unknown suite."""
     for name in request.suites:
         if name not in sources.suites:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.cli.wanted import wanted_runs
 from harness.command_line import DEFAULT_PROFILE
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.execution.plan import Request
 from harness.grid import parse_overrides
 from harness.papers.needed import Runs, merged
+from harness.papers.wanted import wanted_runs
 from harness.profiles import Profile, load_profile
 from harness.registry import names
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
@@ -141,11 +141,11 @@ def _finished_request(spec: RunSpec, selection: Selection, store: Store) -> Requ
 
 
 def _outside_request(model: str, pooling: str | None, selection: Selection) -> Request:
-    from harness.cli.evaluate import sentence_transformer
+    from harness.encoders.folder import read_modules
 
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        root, declared = sentence_transformer(folder)
+        root, declared = read_modules(folder)
         encoder, pooling = f"{folder.resolve().name}={root}", pooling or declared
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli.evaluate import sentence_transformer
 from harness.cli.main import cli
 from harness.corpora.toy import student_folder
+from harness.encoders.folder import read_modules
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
@@ -105,8 +105,8 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("./nowhere",), "there is no folder ./nowhere"),
-        (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "leave --pooling out"),
+        (("./nowhere",), "no folder ./nowhere"),
+        (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
         (("nobody/nothing", "--pooling", "cls"), "not in the local hub cache"),
         (("mcse/toy/toy-bert/seed-9",), "has no run mcse/toy/toy-bert/seed-9 under the profile 'tiny'"),
     ],
@@ -119,14 +119,14 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: 
 
 
 def test_what_is_not_read_here_is_refused(model: Path) -> None:
-    assert sentence_transformer(model) == (model, "mean")
+    assert read_modules(model) == (model, "mean")
     listed = json.loads((model / "modules.json").read_text())
     (model / "modules.json").write_text(json.dumps([*listed, {"idx": 2, "path": "2", "type": "x.models.LSTM"}]))
-    with pytest.raises(UserError, match="not read here: LSTM"):
-        sentence_transformer(model)
+    with pytest.raises(UserError, match="unsupported module or pooling: LSTM"):
+        read_modules(model)
     (model / "modules.json").write_text("[")
     with pytest.raises(UserError, match=r"modules\.json cannot be read"):
-        sentence_transformer(model)
+        read_modules(model)
 
 
 def test_embeddings_of_a_run_are_made_once_for_all_suites() -> None:
