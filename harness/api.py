@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
     from harness.encoders.student import Student
+    from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
     from harness.execution.plan import Plan
     from harness.execution.selection import Names
@@ -67,6 +68,9 @@ def plan(
 
     Raises UserError for an unknown name.
     """
+    from harness.execution.environment import passive_threads
+
+    passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan
     from harness.execution.selection import Selection, make_request
     from harness.store import Store
@@ -90,15 +94,14 @@ def run(
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
     jobs: int = 1,
-    device: str = "auto",
+    device: DeviceChoice = "auto",
     executor: str | None = None,
-    progress: bool = False,
-    listen: Listener | None = None,
+    progress: bool | Listener = False,
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last five parameters are those of `execute`.
+    the other runs go on. The last four parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -121,56 +124,37 @@ def run(
         results=results,
         data_root=data_root,
     )
-    return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress, listen=listen)
+    return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
 
 
 def execute(
     plan: Plan,
     *,
     jobs: int = 1,
-    device: str = "auto",
+    device: DeviceChoice = "auto",
     executor: str | None = None,
-    progress: bool = False,
-    listen: Listener | None = None,
+    progress: bool | Listener = False,
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
     `jobs` runs are executed at a time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` (default:
-    serial for one job, else processes). `progress` shows progress in a terminal or a notebook; `listen` is called
-    with every `harness.execution.events.Event`.
+    serial for one job, else processes). `progress=True` shows progress in a terminal or a notebook; a function is
+    called with every `harness.execution.events.Event`.
     """
     from contextlib import nullcontext
 
-    from harness.cli.progress import display
-    from harness.execution.environment import pick_device, threads_a_run
-    from harness.execution.local import execute as execute_runs
-    from harness.execution.worker import Context
-    from harness.training.trainer import check_precision
+    from harness.execution.executors.base import execute as execute_plan
+    from harness.execution.progress import display
+    from harness.store import Failure, Result
 
     _check_inputs(plan)
-    done = [planned.result for planned in plan.done if planned.result]
-    if not plan.todo:
-        return Results(plan.store.root, tuple(done))
-    _check_writable(plan.store.root)
-    device = pick_device(device)
-    for planned in plan.todo:
-        if planned.resolved.method.trains:
-            check_precision(planned.resolved.training.precision, device)
-    jobs = min(jobs, len(plan.todo))
-    where = Context(plan.store.root, device, threads_a_run(jobs))
-    with display(len(plan.todo)) if progress else nullcontext(listen or (lambda event: None)) as report:
-        outcome = execute_runs(plan.todo, plan.sources, where, jobs, report)
-    return Results(plan.store.root, (*done, *outcome.results), tuple(outcome.failures))
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(f"--results {folder} cannot be written: {error.strerror}; give another folder") from error
+    ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
+    if plan.todo:
+        shown = display(len(plan.todo)) if progress is True else nullcontext(progress or (lambda event: None))
+        with shown as listen:
+            ends += execute_plan(plan, plan.store, listen, jobs=jobs, device=device, executor=executor or "")
+    finished = tuple(end for end in ends if isinstance(end, Result))
+    return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
 
 
 def _check_inputs(plan: Plan) -> None:
@@ -277,7 +261,11 @@ class SentenceModel:
 
 
 def load_model(
-    model: str | Path, *, results: str | Path = DEFAULT_RESULTS, pooling: str | None = None, device: str = "auto"
+    model: str | Path,
+    *,
+    results: str | Path = DEFAULT_RESULTS,
+    pooling: str | None = None,
+    device: DeviceChoice = "auto",
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 
@@ -363,6 +351,9 @@ def plan_model(
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its folder declares.
     """
+    from harness.execution.environment import passive_threads
+
+    passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan
     from harness.execution.selection import Selection, model_request
     from harness.store import Store

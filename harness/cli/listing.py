@@ -40,13 +40,14 @@ def list_command(kind: str, profile: str) -> None:
 
 
 def _methods() -> Iterator[tuple[str, ...]]:
-    from harness.errors import UserError
-    from harness.registry import get, names, target
+    from harness.errors import PlugInError
+    from harness.method import method_named
+    from harness.registry import names
 
     for name in names("method"):
         try:
-            method = get("method", name)
-        except UserError as error:
+            method = method_named(name)
+        except PlugInError as error:
             yield name, "cannot be loaded", "", target("method", name), str(error)
             continue
         readings = " ".join(f"@{reading}" for reading in method.readings)

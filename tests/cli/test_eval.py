@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -127,24 +126,3 @@ def test_what_is_not_read_here_is_refused(model: Path) -> None:
     (model / "modules.json").write_text("[")
     with pytest.raises(UserError, match=r"modules\.json cannot be read"):
         read_modules(model)
-
-
-def test_embeddings_of_a_run_are_made_once_for_all_suites() -> None:
-    from harness.execution.embedding import Forgetful, Model
-
-    student = Student.load(student_folder())
-    asked: list[int] = []
-    plain = student.embed
-
-    def counting(sentences: list[str]) -> np.ndarray:
-        asked.append(len(sentences))
-        return plain(sentences)
-
-    student.embed = counting  # type: ignore[method-assign]
-    texts = ["the red circle", "the blue ring", "the red circle"]
-    model = Model(student, Path())
-    np.testing.assert_array_equal(model(texts), model(texts))
-    model([*texts, "another"])
-    assert asked == [2, 1]
-    Forgetful(student, Path())(texts)
-    assert asked == [2, 1, 3]

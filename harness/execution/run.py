@@ -1,10 +1,9 @@
-"""One run: RunSpec -> result. Train or resume, evaluate suite by suite, hand over the result."""
+"""One run: train or load its student, evaluate suite by suite, save the result."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,78 +12,50 @@ import numpy as np
 import torch
 
 from harness.evaluation.suites import SuiteScores
-from harness.execution.embedding import Forgetful, Model, SharedSpace, TeacherSpace
-from harness.execution.environment import hardware, package_versions, peak_memory_mb, revision
+from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
+from harness.execution.environment import Machine, package_versions, revision
+from harness.execution.events import Event, Listener
+from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
-from harness.execution.run_log import RunLog
 from harness.execution.sources import Sources
 from harness.execution.trained import Bench, Trained, teaching_of, trained
 from harness.sources import read_arrays, write_arrays, write_text
 from harness.store import SCHEMA_VERSION, DevCurve, LossCurves, Protocol, Result, Spec, Store, Timings
-from harness.training.trainer import Progress, Record
+from harness.training.trainer import Record
 
 
-@dataclass(frozen=True)
-class Context:
-    """Where and how a run happens; nothing in it changes a number that is kept."""
+def run_one(run: PlannedRun, sources: Sources, store: Store, machine: Machine, listen: Listener) -> Result:
+    """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
 
-    store: Path
-    device: str
-    threads: int
-
-
-@dataclass(frozen=True)
-class Event:
-    """What a run reports while it goes: 'start', 'teaching', 'progress', 'suite', 'done' or 'failed'."""
-
-    kind: str
-    key: str
-    progress: Progress | None = None
-    suite: str = ""
-    text: str = ""
-    result: Result | None = None
-
-
-Report = Callable[[Event], None]
-
-
-def run_one(run: PlannedRun, sources: Sources, context: Context, report: Report) -> Result:
-    """Carry one run from wherever it stands to a saved result, and return it.
-
-    Raises UserError for what a person can mend, TrainingError where training cannot go on.
+    Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
-    torch.set_num_threads(context.threads)
-    report(Event("start", run.key))
+    torch.set_num_threads(machine.threads)
     started = datetime.now(UTC)
-    store = Store(context.store)
     with RunLog(log_file(store, run), run.key) as log:
 
-        def tell(key: str, progress: Progress | None, text: str) -> None:
-            log.hear(key, progress, text)
-            report(_event(key, progress, text))
+        def report(event: Event) -> None:
+            log(event)
+            listen(event)
 
-        log.write(f"start {run.key} on {context.device}")
-        bench = Bench(sources, store, context.device, tell)
+        report(Event("start", run.key, device=machine.device))
+        bench = Bench(sources, store, machine.device, report)
         found = trained(run.resolved, bench)
-        outcome = _evaluated(run, found, bench, report, log)
-        result = _result(run, sources, context, found.record, started, outcome)
-        log.write("done")
+        outcome = _evaluated(run, found, bench)
+        result = _result(run, sources, machine, found.record, started, outcome)
+        done = Event("done", run.key, result=result)
+        log(done)
     # before the result: a run that counts as done has its arrays and its log
     store.save_arrays(result, outcome.arrays)
     store.save_log(result, log.text())
     store.save(result)
     log.path.unlink()
-    report(Event("done", run.key, result=result))
+    listen(done)
     return result
 
 
 def log_file(store: Store, run: PlannedRun) -> Path:
-    """Where a run's log grows until it lies beside its result."""
+    """The log of a run in progress; it is moved beside the result at the end."""
     return store.work(run.training_fingerprint) / f"run-{run.fingerprint[:12]}.log"
-
-
-def _event(key: str, progress: Progress | None, text: str) -> Event:
-    return Event("teaching", key, text=text) if progress is None else Event("progress", key, progress=progress)
 
 
 @dataclass
@@ -98,12 +69,10 @@ class Outcome:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def _evaluated(run: PlannedRun, found: Trained, bench: Bench, report: Report, log: RunLog) -> Outcome:
+def _evaluated(run: PlannedRun, found: Trained, bench: Bench) -> Outcome:
     """Evaluate the suites that are due; each is saved as it ends, so a killed run does not repeat it."""
     sources, folder = bench.sources, bench.store.work(run.training_fingerprint)
-    models = {True: Model(found.student, folder), False: Forgetful(found.student, folder)}
-    for model in models.values():
-        _give_spaces(model, run, found, bench)
+    embedders = _embedders(run, found, bench)
     outcome = Outcome({}, {}, {}, list(found.warnings))
     for name in run.todo:
         suite = sources.suites[name]
@@ -111,22 +80,36 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, report: Report, lo
         if part.is_file():
             saved = json.loads(part.read_text())
         else:
-            report(Event("suite", run.key, suite=name))
-            log.write(f"suite {name} begins")
+            bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
-            evaluation = suite.evaluate(models[suite.remembers], sources.root)
+            evaluation = suite.evaluate(embedders[suite.remembers], sources.root)
             took = time.perf_counter() - clock
             saved = {"scores": _flat_scores(evaluation), "warnings": evaluation.warnings, "seconds": took}
             if evaluation.arrays:
                 write_arrays(part.with_suffix(".npz"), _flat_arrays(evaluation))
             write_text(part, json.dumps(saved, allow_nan=False))
-            log.write(f"suite {name} ends after {took:.1f} s")
+            bench.listen(Event("evaluated", run.key, suite=name, seconds=took))
         outcome.scores[name], outcome.seconds[name] = saved["scores"], saved["seconds"]
         outcome.warnings += saved["warnings"]
         if part.with_suffix(".npz").is_file():
             outcome.arrays.update(read_arrays(part.with_suffix(".npz")))
         outcome.protocols[name] = Protocol(version=suite.version, data=sources.protocols[name])
     return outcome
+
+
+def _embedders(run: PlannedRun, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
+    """The run's embedder, by whether it caches vectors; suites of millions of texts use the other one."""
+    heads = found.method.shared_space() if found.method is not None else None
+    keep = bench.store.work(run.training_fingerprint)
+    embedders = {}
+    for caches in (True, False):
+        embed = CachedEmbedding(found.student.embed) if caches else found.student.embed
+        shared = teacher = None
+        if heads is not None:
+            contents, teaching = bench.sources.retrieval_content, teaching_of(run.resolved, bench, {})
+            shared, teacher = HeadSpace(embed, heads, teaching, contents), TeacherSpace(teaching, contents)
+        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher)
+    return embedders
 
 
 def _flat_scores(found: SuiteScores) -> dict[str, dict[str, float]]:
@@ -146,16 +129,8 @@ def _flat_arrays(found: SuiteScores) -> dict[str, np.ndarray]:
     }
 
 
-def _give_spaces(model: Model, run: PlannedRun, found: Trained, bench: Bench) -> None:
-    """Give a model the space that its method's heads share between sentences and images, and its teacher's."""
-    heads = found.method.shared_space() if found.method is not None else None
-    if heads is not None:
-        contents, teaching = bench.sources.retrieval_content, teaching_of(run.resolved, bench, {})
-        model.shared, model.teacher = SharedSpace(model, heads, teaching, contents), TeacherSpace(teaching, contents)
-
-
 def _result(
-    run: PlannedRun, sources: Sources, context: Context, record: Record, started: datetime, outcome: Outcome
+    run: PlannedRun, sources: Sources, machine: Machine, record: Record, started: datetime, outcome: Outcome
 ) -> Result:
     resolved = run.resolved
     seconds = outcome.seconds
@@ -188,8 +163,8 @@ def _result(
         ),
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         timings=Timings(train_s=record.seconds, evaluate_s=seconds, total_s=record.seconds + sum(seconds.values())),
-        peak_memory_mb=peak_memory_mb(context.device),
-        hardware=hardware(context.device, context.threads),
+        peak_memory_mb=machine.peak_memory_mb(),
+        hardware=dict(machine.hardware()),
         packages=package_versions(),
         revision=revision(),
         started=started.isoformat(timespec="seconds"),
