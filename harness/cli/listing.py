@@ -42,7 +42,7 @@ def list_command(kind: str, profile: str) -> None:
 def _methods() -> Iterator[tuple[str, ...]]:
     from harness.errors import PlugInError
     from harness.method import method_named
-    from harness.registry import names
+    from harness.registry import names, target
 
     for name in names("method"):
         try:

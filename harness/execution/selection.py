@@ -78,7 +78,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
     for name, value in chosen.items():
         if value is not None:
             raise UserError(
-                f"--{option} names its own runs; remove --{name} (--seeds, --set, --encoders NAME=DIR work)"
+                f"--{option} selects its own runs; remove --{name} (--seeds, --set and --encoders NAME=DIR are allowed)"
             )
     entries = wanted_runs(profile, *map(_text, (selection.table, selection.figure, selection.paper)), seeds)
     wanted: Runs = merged(entries)
