@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from harness.cli.completion import completer, registered
 from harness.cli.options import data_option, device_option, profile_option, results_option, suites_option
 
 
@@ -13,8 +14,9 @@ from harness.cli.options import data_option, device_option, profile_option, resu
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--pooling",
-    type=click.Choice(["cls", "mean", "avg-first-last", "pooler"]),
-    help="How token vectors become a sentence vector (default: what the folder declares).",
+    metavar="NAME",
+    help="How token vectors become a sentence vector: cls, mean, ... (default: what the folder declares).",
+    shell_complete=completer(registered("pooling")),
 )
 @suites_option
 @profile_option

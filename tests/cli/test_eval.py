@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from harness.cli.main import cli
 from harness.corpora.toy import student_folder
-from harness.encoders.folder import read_modules
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
@@ -115,14 +114,3 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: 
     assert isinstance(refused.exception, UserError)
     assert message in str(refused.exception)
     assert "\n" not in str(refused.exception)
-
-
-def test_what_is_not_read_here_is_refused(model: Path) -> None:
-    assert read_modules(model) == (model, "mean")
-    listed = json.loads((model / "modules.json").read_text())
-    (model / "modules.json").write_text(json.dumps([*listed, {"idx": 2, "path": "2", "type": "x.models.LSTM"}]))
-    with pytest.raises(UserError, match="unsupported module or pooling: LSTM"):
-        read_modules(model)
-    (model / "modules.json").write_text("[")
-    with pytest.raises(UserError, match=r"modules\.json cannot be read"):
-        read_modules(model)
