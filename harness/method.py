@@ -24,6 +24,18 @@ Encode = Callable[[Mapping[str, Tensor], int], Tensor]
 
 Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
 
+#: Which steps of an epoch are paired, from (rows of text, rows of pairs, batches of text, batches of pairs):
+#: a cycle and a place in it; step k is paired when k mod cycle == place.
+MixingRule = Callable[[int, int, int, int], tuple[int, int]]
+
+
+def by_batches(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """MCSE's mixing rule (public code train_mix.py; appendix A: "in proportion to their sizes").
+
+    The first step of every epoch is paired; the pairs are read a little more than once an epoch.
+    """
+    return text_batches // pair_batches, 0
+
 
 @dataclass(frozen=True)
 class SentenceBatch:
@@ -175,9 +187,9 @@ class Method(nn.Module, ABC):
         return {}
 
     @classmethod
-    def mixing(cls, hyperparameters: Any) -> str:
-        """Which step is paired: 'floor', 'ceil' or 'after' (harness/training/batching.py says what they are)."""
-        return "floor"
+    def mixing(cls, hyperparameters: Any) -> MixingRule:
+        """Return the rule that decides which steps see a batch of pairs instead of text."""
+        return by_batches
 
     @classmethod
     def captions(cls, hyperparameters: Any) -> str:

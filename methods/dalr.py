@@ -22,7 +22,9 @@ from harness.losses.contrastive import cosine_matrix
 from harness.losses.local import in_batch_g2l, over_tokens
 from harness.losses.margin import angular_margin, margin_info_nce
 from harness.losses.ranking import list_mle, list_net
-from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, MixingRule, PairBatch, hyper
+
+from .mixing import MIXING
 
 #: a name of the profile, or a run's key, whose options and setting may hold '+' and '/' in brackets
 _TEACHER = r"run:[^\[\]/]+(?:\[.*?\])?(?:@\w+)?/[^\[\]/]+(?:\[.*?\])?/[^\[\]/]+/seed-\d+|[^\[\]/+]+"
@@ -67,7 +69,7 @@ class DALRHyperparameters(Hyperparameters):
     token_term: bool = hyper(False, source="public code", unit="whether g2l, which is in no equation, is added")
     image: str = hyper("default", source="section 4.1", unit="image teacher, 'shuffled' or 'random'")
     text: str = hyper("simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'")
-    mixing: str = hyper("after", source="section 4.1", choices=("floor", "ceil", "after"))
+    mixing: str = hyper("after", source="section 4.1", choices=tuple(MIXING))
     captions: str = hyper("setting", source="appendix G: 30k captions of Flickr30k", choices=("setting", "all"))
 
 
@@ -156,9 +158,9 @@ class DALR(Method):
         return wanted
 
     @classmethod
-    def mixing(cls, hyperparameters: DALRHyperparameters) -> str:
+    def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
         """Section 4.1: N_text // N_pairs text batches, then a paired one."""
-        return hyperparameters.mixing
+        return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: DALRHyperparameters) -> str:

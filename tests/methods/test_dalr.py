@@ -21,9 +21,10 @@ import pytest
 import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
 from harness_methods.dalr import DALR, Taught, text_teachers
+from harness_methods.mixing import after_text
 
 from harness.losses.contrastive import info_nce
-from harness.method import Dimensions, PairBatch, SentenceBatch
+from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
 
 WIDTH, ROWS, LENGTH = 8, 6, 5
 
@@ -305,5 +306,5 @@ def test_the_readings_ask_for_their_features_and_batches() -> None:
     wanted = DALR.features(public)
     assert set(wanted) == {"image", "teacher1", "teacher2", "tokens1", "tokens2"}
     assert (wanted["tokens1"].teacher, wanted["tokens1"].of) == (RUN, "tokens")
-    assert (DALR.mixing(paper), DALR.captions(paper)) == ("after", "setting")
-    assert (DALR.mixing(public), DALR.captions(public)) == ("floor", "all")
+    assert (DALR.mixing(paper), DALR.captions(paper)) == (after_text, "setting")
+    assert (DALR.mixing(public), DALR.captions(public)) == (by_batches, "all")
