@@ -1,7 +1,7 @@
 """The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
 
 from harness.store.files import Store
-from harness.store.frame import FRAME_COLUMNS, metrics_of, overrides_text, scores_frame
+from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
 from harness.store.lookup import find_results
 from harness.store.schema import (
     SCHEMA_VERSION,
@@ -30,7 +30,7 @@ __all__ = [
     "Store",
     "TeacherUse",
     "find_results",
+    "frame_of",
     "metrics_of",
     "overrides_text",
-    "scores_frame",
 ]

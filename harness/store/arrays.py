@@ -1,4 +1,4 @@
-"""Arrays of one evaluation in one .npz file, their names kept as data in an index array."""
+"""NamedArrays of one evaluation in one .npz file, their names kept as data in an index array."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from harness.metrics import ArrayName
 from harness.sources import read_arrays, write_arrays
 from harness.store.upgrade import array_names
 
-#: ArrayName -> array of any shape, of numbers or texts
-Arrays = Mapping[ArrayName, NDArray[Any]]
+#: An array of any shape, of numbers or texts.
+Array = NDArray[Any]
+NamedArrays = Mapping[ArrayName, Array]
 _INDEX = "index"
 
 
-def write_named_arrays(path: Path, arrays: Arrays) -> None:
+def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
     """Write arrays; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
     numbered = {str(number): values for number, values in enumerate(arrays.values())}
     write_arrays(path, {_INDEX: np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3), **numbered})
 
 
-def read_named_arrays(path: Path) -> dict[ArrayName, NDArray[Any]]:
+def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
     """Read a file of `write_named_arrays`, or one of schema 1. Raises UserError naming a damaged file."""
     stored = read_arrays(path)
     if _INDEX not in stored:

@@ -12,9 +12,8 @@ Files of schema 1 (see `harness.store.upgrade`) are upgraded while they are read
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -25,9 +24,9 @@ from pydantic import ValidationError
 from harness.errors import UserError
 from harness.metrics import ArrayName
 from harness.sources import write_text
-from harness.store.arrays import Arrays, read_named_arrays, write_named_arrays
+from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
-from harness.store.upgrade import OldResult, has_old_name, training_of, upgraded_failure, version_of
+from harness.store.upgrade import OldResult, has_old_name, old_header, upgraded_failure, version_of
 
 log = logging.getLogger(__name__)
 
@@ -87,26 +86,153 @@ class Store:
 
     def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
-        paths = self._files_of(self._path(profile, spec, fingerprint), fingerprint)
-        found = merge(self.read(path) for path in paths)
-        if any(one.fingerprint != fingerprint for one in found):
-            raise UserError(f"{paths[0]} holds the result of another training than its name says; move it away")
-        return found[0] if found else None
+        path = self._path(profile, spec, fingerprint)
+        results = [self.read(each) for each in (*old_files(path, fingerprint), path) if each.is_file()]
+        if any(result.fingerprint != fingerprint for result in results):
+            raise UserError(f"{path} holds the result of another training than its name says; move it away")
+        return merge(results) if results else None
 
-    def key_results(self, spec: Spec, profile: str | None = None) -> list[Result]:
-        """All results with one key, whatever their configuration. Raises UserError where a file is damaged."""
-        folders = {self.folder(name, spec) for name in ([profile] if profile else self.profiles())}
-        return merge(self.read(path) for folder in sorted(folders) for path in _of_seed(folder, spec.seed))
+    def of_key(self, spec: Spec) -> list[Result]:
+        """All results with one key, under any profile and configuration. Raises UserError where a file is damaged."""
+        folder = self.folder("", spec).relative_to(self.root)
+        paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
+        return _joined(self.read(path) for path in paths)
 
-    def profiles(self) -> list[str]:
-        """Names of the profiles that have results, from their folders."""
-        found = {unquote(path.parents[3].name) for path in self.files()}
-        return sorted(found)
+    def has_key(self, profile: str, spec: Spec) -> bool:
+        """Whether a run's key has a result under any configuration."""
+        return bool(_of_seed(self.folder(profile, spec), spec.seed))
 
     def seeds(self, profile: str, spec: Spec) -> list[Result]:
         """The usable results of a run's key under any seed and configuration."""
         return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))[0]
 
-    def has_key(self, profile: str, spec: Spec) -> bool:
-        """Whether any configuration of a run's key has a result."""
-        return bool(_of_seed(self.folder(profile, spec), spec.seed))
+    def save(self, result: Result) -> Result:
+        """Write a result and return it as stored.
+
+        Where the training has a result, evaluations of new suites and protocols are added to it; existing ones stay
+        as they are.
+        """
+        found = self.find(result.profile, result.spec, result.fingerprint)
+        kept = found.merged(result) if found else result
+        write_text(self.path(kept), kept.model_dump_json() + "\n")
+        for path, failure in self._failures():
+            if failure.concerns(result.profile, result.spec, result.fingerprint):
+                path.with_suffix(".log").unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+        return kept
+
+    def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
+        """Write the arrays of one evaluation, before the result; a file that exists is kept."""
+        path = self._arrays_path(result, evaluation)
+        if arrays and not path.is_file():
+            write_named_arrays(path, arrays)
+
+    def arrays(self, result: Result) -> NamedArrays:
+        """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
+        old = [path.with_suffix(".figures.npz") for path in old_files(self.path(result), result.fingerprint)]
+        new = [self._arrays_path(result, evaluation) for evaluation in result.evaluations]
+        found: dict[ArrayName, Array] = {}
+        for path in (*old, *new):
+            if path.is_file():
+                found |= read_named_arrays(path)
+        return found
+
+    def save_log(self, result: Result, text: str) -> None:
+        """Write a result's log, before the result; lines are added to an earlier log."""
+        there = self.log(result)
+        write_text(self.path(result).with_suffix(".log"), text if text.startswith(there) else there + text)
+
+    def log(self, result: Result) -> str:
+        """A result's log, one line per event; empty where there is none."""
+        path = self.path(result)
+        logs = [each.with_suffix(".log") for each in (path, *old_files(path, result.fingerprint))]
+        texts = [each.read_text(encoding="utf-8", errors="replace") for each in logs if each.is_file()]
+        return texts[0] if path.with_suffix(".log").is_file() else "".join(texts)
+
+    @contextmanager
+    def lock(self, fingerprint: str) -> Iterator[bool]:
+        """Hold a training's lock; gives False at once when another process holds it."""
+        folder = self.root / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        guard = FileLock(folder / f"{fingerprint[:32]}.lock")
+        try:
+            guard.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            guard.release()
+
+    def save_failure(self, failure: Failure, log: str = "") -> Path:
+        """Record a failure and the run's log; the latest of a run replaces the one before."""
+        path = self.root / "failed" / f"{failure.fingerprint[:16]}.json"
+        if log:
+            write_text(path.with_suffix(".log"), log)
+        write_text(path, failure.model_dump_json(indent=1) + "\n")
+        return path
+
+    def failures(self) -> list[Failure]:
+        """The failures on record, in order of their keys."""
+        return sorted((failure for _, failure in self._failures()), key=lambda failure: failure.spec.key)
+
+    def _failures(self) -> Iterator[tuple[Path, Failure]]:
+        for path in sorted((self.root / "failed").glob("*.json")):
+            try:
+                yield path, Failure.model_validate(upgraded_failure(path.read_bytes()))
+            except ValueError as error:
+                log.warning("the failure record %s cannot be read (%s); remove it", path, str(error).splitlines()[0])
+
+    def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
+        return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
+
+    def _arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
+        path = self.path(result)
+        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
+
+    def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
+        results, problems = [], []
+        for path in paths:
+            try:
+                results.append(self.read(path))
+            except UserError as error:
+                problems.append(str(error))
+        return _joined(results), problems
+
+
+def merge(results: Sequence[Result]) -> Result:
+    """One result of the files of one training: those of schema 1 from old to new, then the one of this schema."""
+    first, *others = results
+    for result in others:
+        first = first.merged(result)
+    return first
+
+
+def _joined(results: Iterable[Result]) -> list[Result]:
+    """Results in their order, those of one training as one."""
+    found: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        found.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
+    return [each[0] if len(each) == 1 else merge(sorted(each, key=lambda one: one.finished)) for each in found.values()]
+
+
+def _of_seed(folder: Path, seed: int) -> list[Path]:
+    return sorted(folder.glob(f"seed-{seed}-*.json"))
+
+
+def old_files(path: Path, fingerprint: str) -> list[Path]:
+    """The schema-1 files of a training, whose file in this schema is `path`, from old to new."""
+    seed = path.stem.rpartition("-")[0]
+    headers = {each: old_header(each) for each in path.parent.glob(f"{seed}-*.json") if has_old_name(each)}
+    mine = [each for each, header in headers.items() if header.training_fingerprint == fingerprint]
+    return sorted(mine, key=lambda each: (headers[each].finished, each))
+
+
+def _unusable(path: Path, error: ValidationError) -> UserError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return UserError(
+        f"the result {path} cannot be used ({place + ': ' if place else ''}{first['msg']}); "
+        "restore it, or move it away to repeat that run"
+    )

@@ -32,14 +32,14 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "dev": "best dev score of the run; missing for an untrained encoder",
     "minutes": "training time in minutes",
 }
-Cell = str | int | float | None
+Value = str | int | float | None
 
 
 def frame_of(results: Iterable[Result]) -> pandas.DataFrame:
     """One row a score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations."""
     import pandas
 
-    columns: dict[str, list[Cell]] = {name: [] for name in FRAME_COLUMNS}
+    columns: dict[str, list[Value]] = {name: [] for name in FRAME_COLUMNS}
     lists = tuple(columns.values())
     for result in results:
         for row in _rows(result):
@@ -67,7 +67,7 @@ def _finished(evaluation: Evaluation) -> str:
     return evaluation.finished
 
 
-def _rows(result: Result) -> Iterator[tuple[Cell, ...]]:
+def _rows(result: Result) -> Iterator[tuple[Value, ...]]:
     spec = result.spec
     run = (result.profile, spec.method, spec.variant, spec.setting, spec.encoder, spec.seed)
     head = (*run, overrides_text(result.overrides), result.fingerprint, result.group)

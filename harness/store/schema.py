@@ -16,18 +16,18 @@ SCHEMA_VERSION = 2
 #: Where a run's profile was read from; results of schema 1 did not record it.
 ProfileOrigin = Literal["package", "file", "unknown"]
 #: task -> metric -> value
-TaskScores = dict[str, dict[str, float]]
+ScoresByTask = dict[str, dict[str, float]]
 #: task -> part -> metric -> value
-PartScores = dict[str, dict[str, dict[str, float]]]
+ScoresByPart = dict[str, dict[str, dict[str, float]]]
 
 
-class Record(BaseModel):
+class Stored(BaseModel):
     """Base of all records: immutable, finite numbers only, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Spec(Record):
+class Spec(Stored):
     """Which run it was. `variant` is the method with its reading and options, `method` its name alone."""
 
     method: str
@@ -53,7 +53,7 @@ class Spec(Record):
         return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
 
 
-class DevCurve(Record):
+class DevCurve(Stored):
     """Dev score every `eval_every` steps; empty for a method that does not train."""
 
     task: str
@@ -64,14 +64,14 @@ class DevCurve(Record):
     best_score: float | None
 
 
-class LossCurves(Record):
+class LossCurves(Stored):
     """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
 
     steps: list[int]
     terms: dict[str, list[float | None]]
 
 
-class Protocol(Record):
+class Protocol(Stored):
     """How a suite was scored.
 
     `data` is the suite's fingerprint: a hash of its name, its version, its options and the contents of its tasks.
@@ -88,7 +88,7 @@ class Protocol(Record):
         return digest(self.version, self.data)[:12]
 
 
-class Evaluation(Record):
+class Evaluation(Stored):
     """The scores of one suite under one protocol.
 
     `scores[task][metric]` are those of whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
@@ -97,8 +97,8 @@ class Evaluation(Record):
 
     suite: str
     protocol: Protocol
-    scores: TaskScores
-    parts: PartScores = {}
+    scores: ScoresByTask
+    parts: ScoresByPart = {}
     seconds: float = 0.0
     warnings: list[str] = []
     finished: str
@@ -109,14 +109,14 @@ class Evaluation(Record):
         return self.suite, self.protocol.key
 
 
-class TeacherUse(Record):
+class TeacherUse(Stored):
     """A teacher of a run and what it reads: a name of the profile, a control, or `run:KEY`."""
 
     teacher: str
     of: Literal["image", "caption", "tokens"]
 
 
-class Result(Record):
+class Result(Stored):
     """A finished run.
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
@@ -179,7 +179,7 @@ class Result(Record):
         return self.model_copy(update=changes)
 
 
-class Failure(Record):
+class Failure(Stored):
     """The last failure of a run. Failures are listed, never tabled.
 
     `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.

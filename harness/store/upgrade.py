@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from harness.errors import UserError
 from harness.metrics import ArrayName, Metric
@@ -23,12 +23,12 @@ from harness.store.schema import (
     DevCurve,
     Evaluation,
     LossCurves,
-    PartScores,
     Protocol,
-    Record,
     Result,
+    ScoresByPart,
+    ScoresByTask,
     Spec,
-    TaskScores,
+    Stored,
     TeacherUse,
 )
 
@@ -37,7 +37,7 @@ _TEACHER = re.compile(r"(?P<teacher>.+) \((?P<of>image|caption|tokens)\)")
 _ARRAY = re.compile(r"(?P<task>.+)\.(?P<what>\w+)(?:\[(?P<space>\w+)\])?")
 
 
-class OldTimings(Record):
+class OldTimings(Stored):
     """Wall time in seconds."""
 
     train_s: float
@@ -45,7 +45,7 @@ class OldTimings(Record):
     total_s: float
 
 
-class OldResult(Record):
+class OldResult(Stored):
     """A result file of schema 1."""
 
     schema_version: Literal[1]
@@ -56,7 +56,7 @@ class OldResult(Record):
     group: str
     training_fingerprint: str
     hyperparameters: dict[str, dict[str, JsonValue]]
-    scores: dict[str, TaskScores]
+    scores: dict[str, ScoresByTask]
     protocols: dict[str, Protocol]
     dev: DevCurve
     losses: LossCurves
@@ -106,23 +106,31 @@ def has_old_name(path: Path) -> bool:
     return _OLD_FILE.fullmatch(path.name.partition(".")[0]) is not None
 
 
-def training_of(path: Path) -> str:
-    """The training fingerprint in a schema-1 file. Raises UserError for a damaged file."""
-    return _training_of(path, path.stat().st_mtime_ns)
+class OldHeader(NamedTuple):
+    """What finds the files of one training, since their names do not."""
+
+    training_fingerprint: str
+    finished: str
+
+
+def old_header(path: Path) -> OldHeader:
+    """The header of a schema-1 file. Raises UserError for a damaged file."""
+    return _old_header(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=100_000)
-def _training_of(path: Path, modified: int) -> str:
+def _old_header(path: Path, modified: int) -> OldHeader:
     try:
-        return str(json.loads(path.read_bytes())["training_fingerprint"])
+        content = json.loads(path.read_bytes())
+        return OldHeader(str(content["training_fingerprint"]), str(content["finished"]))
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"the result {path} is damaged; restore it, or move it away to repeat that run") from error
 
 
-def split_parts(scores: TaskScores) -> tuple[TaskScores, PartScores]:
+def split_parts(scores: ScoresByTask) -> tuple[ScoresByTask, ScoresByPart]:
     """Scores of whole tasks, and those that schema 1 wrote as `metric[part]` by task and part."""
-    whole: TaskScores = {}
-    parts: PartScores = {}
+    whole: ScoresByTask = {}
+    parts: ScoresByPart = {}
     for task, row in scores.items():
         whole[task] = {}
         for name, value in row.items():
