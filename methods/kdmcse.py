@@ -48,8 +48,10 @@ class KDMCSEHyperparameters(Hyperparameters):
     view_reduction: str = hyper("sum", source="Eq. 9; the public code averages", choices=("sum", "mean"))
     branch_reduction: str = hyper("mean", source="Eq. 14; the public code adds", choices=("mean", "sum"))
     text_on_pairs: bool = hyper(False, source="Algorithm 1, Eq. 14", unit="whether paired batches have the text term")
-    images: str = hyper("default", source="section 4.2", unit="image teacher, 'shuffled' or 'random'")
-    text: str = hyper("default", source="section 4.2", unit="text teacher; 'default' is the images' own text side")
+    images: str = hyper("default", source="section 4.2", unit="image teacher, 'shuffled' or 'random'", teacher=True)
+    text: str = hyper(
+        "default", source="section 4.2", unit="text teacher; 'default' is the image teacher's text side", teacher=True
+    )
     mixing: str = hyper("ceil", source="Algorithm 1", choices=tuple(MIXING))
     captions: str = hyper("setting", source="section 4.1 follows MCSE: one an image", choices=("setting", "all"))
     with_: str = hyper("", source="DALR Tables 4 and 5", unit="parts of DALR", choices=("", "cml", "iml", "cml+iml"))
@@ -68,6 +70,7 @@ class KDMCSE(Method):
     )
     streams = ("sentences", "pairs")
     terms = ("text", "visual", "textual", "cons", "cma", "rank", "ima")
+    optional_terms = ("cons", "cma", "rank", "ima")
     parts = ("margin", "filter")
     readings = {
         "paper": "Eq. 7 to 14 and Algorithm 1, the cases of Eq. 8 swapped and angles stopped at 0",

@@ -1,4 +1,4 @@
-"""Mixing rules by the value of the option `mixing`; see `harness.method.MixingRule` for their arguments."""
+"""The papers' mixing rules: which steps of an epoch are paired. `harness.method.MixingRule` states their arguments."""
 
 from __future__ import annotations
 
@@ -17,4 +17,5 @@ def after_text(rows: int, pairs: int, text_batches: int, pair_batches: int) -> t
     return rows // pairs + 1, rows // pairs
 
 
+#: the values of the option `mixing`; 'floor' is the rule of MCSE's public code
 MIXING: Mapping[str, MixingRule] = {"floor": by_batches, "ceil": every_ceil, "after": after_text}

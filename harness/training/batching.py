@@ -90,4 +90,7 @@ def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
             f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
             "at least as many text batches: enlarge the text corpus or limit the pairs"
         )
-    return Mixing(text, paired, *rule(rows, pairs, text, paired))
+    cycle, place = rule(rows, pairs, text, paired)
+    if not 0 <= place < cycle:
+        raise UserError(f"the method's mixing rule returns place {place} in a cycle of {cycle}; it must be below")
+    return Mixing(text, paired, cycle, place)

@@ -64,6 +64,11 @@ def test_every_rule_reads_each_stream_batch_by_batch(rows: int, pairs: int, rule
         assert numbers == list(range(len(numbers)))
 
 
+def test_a_rule_whose_place_is_outside_its_cycle_is_refused() -> None:
+    with pytest.raises(UserError, match="place 3 in a cycle of 3"):
+        mixed(100, 10, 5, lambda rows, pairs, text_batches, pair_batches: (3, 3))
+
+
 def test_one_stream_fills_every_step() -> None:
     assert [mixed(3, 0, 1, by_batches).step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
     assert [mixed(0, 3, 1, after_text).step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
