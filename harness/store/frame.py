@@ -52,19 +52,14 @@ def metrics_of(results: Iterable[Result]) -> Metrics:
     """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts."""
     found: dict[str, dict[str, Metric]] = {}
     evaluations = (evaluation for result in results for evaluation in result.evaluations)
-    declared = {(one.suite, one.protocol.metrics): one.finished for one in sorted(evaluations, key=_finished)}
-    for suite, metrics in sorted(declared, key=declared.__getitem__):
-        found[suite] = {**found.get(suite, {}), **{metric.name: metric for metric in metrics}}
+    for evaluation in sorted(evaluations, key=lambda one: one.finished):
+        found.setdefault(evaluation.suite, {}).update({one.name: one for one in evaluation.protocol.metrics})
     return found
 
 
 def overrides_text(overrides: Mapping[str, object]) -> str:
     """Overrides as the column of that name holds them."""
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
-
-
-def _finished(evaluation: Evaluation) -> str:
-    return evaluation.finished
 
 
 def _rows(result: Result) -> Iterator[tuple[Value, ...]]:
