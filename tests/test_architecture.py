@@ -15,6 +15,7 @@ FLOORS = {
     "metrics": 0,
     "seeds": 0,
     "sources": 0,
+    "textfiles": 0,
     "registry": 1,
     "command_line": 2,
     "spec": 1,
