@@ -207,10 +207,10 @@ class Results:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """One row a score. Columns: see `harness.store.FRAME_COLUMNS`."""
-        from harness.store import Store
+        """One row a score; `harness.store.FRAME_COLUMNS` documents the columns."""
+        from harness.store import frame_of
 
-        return Store(self.folder).frame(list(self.runs))
+        return frame_of(self.runs)
 
     def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.

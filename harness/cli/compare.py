@@ -47,7 +47,7 @@ def compare(
     from harness.grid import parse_overrides
     from harness.profiles import load_profile
     from harness.reporting.seeds.comparison import Comparison, find_sides
-    from harness.store import Store
+    from harness.store import Store, frame_of, overrides_text
 
     store = Store(results)
     loaded, problems = store.load()
@@ -55,7 +55,7 @@ def compare(
         click.echo(f"warning: {line}", err=True)
     if not loaded:
         raise UserError(f"{results} has no results; run `harness run --profile tiny` first, or give --results")
-    frame = store.frame(loaded)
+    frame = frame_of(loaded)
     suite, column = _column(metric, frame)
     shared = {}
     if profile:
@@ -65,7 +65,7 @@ def compare(
     if encoder:
         shared["encoder"] = parse_encoder(encoder)
     if sets:
-        shared["overrides"] = ",".join(f"{key}={value}" for key, value in sorted(parse_overrides(sets).items()))
+        shared["overrides"] = overrides_text(parse_overrides(sets))
     sides = find_sides(frame, loaded, (_fields(a, shared), _fields(b, shared)), suite, column)
     tasks = frozenset(str(task) for task in frame.loc[frame["suite"] == suite, "task"].unique())
     _show(Comparison(*sides, suite, column, tasks))

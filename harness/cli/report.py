@@ -31,7 +31,7 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
     from harness.reporting.build import build
     from harness.reporting.figures.papers import report_figures
     from harness.reporting.site.methods import installed_methods
-    from harness.store import Store
+    from harness.store import Store, frame_of
 
     name = load_profile(profile).name if profile else None
     store = Store(results)
@@ -48,7 +48,7 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         methods, broken = pool.submit(installed_methods).result()
     for line in broken:
         click.echo(f"warning: {line}", err=True)
-    frame = store.frame(chosen)
+    frame = frame_of(chosen)
     figures = report_figures(chosen, frame, store.arrays)
     page = build(chosen, frame, out, name, failed, methods, figures, store.arrays, store.log).resolve()
     click.echo(f"{len(chosen)} results rendered; open {page}")

@@ -19,37 +19,44 @@ if TYPE_CHECKING:
 @results_option
 def show(what: str, results: Path) -> None:
     """Show a run by its key or result file, or a method with its hyperparameters and readings."""
-    from harness.execution.export import find_result
+    from harness.errors import UserError
     from harness.registry import names
+    from harness.store import Store, find_results
 
     if what in names("method"):
         _show_method(what)
         return
-    _show_run(find_result(what, results)[0])
+    if "/" not in what and not what.endswith(".json"):
+        raise UserError(
+            f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
+        )
+    for result in find_results(Store(results), what):
+        _show_run(result)
 
 
 def _show_run(result: Result) -> None:
     from harness.cli.tables import plain_table
     from harness.formatting import duration
+    from harness.store import frame_of
 
     click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     click.echo(
-        f"finished {result.finished}, {duration(result.timings.total_s)}, {result.peak_memory_mb:.0f} MB peak, "
+        f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
         click.echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
     for part, values in result.hyperparameters.items():
         click.echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+    for role, use in result.teachers.items():
+        click.echo(f"{role}: {use.teacher} ({use.of})")
     rows = [
-        (suite, task, metric, f"{value:.4f}".rstrip("0").rstrip("."))
-        for suite, tasks in result.scores.items()
-        for task, metrics in tasks.items()
-        for metric, value in metrics.items()
+        (row.suite, row.protocol, row.task, row.part, row.metric, f"{row.value:.4f}".rstrip("0").rstrip("."))
+        for row in frame_of([result]).itertuples()
     ]
-    plain_table(("suite", "task", "metric", "value"), rows)
+    plain_table(("suite", "protocol", "task", "part", "metric", "value"), rows)
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
-    for line in result.warnings:
+    for line in result.all_warnings:
         click.echo(f"warning: {line}")
 
 

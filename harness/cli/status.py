@@ -21,10 +21,10 @@ def status(**grid: Any) -> None:
 
     plan = api.plan(**grid)
     describe(plan)
-    errors = {failure.fingerprint: failure.error for failure in plan.store.failures()}
     for state in ("done", "failed", "stale", "missing"):
         for run in plan.runs:
             if run.state == state:
-                click.echo(f"{state:8} {run.key}" + (f"  {errors[run.fingerprint]}" if state == "failed" else ""))
+                error = f"  {run.failure.error}" if run.failure and state == "failed" else ""
+                click.echo(f"{state:8} {run.key}{error}")
     for problem in plan.store.load()[1]:
         click.echo(f"unusable {problem}")

@@ -19,7 +19,7 @@ from harness.papers.wanted import wanted_runs
 from harness.profiles import Profile, load_profile
 from harness.registry import names
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
-from harness.store import Store
+from harness.store import Store, find_results
 
 #: Several names: a sequence, or one text with commas.
 Names = str | Sequence[str]
@@ -122,13 +122,11 @@ def _run_key(text: str) -> RunSpec | None:
 def _finished_request(spec: RunSpec, selection: Selection, store: Store) -> Request:
     """The request that repeats a finished run, with its overrides."""
     request = make_request(replace(selection, encoders=spec.encoder))
-    profile = request.profile.name
-    found = [r for r in store.load()[0] if r.spec.key == str(spec) and r.profile == profile]
+    found = find_results(store, str(spec), request.profile.name)
     kinds = {json.dumps(result.overrides, sort_keys=True) for result in found}
     if len(kinds) != 1:
-        what = f"runs {spec} that differ by --set" if kinds else f"no run {spec}"
         raise UserError(
-            f"{store.root} has {what} under the profile '{profile}'; `harness run --suites ...` with the same options "
+            f"{store.root} has runs {spec} that differ by --set; `harness run --suites ...` with the options of one "
             "adds suites to it"
         )
     return replace(
