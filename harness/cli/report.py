@@ -10,9 +10,6 @@ from pathlib import Path
 import click
 
 from harness.cli.options import FOLDER, results_option
-from harness.errors import UserError
-from harness.profiles import load_profile
-from harness.store import Store
 
 
 @click.command()
@@ -29,9 +26,12 @@ from harness.store import Store
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
     """Render what the store holds as report.md, report.tex, report.csv and pages that open from disk."""
+    from harness.errors import UserError
+    from harness.profiles import load_profile
     from harness.reporting.build import build
     from harness.reporting.figures.papers import report_figures
     from harness.reporting.site.methods import installed_methods
+    from harness.store import Store, frame_of
 
     name = load_profile(profile).name if profile else None
     store = Store(results)
@@ -48,7 +48,7 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         methods, broken = pool.submit(installed_methods).result()
     for line in broken:
         click.echo(f"warning: {line}", err=True)
-    frame = store.frame(chosen)
+    frame = frame_of(chosen)
     figures = report_figures(chosen, frame, store.arrays)
     page = build(chosen, frame, out, name, failed, methods, figures, store.arrays, store.log).resolve()
     click.echo(f"{len(chosen)} results rendered; open {page}")

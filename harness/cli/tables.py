@@ -7,22 +7,25 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     import pandas
+    from rich.console import Console
 
 
 def console() -> Console:
     """Standard output; lines are as wide as they need where it is no terminal."""
+    from rich.console import Console
+
     return Console() if sys.stdout.isatty() else Console(width=200, color_system=None, force_terminal=False)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of texts; nothing in a cell is taken for markup."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
@@ -31,6 +34,10 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_summaries(frame: pandas.DataFrame) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, stars for significance."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     from harness.reporting.formats import cell_text
     from harness.reporting.seeds.summary import summary_tables
 

@@ -17,10 +17,10 @@ from harness.errors import UserError
 from harness.execution.environment import DeviceChoice, Machine, pick_device
 from harness.execution.events import Event, Listener
 from harness.execution.plan import Plan, PlannedRun
-from harness.execution.run import log_file, run_one, spec_record
+from harness.execution.run import log_file, run_one
 from harness.execution.sources import Sources
 from harness.registry import get
-from harness.store import Failure, Result, Store
+from harness.store import Failure, Result, Spec, Store
 from harness.training.trainer import check_precision
 
 #: Seconds before a run that another process holds is tried again.
@@ -51,7 +51,12 @@ class Job:
     @property
     def fingerprint(self) -> str:
         """The fingerprint of its training, which locks and `needs` go by."""
-        return self.run.training_fingerprint
+        return self.run.fingerprint
+
+    @property
+    def spec(self) -> Spec:
+        """Which run it is."""
+        return Spec.of(self.run.resolved.spec)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -73,8 +78,8 @@ class Job:
             if not acquired:
                 return None
             try:
-                finished = self.store.find(self.run.fingerprint)
-                if finished and all(suite in finished.scores for suite in self.run.todo):
+                finished = self.store.find(self.sources.profile.name, self.spec, self.fingerprint)
+                if finished and all(finished.evaluated(suite, self.sources.protocol(suite)) for suite in self.run.todo):
                     listen(Event("done", self.run.key, result=finished))
                     return finished
                 machine = Machine.of_run(resources.device, resources.jobs)
@@ -86,9 +91,9 @@ class Job:
         """Record the run's failure with its log so far, and report it."""
         kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
         failure = Failure(
-            spec=spec_record(self.run),
+            spec=self.spec,
             profile=self.sources.profile.name,
-            fingerprint=self.run.fingerprint,
+            fingerprint=self.fingerprint,
             error=f"{kind}{error}",
             traceback="".join(traceback.format_exception(error)) if isinstance(error, Exception) else "",
             when=datetime.now(UTC).isoformat(timespec="seconds"),
