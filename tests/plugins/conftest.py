@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from plugin_packages import Install
 
 from harness import registry
-
-#: writes and installs a package: its name, the code of its one module, and {group: {name: object of the module}}
-Install = Callable[[str, str, Mapping[str, Mapping[str, str]]], Path]
 
 
 @pytest.fixture
@@ -36,10 +35,22 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (info / "entry_points.txt").write_text("\n".join(lines))
         installed.append(name)
         importlib.invalidate_caches()
-        registry.forget()
+        registry._points.cache_clear()
         return site
 
     yield install_package
-    registry.forget()
+    registry._points.cache_clear()
     for name in installed:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Callable[[str], str]:
+    """Write a profile file: tiny, with more tables."""
+
+    def write(tables: str) -> str:
+        path = tmp_path / "mine.toml"
+        path.write_text(files("harness.profiles").joinpath("tiny.toml").read_text() + dedent(tables))
+        return str(path)
+
+    return write
