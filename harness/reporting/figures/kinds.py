@@ -15,7 +15,7 @@ from harness.formatting import count_of
 from harness.metrics import ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
-from harness.reporting.seeds.summary import Label
+from harness.reporting.seeds.groups import Label
 from harness.stats import Summary, summarise
 
 if TYPE_CHECKING:

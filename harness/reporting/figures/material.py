@@ -8,55 +8,50 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
-from harness.metrics import AVERAGE, Metrics, Score
-from harness.papers.published import Paper, Published, PublishedKey
+from harness.metrics import AVERAGE, Score
+from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
 from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import get
+from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureRun
-from harness.reporting.seeds.summary import Label, group_runs, kept_groups
-from harness.reporting.tables.filled import PROFILE
+from harness.reporting.seeds.groups import Group, Label, beside_print, kept_groups
 from harness.spec import UNTRAINED, Place
 
 if TYPE_CHECKING:
     import pandas
 
-    from harness.store import Result, Store
+    from harness.store import Result
 
 
 @dataclass(frozen=True)
 class Material:
     """The runs of one profile and the printed numbers. Runs with `--set` are left out.
 
-    For the paper profile only results of the shipped profile file count: printed numbers stand beside them.
+    Printed numbers stand only beside results of the paper profile that this package ships.
     """
 
     profile: str
-    store: Store
-    results: Sequence[Result]
-    frame: pandas.DataFrame
-    metrics: Metrics
+    contents: Contents
     published: Mapping[PublishedKey, Published]
 
     @property
     def is_paper(self) -> bool:
         """Whether printed numbers may stand beside these runs."""
-        return self.profile == PROFILE
+        return self.profile == PAPER_PROFILE
+
+    @cached_property
+    def _rows(self) -> pandas.DataFrame:
+        rows = beside_print(self.contents.frame) if self.is_paper else self.contents.frame
+        return rows[(rows["profile"] == self.profile) & (rows["overrides"] == "")]
+
+    @cached_property
+    def _groups(self) -> dict[tuple[Label, str], Group]:
+        return kept_groups(self._rows)
 
     @cached_property
     def _results(self) -> dict[str, Result]:
         """Results by fingerprint."""
-        return {
-            one.fingerprint: one
-            for one in self.results
-            if one.profile == self.profile
-            and not one.overrides
-            and (one.profile_origin == "package" or not self.is_paper)
-        }
-
-    @cached_property
-    def _rows(self) -> pandas.DataFrame:
-        mine = (self.frame["profile"] == self.profile) & self.frame["fingerprint"].isin(list(self._results))
-        return self.frame[mine & (self.frame["overrides"] == "")]
+        return {one.fingerprint: one for one in self.contents.results if one.profile == self.profile}
 
     def data(self, paper: Paper, name: str) -> FigureData:
         """What one figure of a paper is drawn from."""
@@ -66,10 +61,10 @@ class Material:
         if not self.is_paper:
             scores = (score for run in runs for score in run.scores)
             task = next((s.task for s in scores if s.suite == spec.suite and s.task != AVERAGE), "")
-            return FigureData(spec, runs, self.metrics, task, index=alike.index(name))
+            return FigureData(spec, runs, self.contents.metrics, task, index=alike.index(name))
         numbers = {key.task: one.value for key, one in self.published.items() if key[:2] == (paper.name, name)}
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
-        return FigureData(spec, runs, self.metrics, spec.task, True, printed, self.published, alike.index(name))
+        return FigureData(spec, runs, self.contents.metrics, spec.task, True, printed, self.published, alike.index(name))
 
     def commands(self, data: FigureData) -> Iterator[str]:
         """The commands for the missing runs."""
@@ -100,18 +95,17 @@ class Material:
         return [Place(variant, *where) for where in found for variant in spec.variants]
 
     def _runs(self, spec: FigureSpec) -> list[FigureRun]:
-        groups = kept_groups(self._rows[self._rows["suite"] == spec.suite])
         labels = [Label(self.profile, *place, "") for place in self._places(spec)]
-        return [self._run(label, groups[label].group) for label in labels if label in groups]
+        return [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]
 
-    def _run(self, label: Label, group: str) -> FigureRun:
-        scores: dict[Score, dict[int, float]] = {}
+    def _run(self, label: Label, suite: str) -> FigureRun:
+        groups = {name: kept for (other, name), kept in self._groups.items() if other == label}
+        scores = {Score(name, *column): found for name, kept in groups.items() for column, found in kept.scores.items()}
         parts: dict[tuple[Score, str], dict[int, float]] = {}
-        rows = group_runs(self._rows, label, group)
-        columns = (rows[name] for name in ("suite", "task", "part", "metric", "seed", "value"))
-        for suite, task, part, metric, seed, value in zip(*columns, strict=True):
-            score = Score(suite, task, metric)
-            values = parts.setdefault((score, part), {}) if part else scores.setdefault(score, {})
-            values[int(seed)] = float(value)
-        first = self._results[str(rows["fingerprint"].iloc[0])]  # rows are in order of seeds
-        return FigureRun(label, first, scores, parts, self.store.arrays)
+        for name, kept in groups.items():
+            lines = kept.lines[kept.lines["part"] != ""]
+            columns = (lines[column] for column in ("task", "metric", "part", "seed", "value"))
+            for task, metric, part, seed, value in zip(*columns, strict=True):
+                parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
+        first = self._results[str(groups[suite].lines["fingerprint"].iloc[0])]  # lines are in order of seeds
+        return FigureRun(label, first, scores, parts, self.contents.store.arrays)

@@ -12,7 +12,7 @@ from harness.reporting.figures.curves import Chart, dev_charts, loss_charts
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind
 from harness.reporting.figures.look import drawn, panels, style
 from harness.reporting.figures.material import Material
-from harness.reporting.seeds.summary import Label
+from harness.reporting.seeds.groups import Label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

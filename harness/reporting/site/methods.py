@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UserError
 from harness.registry import get, names
@@ -53,7 +53,7 @@ def method_facts(name: str) -> MethodFacts:
     """The facts of a registered method. Raises UserError for an unknown method or one that cannot be loaded."""
     method: type[Method] = get("method", name)
     named = [method.configure(reading).named() for reading in method.readings]
-    fields = dataclasses.fields(method.Hyperparameters)
+    options = method.Hyperparameters.options()
     notes = notes_path(name)
     return MethodFacts(
         name=name,
@@ -62,9 +62,9 @@ def method_facts(name: str) -> MethodFacts:
         terms=method.terms,
         parts=method.parts,
         readings=method.readings,
-        values=[_option(item, named) for item in fields],
+        values=[_option(key, item, named) for key, item in options.items()],
         notes=notes.read_text(encoding="utf-8") if notes else "",
-        teacher_options=[item.name.rstrip("_") for item in fields if item.metadata.get("teacher")],
+        teacher_options=sorted(method.Hyperparameters.teacher_options()),
     )
 
 
@@ -97,7 +97,6 @@ def notes_path(name: str) -> Path | None:
     return known.get(name) or known.get(name.removesuffix("-sup"))
 
 
-def _option(item: dataclasses.Field[object], named: Sequence[Mapping[str, object]]) -> OptionFacts:
-    key = item.name.rstrip("_")
+def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:
     allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
     return OptionFacts(key, tuple(str(values[key]) for values in named), allowed, str(item.metadata["source"]))

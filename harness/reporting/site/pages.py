@@ -20,7 +20,6 @@ from harness.reporting.site.notes import notes_html
 from harness.reporting.site.overview import by_paper, by_place, verdict_counts, what_ran
 from harness.reporting.site.runs import in_order, run_index, run_pages
 from harness.reporting.tables.grids import Grid, summary_grid
-from harness.spec import Variant
 
 
 @dataclass(frozen=True)
@@ -113,18 +112,19 @@ def _write_methods(site: Site, pages: Pages, methods: Mapping[str, str]) -> None
             name=name,
             facts=facts,
             notes=notes_html(facts.notes, links) if facts else "",
-            grids=[summary_grid(table) for table in _of_method(site.contents.tables, name)],
+            grids=[summary_grid(table) for table in _of_method(site.contents, name)],
             runs=runs[name],
         )
 
 
-def _of_method(tables: Sequence[SummaryTable], name: str) -> Iterator[SummaryTable]:
+def _of_method(contents: Contents, name: str) -> Iterator[SummaryTable]:
     """The tables reduced to the rows of one method."""
-    for table in tables:
+    variants = {result.spec.variant for result in contents.results if result.spec.method == name}
+    for table in contents.tables:
         blocks = tuple(
             replace(block, rows=rows)
             for block in table.blocks
-            if (rows := tuple(row for row in block.rows if Variant.parse(row.label.variant).name == name))
+            if (rows := tuple(row for row in block.rows if row.label.variant in variants))
         )
         if blocks:
             yield replace(table, blocks=blocks)

@@ -61,7 +61,7 @@ def in_order(results: Sequence[Result]) -> list[Result]:
 
     def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
         spec = one.spec
-        return one.profile, spec.setting, spec.encoder, spec.variant, overrides_text(one), spec.seed, one.finished
+        return one.profile, spec.setting, spec.encoder, spec.variant, overrides_text(one.overrides), spec.seed, one.finished
 
     return sorted(results, key=key)
 
@@ -138,7 +138,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     yield "setting", result.spec.setting
     yield "encoder", result.spec.encoder
     yield "seed", str(result.spec.seed)
-    yield "changed with --set", overrides_text(result) or "nothing"
+    yield "changed with --set", overrides_text(result.overrides) or "nothing"
     yield "fingerprint of the training", result.fingerprint
     yield "group, equal for all seeds", result.group
     yield "code", result.revision or "unknown"
