@@ -103,7 +103,7 @@ def _expected(run: PlannedRun, finished: Sequence[Result]) -> float:
     spec = run.resolved.spec
     same = [r for r in finished if r.spec.method == spec.variant.name and r.spec.encoder == spec.encoder]
     pool = same or finished
-    return sum(result.timings.total_s for result in pool) / len(pool)
+    return sum(result.seconds for result in pool) / len(pool)
 
 
 def _more(items: Sequence[object]) -> str:

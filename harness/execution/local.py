@@ -21,8 +21,8 @@ from typing import Any
 from harness.errors import UserError
 from harness.execution.plan import PlannedRun
 from harness.execution.sources import Sources
-from harness.execution.worker import Context, Event, Report, log_file, run_one, spec_record
-from harness.store import Failure, Result, Store
+from harness.execution.worker import Context, Event, Report, log_file, run_one
+from harness.store import Failure, Result, Spec, Store
 
 #: Seconds between two looks at runs that another process holds.
 PATIENCE_S = 0.5
@@ -46,12 +46,12 @@ def execute(runs: Sequence[PlannedRun], sources: Sources, context: Context, jobs
 def attempt(run: PlannedRun, sources: Sources, context: Context, report: Report) -> Result | Failure | None:
     """Do one run under its lock; None when another process holds it."""
     store = Store(context.store)
-    with store.lock(run.training_fingerprint) as mine:
+    with store.lock(run.fingerprint) as mine:
         if not mine:
             return None
         try:
-            found = store.find(run.fingerprint)
-            if found and all(suite in found.scores for suite in run.todo):
+            found = store.find(sources.profile.name, Spec.of(run.resolved.spec), run.fingerprint)
+            if found and all(found.evaluated(suite, sources.protocol(suite)) for suite in run.todo):
                 report(Event("done", run.key, result=found))
                 return found
             return run_one(run, sources, context, report)
@@ -63,7 +63,7 @@ def failed(run: PlannedRun, sources: Sources, store: Store, report: Report, erro
     """Record a failure and report it."""
     kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
     failure = Failure(
-        spec=spec_record(run),
+        spec=Spec.of(run.resolved.spec),
         profile=sources.profile.name,
         fingerprint=run.fingerprint,
         error=f"{kind}{error}",
@@ -153,7 +153,7 @@ class _Pool:
     def _next(self) -> PlannedRun | None:
         """The first waiting run whose teachers are not still to be trained here."""
         ahead = [*self.waiting, *(worker.run for worker in self.workers if worker.run)]
-        pending = {run.training_fingerprint for run in ahead}
+        pending = {run.fingerprint for run in ahead}
         return next((run for run in self.waiting if not run.needs & pending), None)
 
     def _hear(self, worker: _Worker) -> None:

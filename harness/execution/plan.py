@@ -16,7 +16,7 @@ from harness.profiles import Profile
 from harness.registry import get, suggest
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec, Variant
-from harness.store import Result, Store
+from harness.store import Failure, Result, Spec, Store
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,23 @@ class Request:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its fingerprints and its state: done, stale, failed or missing.
+    """A run with its fingerprint and its state: done, stale, failed or missing.
 
     `stale` is missing too, but an older configuration of the same key has a result. `todo` are the
     suites still to evaluate, `lacking` what must be fetched first.
     """
 
     resolved: Resolved
+    #: identity of the training; the suites do not count
     fingerprint: str
-    training_fingerprint: str
     group: str
     state: str
     todo: tuple[str, ...]
     lacking: tuple[Missing, ...]
-    #: training fingerprints of the runs that are its teachers
+    #: fingerprints of the runs that are its teachers
     needs: frozenset[str] = frozenset()
     result: Result | None = None
+    failure: Failure | None = None
 
     @property
     def key(self) -> str:
@@ -96,14 +97,12 @@ def make_plan(request: Request, store: Store) -> Plan:
     sources = Sources(request.profile, data_root(request.data), request.given)
     without_data = _suites_without_data(request, sources)
     runs, skipped = _resolved(request)
-    index = store.index()
-    failed = {failure.fingerprint for failure in store.failures()}
-    keys = {(*path.relative_to(store.root).parts[:-1], path.stem.split("-")[1]) for path in index.values()}
+    failures = store.failures()
     planned = []
     for run in _with_teachers(runs, sources):
         asked = request.suites if request.wanted is None else request.wanted.get(run.spec, ())
         suites = [name for name in asked if name not in without_data]
-        planned.append(_planned(run, sources, suites, store, index, failed, keys))
+        planned.append(_planned(run, sources, suites, store, failures))
     return Plan(request, sources, tuple(planned), tuple(skipped), without_data)
 
 
@@ -140,38 +139,41 @@ def _unfit(request: Request, spec: RunSpec) -> str | None:
 
 
 def _planned(
-    run: Resolved,
-    sources: Sources,
-    suites: Sequence[str],
-    store: Store,
-    index: Mapping[str, Path],
-    failed: set[str],
-    keys: set[tuple[str, ...]],
+    run: Resolved, sources: Sources, suites: Sequence[str], store: Store, failures: Sequence[Failure]
 ) -> PlannedRun:
     training = training_identity(run, sources)
-    evaluation = sources.protocols
-    fingerprint = digest(training, evaluation)
-    result = store.find(fingerprint, dict(index))
-    todo = tuple(name for name in suites if result is None or name not in result.scores)
-    key = (*store.parts(sources.profile.name, run.spec), str(run.spec.seed))
+    place = (sources.profile.name, Spec.of(run.spec))
+    fingerprint = digest(training)
+    result = store.find(*place, fingerprint)
+    failure = next((one for one in failures if one.concerns(*place, fingerprint)), None)
+    todo = tuple(name for name in suites if result is None or not result.evaluated(name, sources.protocol(name)))
     state = "missing"
     if result is not None and not todo:
         state = "done"
-    elif fingerprint in failed:
+    elif failure is not None:
         state = "failed"
-    elif result is None and key in keys:
+    elif result is None and store.has_key(*place):
         state = "stale"
     return PlannedRun(
         run,
         fingerprint,
-        digest(training),
-        digest({**training, "seed": None}, evaluation),
+        result.group if result else _group(training, store.seeds(*place)),
         state,
         todo,
         tuple(lacking(run, sources)),
         frozenset(digest(training_identity(teacher, sources)) for teacher in teacher_runs(run, sources)),
         result,
+        failure,
     )
+
+
+def _group(training: Mapping[str, Any], others: Sequence[Result]) -> str:
+    """The group of a training: that of a finished run that differs by its seed alone, else a digest of its own.
+
+    Results upgraded from schema 1 have groups that cannot be computed again, which new seeds join in this way.
+    """
+    same = (one.group for one in others if digest({**training, "seed": one.spec.seed}) == one.fingerprint)
+    return next(same, None) or digest({**training, "seed": None})
 
 
 def _with_teachers(runs: Sequence[Resolved], sources: Sources) -> list[Resolved]:

@@ -20,6 +20,7 @@ from harness.registry import get, suggest
 from harness.setting import Captions, setting_options
 from harness.sources import Missing, Source, digest
 from harness.spec import Variant
+from harness.store import Protocol
 
 #: Raised when the fit of `lit` teachers comes to other numbers.
 LIT_VERSION = 1
@@ -107,6 +108,11 @@ class Sources:
     def protocols(self) -> dict[str, str]:
         """What each suite's scores depend on: its protocol and its data, absent ones named."""
         return {name: suite.identity(self.root) for name, suite in self.suites.items()}
+
+    def protocol(self, suite: str) -> Protocol:
+        """How a suite of the profile would be scored now."""
+        found = self.suites[suite]
+        return Protocol(version=found.version, data=self.protocols[suite], metrics=found.metrics)
 
     def encoder(self, name: str) -> ModelSource:
         """An encoder by a name of the command line or the profile, else by hub name in the local cache."""
