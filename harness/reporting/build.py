@@ -29,8 +29,9 @@ from harness.reporting.site.pages import Site, write_site
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, paper_grid, summary_grid
+from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
+from harness.reporting.tables.worded import paper_grid
 from harness.store import Store
 
 
@@ -56,7 +57,7 @@ def write_report(store: Store, out: Path, profile: str | None = None) -> Written
     results = [result for result in loaded if name in (None, result.profile)]
     if not results:
         what = f"no results of the profile '{name}'" if name else "no results"
-        run = harness_command("run", profile=profile or "tiny", results=store.root)
+        run = harness_command("run", profile=profile or "tiny", results=str(store.root))
         raise UserError(f"{store.root} has {what}; run `{run}` first")
     failures = [failure for failure in store.failures() if name in (None, failure.profile)]
     methods, broken = methods_from_a_process()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from report_fakes import frame, over_seeds
+from builders import frame, over_seeds
 
 from harness.papers.published import read_published
 from harness.registry import get, names

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from report_fakes import frame, over_seeds, result, sts
+from builders import frame, over_seeds, result, sts
 
 from harness.papers.published import read_papers, read_published
 from harness.reporting.seeds.headline import Sentence, headline

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from report_fakes import frame, result, sts
+from builders import frame, result, sts
 
 from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from report_fakes import frame, result
+from builders import frame, result
 from site_fakes import EVIL
 
 from harness.papers.published import read_papers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from report_fakes import frame, result, sts
+from builders import frame, result, sts
 
 from harness.papers.published import Published, read_papers, read_published
 from harness.profiles import load_profile

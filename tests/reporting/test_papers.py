@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from report_fakes import frame, result, sts
+from builders import frame, result, sts
 
 from harness.errors import UserError
 from harness.papers.published import Paper, read_paper, read_papers, read_published

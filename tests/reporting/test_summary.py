@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from report_fakes import frame, over_seeds, result, sts
+from builders import frame, over_seeds, result, sts
 
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as Tree
 
 import numpy as np
-from report_fakes import result
+from builders import result
 
 from harness.metrics import AVERAGE, ArrayName
 from harness.papers.published import Paper, read_papers, read_published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from figure_samples import POINTS, figure, group, marks, texts
-from report_fakes import result
+from builders import result
 
 
 def test_points_are_at_their_means() -> None:

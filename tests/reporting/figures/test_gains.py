@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from figure_samples import BERT, figure, group, numbers, texts
-from report_fakes import result
+from builders import result
 
 from harness.store import Result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from report_fakes import result
+from builders import result
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents

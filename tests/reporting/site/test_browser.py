@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_fakes import over_seeds
+from builders import over_seeds
 from site_samples import EVIL, hostile, rendered
 
 
