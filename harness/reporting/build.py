@@ -87,7 +87,9 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Pa
     profiles = [load_profile(name) for name in shipped_profiles() if name in contents.profiles]
     filled = paper_tables(papers, published, frame)
     stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
-    neighbours = neighbour_grids(papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options)
+    neighbours = neighbour_grids(
+        papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options
+    )
     paper_grids = _by_paper([*filled, *stand_ins], neighbours)
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)

@@ -61,7 +61,15 @@ def in_order(results: Sequence[Result]) -> list[Result]:
 
     def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
         spec = one.spec
-        return one.profile, spec.setting, spec.encoder, spec.variant, overrides_text(one.overrides), spec.seed, one.finished
+        return (
+            one.profile,
+            spec.setting,
+            spec.encoder,
+            spec.variant,
+            overrides_text(one.overrides),
+            spec.seed,
+            one.finished,
+        )
 
     return sorted(results, key=key)
 

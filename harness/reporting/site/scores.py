@@ -47,7 +47,9 @@ def score_tables(result: Result) -> Iterator[ScoreTable]:
         yield _table(title, suite, ("task",), main, tasks)
         if others:
             yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
-        parts: Rows = {(task, part): scores for task, found in evaluation.parts.items() for part, scores in found.items()}
+        parts: Rows = {
+            (task, part): scores for task, found in evaluation.parts.items() for part, scores in found.items()
+        }
         if parts:
             main, others = _columns(evaluation, parts)
             yield _table("parts of the tasks", suite, ("task", "part"), [*main, *others], parts, folded=True)

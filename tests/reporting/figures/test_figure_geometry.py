@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from figure_samples import POINTS, figure, group, marks, texts
 from builders import result
+from figure_samples import POINTS, figure, group, marks, texts
 
 
 def test_points_are_at_their_means() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree as Tree
 
 import pytest
-from figure_samples import PAPERS, POINTS, SVG, figure, figures_of, group, marks, texts
 from builders import result
+from figure_samples import PAPERS, POINTS, SVG, figure, figures_of, group, marks, texts
 
 from harness.errors import UserError
 from harness.papers.published import read_paper, read_published

@@ -11,7 +11,6 @@ import pytest
 from builders import over_seeds
 from site_samples import EVIL, hostile, rendered
 
-
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: no page of the report is opened")
