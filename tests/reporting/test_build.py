@@ -151,7 +151,7 @@ def test_papers_without_runs_show_printed_numbers_only(out: Path) -> None:
 
 
 def test_an_empty_store_is_an_error_with_a_command(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no results; run `harness run --profile tiny --results .*nowhere` first"):
+    with pytest.raises(UserError, match=r"has no results; run `harness run --profile tiny --results .*nowhere` first"):
         write_report(Store(tmp_path / "nowhere"), tmp_path / "out")
     with pytest.raises(UserError, match="no results of the profile 'small'; run `harness run --profile small"):
         write_report(Store(tmp_path / "nowhere"), tmp_path / "out", "small")

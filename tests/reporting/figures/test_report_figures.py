@@ -1,4 +1,4 @@
-"""The figures of a report: all of the papers, those of other profiles, training curves, and the bytes of their files."""
+"""The figures of a report: the papers' own, those of other profiles, training curves, and their files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_report_has_the_papers_figures_those_of_other_profiles_and_curves() ->
     assert drawn[0] == "mcse-F2"
     assert "mcse-F2-tiny" in drawn
     assert all(one.svg or (one.paper and one.profile == "paper") for one in made)
-    assert {one.profile for one in made if not one.paper} == {"paper"}, "no table has an average of the toy run"
+    assert {one.profile for one in made if not one.paper} == {"paper", "tiny"}, "training curves"
 
 
 def test_curves_of_training() -> None:
@@ -85,7 +85,7 @@ def test_hostile_names_are_escaped() -> None:
     ("old", "new", "message"),
     [
         ('kind = "subset-gain"', 'kind = "pie"', r"figures\.F4.*'kind'"),
-        ('variants = ["simcse", "mcse"]', 'variants = ["mcse[b=1,a=2]"]', r"written 'mcse\[a=2,b=1\]'"),
+        ('variants = ["simcse", "mcse"]', 'variants = ["mcse[b=1,a=2]"]', r"spelled 'mcse\[a=2,b=1\]'"),
         ('"simcse-sup/nli[size=10000]"', '"mcse/nli"', "'mcse/nli' in 'pairs'"),
     ],
 )
