@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from harness.cli.wanted import wanted_runs
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.papers.needed import Runs, merged
+from harness.papers.needed import Runs, merged, wanted_runs
 from harness.profiles import Profile, load_profile
 from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
 

@@ -11,7 +11,7 @@ from harness.cli.options import grid_options, make_request
 from harness.cli.planning import describe, refuse_lacking
 from harness.errors import UserError
 from harness.execution.plan import Plan, Request, make_plan
-from harness.store import Result, Store, frame_of
+from harness.store import Result, Store
 
 
 @click.command()
@@ -93,4 +93,4 @@ def _table(results: list[Result]) -> None:
         return
     from harness.cli.tables import show_summaries
 
-    show_summaries(frame_of(results))
+    show_summaries(results)

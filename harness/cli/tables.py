@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 from rich import box
@@ -11,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.store import Result, metrics_of, scores_frame
+if TYPE_CHECKING:
+    from harness.store import Result
+
 
 
 def console() -> Console:
@@ -31,8 +34,9 @@ def show_summaries(results: Sequence[Result]) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
+    from harness.store import frame_of, metrics_of
 
-    for summary in summary_tables(scores_frame(results), metrics_of(results)):
+    for summary in summary_tables(frame_of(results), metrics_of(results)):
         grid = summary_grid(summary)
         table = Table("setting / encoder", *grid.heads, box=box.SIMPLE_HEAD, pad_edge=False)
         table.title, table.title_justify = grid.title, "left"

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from report_fakes import frame
-from report_fakes import result as fake
+from builders import frame
+from builders import result as fake
 
 from harness.reporting.card import About, Part, model_card
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from report_fakes import frame, over_seeds, result
+from builders import frame, over_seeds, result
 
 from harness.reporting.figures.curves import Chart, Series, dev_charts, has_curves, loss_charts, shown_runs
 from harness.reporting.figures.svg import HEIGHT, WIDTH, style, svg, ticks

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Tree
 
 import numpy as np
 import pytest
-from report_fakes import frame, result
+from builders import frame, result
 
 from harness.errors import UserError
 from harness.papers.published import read_paper, read_papers, read_published

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from report_fakes import frame, over_seeds, result, sts
+from builders import frame, over_seeds, result, sts
 
 from harness.papers.published import read_papers, read_published
 from harness.reporting.files.csv import COLUMNS, tidy

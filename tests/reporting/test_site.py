@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from report_fakes import frame, over_seeds, result
+from builders import frame, over_seeds, result
 from site_fakes import EVIL, LONG, described, drawn, failures, hostile
 
 from harness.errors import UserError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_fakes import frame, over_seeds
+from builders import frame, over_seeds
 from site_fakes import EVIL, described, drawn, failures, hostile
 
 from harness.reporting.build import build
