@@ -67,7 +67,7 @@ def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> 
         f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]/toy/toy-bert/seed-0",
     ]
     by_key = {run.key: run for run in made.runs}
-    assert made.runs[1].needs == {by_key[FIRST].training_fingerprint}
+    assert made.runs[1].needs == {by_key[FIRST].fingerprint}
     assert not by_key[FIRST].needs
 
 
@@ -113,7 +113,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
     data = data_of(one.resolved, made, tmp_path)
-    folder = Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best"
+    folder = Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best"
     rows = np.arange(5)
     said = Student.load(folder).embed(ToyPairs().load(None).texts[:5])
     np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
@@ -126,7 +126,7 @@ def test_a_teacher_whose_weights_were_removed_is_trained_again(tmp_path: Path, m
     made = plan(tmp_path, f"dalr[text={TEACHER}]")
     assert [one.key for one in made.todo] == [f"dalr[text={TEACHER}]/toy/toy-bert/seed-0"]
     run(made, tmp_path)
-    assert (Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best").is_dir()
+    assert (Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best").is_dir()
 
 
 def test_features_are_computed_once_for_all_runs(tmp_path: Path, monkeypatch) -> None:

@@ -152,7 +152,7 @@ def test_columns_of_several_suites_the_dev_score_and_the_cost() -> None:
     (row,) = [row for row in table("dalr:T7", runs).rows if row.seeds]
     cost = row.cells["total_time_min"].measured
     assert cost is not None
-    assert cost.summary.mean == pytest.approx(12.6 / 60)
+    assert cost.summary.mean == pytest.approx(12.1 / 60)
     assert row.cells["epochs"].measured is None
     dev = results("mcse[lambda=0.1]", [70.0])
     (row,) = [row for row in table("mcse:T4", dev).rows if row.seeds]
