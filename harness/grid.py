@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.method import Feature, Method, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import get, names, suggest
@@ -80,7 +80,11 @@ def expand(
     skipped: dict[Skipped, None] = {}
     _check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
-        method = method_named(variant.name)
+        try:
+            method = method_named(variant.name)
+        except PlugInError as error:
+            skipped[Skipped(str(variant), str(error))] = None
+            continue
         check_setting(profile, setting)
         reason = impossible(profile, method, setting)
         if reason:
@@ -142,7 +146,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
     """
     readings = {}
     for name in names("method"):
-        with suppress(UserError):
+        with suppress(PlugInError):
             readings[name] = method_named(name).reading_values
     check_readings(profile, rules, readings)
 
@@ -166,7 +170,8 @@ def _training(profile: Profile, values: Mapping[str, Any]) -> Training:
 def _check_overrides(methods: Sequence[Variant], overrides: Mapping[str, Any]) -> None:
     known = set(Training.model_fields)
     for variant in methods:
-        known |= set(method_named(variant.name).configure(variant.reading).named())
+        with suppress(PlugInError):
+            known |= set(method_named(variant.name).configure(variant.reading).named())
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from harness.errors import UserError
+from harness.inputs import OptionValue
 from harness.registry import suggest
 
-Value = int | float | str | bool
-V = TypeVar("V", bound=Value)
+V = TypeVar("V", bound=OptionValue)
 
 
 def hyper(
@@ -59,11 +59,11 @@ class Hyperparameters:
                 raise UserError(f"the method '{method}' has no option '{name}'; {hint}")
         return cls(**{options[name].name: _converted(method, options[name], item) for name, item in values.items()})
 
-    def named(self) -> dict[str, Value]:
+    def named(self) -> dict[str, OptionValue]:
         """Values by the names that users type."""
         return {name: getattr(self, item.name) for name, item in self.options().items()}
 
-    def identity(self) -> dict[str, Value]:
+    def identity(self) -> dict[str, OptionValue]:
         """The values that distinguish one experiment from another."""
         values = self.named()
         return {
@@ -73,11 +73,11 @@ class Hyperparameters:
         }
 
 
-def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> Value:
+def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
     """Convert a value to the type of the option's default."""
     name, kind = item.name.rstrip("_"), type(item.default)
     try:
-        converted: Value = _boolean(value) if kind is bool else kind(value)
+        converted: OptionValue = _boolean(value) if kind is bool else kind(value)
         if kind is int and float(value) != converted:
             raise ValueError
     except (TypeError, ValueError) as error:

@@ -11,7 +11,6 @@ from harness.papers.schema import FigureSpec, Neighbours, PaperTable, pairs_of
 from harness.papers.standins import StandIns
 from harness.profiles.schema import Profile
 from harness.registry import get, suggest
-from harness.registry import names as names_of
 from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_setting, split
 
 #: run -> the suites that it is evaluated on
@@ -108,8 +107,7 @@ def _table_places(table: PaperTable, names: StandIns) -> Iterator[tuple[Place, i
 
 
 def _places(entry: FigureSpec | Neighbours, names: StandIns) -> Iterator[tuple[Place, int, Sequence[str]]]:
-    known = isinstance(entry, FigureSpec) and entry.kind in names_of("figure kind")
-    extra = get("figure kind", entry.kind).suites if known else ()
+    extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
     for encoder in entry.encoders:
         for variant, setting in pairs_of(entry):
             place = names.place(variant, setting, encoder)

@@ -45,7 +45,7 @@ def _spelled(text: str, right: str) -> str:
 
 
 def _figure_kind(text: str) -> str:
-    if names("figure kind") and text not in names("figure kind"):
+    if text not in names("figure kind"):
         raise ValueError(f"unknown figure kind '{text}'; {suggest(text, names('figure kind'))}")
     return text
 

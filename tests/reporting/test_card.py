@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from huggingface_hub import ModelCard
-from markdown_it import MarkdownIt
 from builders import frame
 from builders import result as fake
+from huggingface_hub import ModelCard
+from markdown_it import MarkdownIt
 
 from harness.reporting.card import About, Part, model_card
 from harness.store import Result

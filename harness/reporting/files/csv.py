@@ -1,11 +1,10 @@
-"""All figures unrounded, one row a cell."""
+"""The report as CSV: all numbers unrounded, one row for each cell."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from harness.metrics import Column, Score
 from harness.reporting.seeds.summary import Cell, Row, SummaryTable
@@ -47,8 +46,12 @@ COLUMNS = (
 )
 
 
+#: column -> value; missing columns are empty
+Fields = dict[str, object]
+
+
 def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
-    """The whole file. An empty field is a number that does not exist."""
+    """The text of report.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -59,7 +62,7 @@ def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
     return stream.getvalue()
 
 
-def _summary(table: SummaryTable) -> Iterator[dict[str, Any]]:
+def _summary(table: SummaryTable) -> Iterator[Fields]:
     for block in table.blocks:
         for row in block.rows:
             baseline = block.baseline(row.label)
@@ -74,11 +77,11 @@ def _summary(table: SummaryTable) -> Iterator[dict[str, Any]]:
                     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row) -> Fields:
     return {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
 
 
-def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
+def _measured(cell: Cell, column: Column, against: str) -> Fields:
     fields = {
         **column._asdict(),
         "n": cell.summary.n,
@@ -92,7 +95,7 @@ def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
     return fields
 
 
-def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
+def _paper(filled: FilledTable) -> Iterator[Fields]:
     for row in filled.rows:
         for column in filled.columns:
             score = row.scores.get(column.name, Score(column.suite, column.task, column.metric))
@@ -105,7 +108,7 @@ def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
             }
 
 
-def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, Any]:
+def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> Fields:
     against = row.row.against or ""
     return {
         **row.place._asdict(),
@@ -116,7 +119,7 @@ def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, An
     }
 
 
-def _published(row: FilledRow, cell: PaperCell) -> dict[str, Any]:
+def _published(row: FilledRow, cell: PaperCell) -> Fields:
     number = cell.published
     if number is None:
         return {}

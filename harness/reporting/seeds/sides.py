@@ -10,7 +10,7 @@ from harness.metrics import Metric, Metrics, Score
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.groups import Group, Label, kept_groups
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
-from harness.store import Result, metrics_of, overrides_text, frame_of
+from harness.store import Result, frame_of, metrics_of, overrides_text
 
 if TYPE_CHECKING:
     import pandas

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import frame, over_seeds
-from site_fakes import EVIL, described, drawn, failures, hostile
-
-from harness.reporting.build import build
+from builders import over_seeds
+from site_samples import EVIL, hostile, rendered
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -29,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *over_seeds("mcse", [61.7, 60.9], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
         *hostile(),
     ]
-    build(results, frame(results), out, failed=failures(), methods=described(), figures=drawn())
+    rendered(out, results, everything=True)
     return out
 
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from builders import frame, over_seeds, result
+from harness.reporting.tables.scores import score_tables
 from site_fakes import EVIL, LONG, described, drawn, failures, hostile
 
 from harness.errors import UserError
@@ -19,7 +20,6 @@ from harness.reporting.site.names import LONGEST, run_names, slug, slugs
 from harness.reporting.site.notes import notes_html
 from harness.reporting.site.overview import spans
 from harness.reporting.site.runs import command_of
-from harness.reporting.tables.scores import score_tables
 from harness.spec import split
 
 
