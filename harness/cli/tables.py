@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from harness.store import Result
 
 
-
 def console() -> Console:
     """Return standard output, with long lines where it is not a terminal."""
     return Console() if sys.stdout.isatty() else Console(width=200, color_system=None, force_terminal=False)

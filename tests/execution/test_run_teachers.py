@@ -14,15 +14,16 @@ from harness.corpora.toy import student_folder
 from harness.corpora.toy.sources import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.local import execute
+from harness.execution.events import Event
+from harness.execution.executors.base import execute
+from harness.execution.log import preparation_text
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
-from harness.execution.worker import Context, Event
 from harness.grid import Resolved
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.spec import Variant, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.training.streams import TrainingData
 
 SHORT = {"steps": 6, "eval_every": 3, "batch_size": 16}
@@ -45,13 +46,13 @@ def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
 
 def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
-    outcome = execute(made.todo, made.sources, Context(tmp_path / "results", "cpu", 1), jobs, events.append)
-    assert not outcome.failures, outcome.failures
-    return [event.text for event in events if event.kind == "teaching"]
+    ends = execute(made, Store(tmp_path / "results"), events.append, jobs=jobs, device="cpu")
+    assert all(isinstance(end, Result) for end in ends), ends
+    return [preparation_text(event.preparation) for event in events if event.preparation]
 
 
 def bench(made: Plan, tmp_path: Path) -> Bench:
-    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda key, progress, text: None)
+    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda event: None)
 
 
 def data_of(resolved: Resolved, made: Plan, tmp_path: Path) -> TrainingData:
@@ -108,7 +109,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
     assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
     (dalr,) = (result for result in results if result["spec"]["method"] == "dalr")
-    assert dalr["hyperparameters"]["teachers"]["teacher1"] == f"{TEACHER} (caption)"
+    assert dalr["teachers"]["teacher1"] == {"teacher": TEACHER, "of": "caption"}
     assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")

@@ -176,7 +176,13 @@ def test_rounding_is_taken_in_the_papers_favour() -> None:
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "state"),
-    [(80.0, 77.1, "holds"), (78.0, 77.1, "within rounding"), (77.3, 77.1, "fails"), (74.0, 77.1, "fails"), (77.1, 77.1, "fails")],
+    [
+        (80.0, 77.1, "holds"),
+        (78.0, 77.1, "within rounding"),
+        (77.3, 77.1, "fails"),
+        (74.0, 77.1, "fails"),
+        (77.1, 77.1, "fails"),
+    ],
 )
 def test_a_star_needs_a_gain_and_a_small_p(mine: float, theirs: float, state: str) -> None:
     a, b = printed_numbers(dict([cell(mine, std=0.7), cell(theirs, "simcse", std=0.7)]), [])

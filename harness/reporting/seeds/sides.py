@@ -41,9 +41,12 @@ def compare_variants(
     frame, metrics = frame[frame["part"] == ""], metrics_of(results)
     score = find_score(metric, frame, metrics)
     declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
-    shared = {"profile": profile, "setting": setting and str(parse_setting(setting)), "encoder": encoder and parse_encoder(encoder)}
-    if overrides:
-        shared["overrides"] = overrides_text(overrides)
+    shared = {
+        "profile": profile,
+        "setting": setting and str(parse_setting(setting)),
+        "encoder": encoder and parse_encoder(encoder),
+        "overrides": overrides_text(overrides or {}),
+    }
     fields = {name: text for name, text in shared.items() if text}
     wanted = described(a, fields), described(b, fields)
     suite = frame[frame["suite"] == score.suite]

@@ -35,7 +35,9 @@ def test_a_significant_loss_is_said_as_one() -> None:
 def test_chance_is_not_called_a_gain() -> None:
     (sentence,) = say(over_seeds("mcse", [21.0, 24.0, 23.0]) + over_seeds("simcse", LOW))
     assert sentence.kind == "even"
-    assert sentence.text.startswith("mcse scores 0.50 points of Spearman higher than simcse (sts average, 3 seeds each, not ")
+    assert sentence.text.startswith(
+        "mcse scores 0.50 points of Spearman higher than simcse (sts average, 3 seeds each, not "
+    )
 
 
 def test_what_rounds_to_nothing_has_no_direction() -> None:

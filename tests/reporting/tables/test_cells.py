@@ -39,7 +39,11 @@ def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Pub
         (printed(77.0), cell(76.6, 77.0, 77.4), Judgement(Agreement.AGREES)),
         (printed(77.0), cell(74.6, 75.0, 75.4), Judgement(Agreement.DIFFERS)),
         (printed(77.0), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured")),
-        (printed(77.0, seeds=None), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "printed number of seeds not stated")),
+        (
+            printed(77.0, seeds=None),
+            cell(76.0, 77.0),
+            Judgement(Agreement.TOO_FEW, "printed number of seeds not stated"),
+        ),
         (printed(77.0, None, 1), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "1 seed printed")),
         (printed(77.0, None), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "no deviation printed")),
         (printed(77.0, None, 1), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured, 1 seed printed")),
@@ -60,7 +64,9 @@ def test_agreement_ends_where_the_interval_does() -> None:
 
 def test_a_row_says_what_its_cells_say() -> None:
     def of(*words: str) -> str:
-        return row_verdict([PaperCell(judgement=Judgement(Agreement(word), "why" if word == FEW else "")) for word in words])
+        return row_verdict(
+            [PaperCell(judgement=Judgement(Agreement(word), "why" if word == FEW else "")) for word in words]
+        )
 
     assert of("agrees", "agrees") == "agrees"
     assert of("agrees", "differs", "differs") == "differs in 2 of 3 cells"

@@ -13,6 +13,7 @@ from harness.papers.published import Paper, read_paper, read_papers, read_publis
 from harness.reporting.tables.cells import FilledRow, FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.worded import paper_grid
+from harness.verdicts import Significance
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 MCSE = [76.0, 77.0, 77.5]
@@ -107,8 +108,7 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
     table = filled(runs("mcse", MCSE))
     command = row(table, "mcse").command
     assert command == (
-        "harness run --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5 "
-        "--suites sts"
+        "harness run --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5 --suites sts"
     )
     assert row(filled(runs("mcse", [*MCSE, 77.0, 77.1])), "mcse").command is None
     untrained = row(table, "none[pooling=avg-first-last]", "none").command

@@ -149,9 +149,7 @@ def test_hostile_sentences_are_text() -> None:
     found = grid("mcse:T8", [run("simcse"), run("mcse")], arrays)
     assert found is not None
     assert all(cell.verdict is None for section in found.sections for line in section.lines for cell in line.cells)
-    (line,) = [
-        line for line in markdown_table(found).splitlines() if line.startswith(f"| {escape(evil[1])} | 1 |")
-    ]
+    (line,) = [line for line in markdown_table(found).splitlines() if line.startswith(f"| {escape(evil[1])} | 1 |")]
     assert len(line.replace("\\|", "").split("|")) == 2 + 6
     assert evil[0] not in markdown_table(found)
     tex = latex_table(found)
