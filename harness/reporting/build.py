@@ -57,7 +57,7 @@ def write_report(store: Store, out: Path, profile: str | None = None) -> Written
     results = [result for result in loaded if name in (None, result.profile)]
     if not results:
         what = f"no results of the profile '{name}'" if name else "no results"
-        run = harness_command("run", profile=profile or "tiny", results=store.root)
+        run = harness_command("run", profile=profile or "tiny", results=str(store.root))
         raise UserError(f"{store.root} has {what}; run `{run}` first")
     failures = [failure for failure in store.failures() if name in (None, failure.profile)]
     methods, broken = methods_from_a_process()
@@ -87,7 +87,9 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Pa
     profiles = [load_profile(name) for name in shipped_profiles() if name in contents.profiles]
     filled = paper_tables(papers, published, frame)
     stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
-    neighbours = neighbour_grids(papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options)
+    neighbours = neighbour_grids(
+        papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options
+    )
     paper_grids = _by_paper([*filled, *stand_ins], neighbours)
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)

@@ -126,7 +126,7 @@ def _shown(value: object) -> str:
 def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
     """The run's scores in the metrics that a suite's table shows."""
     (row,) = table.rows
-    evaluation = result.latest.get(table.suite)
+    evaluation = result.latest(table.suite)
     for column in table.columns:
         metric, cell = table.metric(column), row.cells.get(column)
         own = evaluation.scores.get(column.task, {}).get(column.metric) if evaluation else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.metrics import Metrics
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.store import Failure, Result, Store, metrics_of
+from harness.store import Failure, Result, Store, frame_of, metrics_of
 
 if TYPE_CHECKING:
     import pandas
@@ -29,8 +29,8 @@ class Contents:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """One row for each score, as `Store.frame` returns it."""
-        return self.store.frame(list(self.results))
+        """One row for each score."""
+        return frame_of(self.results)
 
     @cached_property
     def metrics(self) -> Metrics:

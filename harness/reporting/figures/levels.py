@@ -1,4 +1,4 @@
-"""The average against an option: of the setting (MCSE Figure 3, NonLing Figures 2 and 3) or of the method (KDMCSE 7)."""
+"""Average against an option: of the setting (MCSE Figure 3, NonLing Figures 2 and 3) or of the method (KDMCSE 7)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def data_scale(data: FigureData) -> Drawing | str:
             axes.set_ylabel(_average_label(data))
         legend_below(figure, 2)
 
-    text = f"Average of {data.spec.suite}, mean ± standard deviation over seeds. The values on the axis are evenly spaced."
+    text = (
+        f"Average of {data.spec.suite}, mean ± standard deviation over seeds. The values on the axis are evenly spaced."
+    )
     return Drawing(on, size_of(len(every), 3, 0.5), text, shown)
 
 
@@ -74,7 +76,9 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> P
     The setting without the option comes first as `none`, or last as `all` if the option takes a part of the data.
     """
     settings = {run.label: parse_setting(run.label.setting) for run in runs}
-    values = {dict(one.options)[option] for one in settings.values() if one.name == base and option in dict(one.options)}
+    values = {
+        dict(one.options)[option] for one in settings.values() if one.name == base and option in dict(one.options)
+    }
     levels = sorted(values, key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():

@@ -64,7 +64,9 @@ class Material:
             return FigureData(spec, runs, self.contents.metrics, task, index=alike.index(name))
         numbers = {key.task: one.value for key, one in self.published.items() if key[:2] == (paper.name, name)}
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
-        return FigureData(spec, runs, self.contents.metrics, spec.task, True, printed, self.published, alike.index(name))
+        return FigureData(
+            spec, runs, self.contents.metrics, spec.task, True, printed, self.published, alike.index(name)
+        )
 
     def commands(self, data: FigureData) -> Iterator[str]:
         """The commands for the missing runs."""

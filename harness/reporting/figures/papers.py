@@ -66,9 +66,7 @@ def _paper_figure(paper: Paper, name: str, material: Material) -> ReportFigure:
     try:
         drawing = _drawing(data, material.profile)
         if isinstance(drawing, str):
-            return ReportFigure(
-                key, paper.name, material.profile, title, spec.note, empty=drawing, commands=commands
-            )
+            return ReportFigure(key, paper.name, material.profile, title, spec.note, empty=drawing, commands=commands)
         files = drawn(key, title, drawing.size, drawing.draw)
     except Exception as error:  # a broken kind of figure costs its own figures only
         why = f"the figure kind '{spec.kind}' failed: {type(error).__name__}: {error}"

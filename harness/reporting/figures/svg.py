@@ -21,7 +21,9 @@ DASHES = ("", "7 3", "2 3")
 
 def svg(chart: Chart) -> str:
     """Draw a chart as an SVG element of WIDTH x HEIGHT user units."""
-    seeds = [points for one in chart.series for points in (one.seeds if one.show_seeds or not one.mean else (one.mean,))]
+    seeds = [
+        points for one in chart.series for points in (one.seeds if one.show_seeds or not one.mean else (one.mean,))
+    ]
     xs = ticks([x for points in seeds for x, _ in points], zero=True)
     ys = ticks([y for points in seeds for _, y in points])
     root = Tree.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class": "chart"})

@@ -7,7 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 
 from harness.metrics import Column, Score
-from harness.reporting.seeds.summary import Cell, Row, SummaryTable
+from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.summary import Row, SummaryTable
 from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
@@ -82,7 +83,7 @@ def _row(row: Row) -> Fields:
 
 
 def _measured(cell: Cell, column: Column, against: str) -> Fields:
-    fields = {
+    fields: Fields = {
         **column._asdict(),
         "n": cell.summary.n,
         "mean": cell.summary.mean,
@@ -91,7 +92,7 @@ def _measured(cell: Cell, column: Column, against: str) -> Fields:
     }
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields["verdict"] = cell.verdict or "not significant"
+        fields["verdict"] = cell.verdict or ""
     return fields
 
 
@@ -131,7 +132,7 @@ def _published(row: FilledRow, cell: PaperCell) -> Fields:
         "published_source": row.row.source,
         "minus_published": _blank(cell.difference),
         "p_published": cell.test.p if cell.test else "",
-        "verdict_published": cell.verdict.word if cell.verdict else "",
+        "verdict_published": cell.judgement.verdict if cell.judgement else "",
     }
 
 

@@ -33,7 +33,7 @@ def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
         places.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(one)
     for place, mine in sorted(places.items()):
         variants = sorted({one.spec.variant for one in mine})
-        suites = dict.fromkeys(suite for one in mine for suite in one.latest)
+        suites = dict.fromkeys(found.suite for one in mine for found in one.current)
         yield Ran(*place, tuple(variants), spans(one.spec.seed for one in mine), tuple(suites), len(mine))
 
 

@@ -61,7 +61,15 @@ def in_order(results: Sequence[Result]) -> list[Result]:
 
     def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
         spec = one.spec
-        return one.profile, spec.setting, spec.encoder, spec.variant, overrides_text(one.overrides), spec.seed, one.finished
+        return (
+            one.profile,
+            spec.setting,
+            spec.encoder,
+            spec.variant,
+            overrides_text(one.overrides),
+            spec.seed,
+            one.finished,
+        )
 
     return sorted(results, key=key)
 
@@ -112,7 +120,7 @@ def _page(result: Result, page: str, siblings: Mapping[int, str], log: str) -> R
     dev, losses = run_charts(result)
     best = result.dev.best_score
     teachers = {role: f"{use.teacher} (reads the {use.of})" for role, use in result.teachers.items()}
-    values = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
+    values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return RunPage(
         page=page,
         result=result,
@@ -148,8 +156,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
 
 def _timings(result: Result) -> Iterator[tuple[str, str]]:
     yield "training", duration(result.train_seconds)
-    for suite, evaluation in result.latest.items():
-        yield f"evaluation, {suite}", duration(evaluation.seconds)
+    for evaluation in result.current:
+        yield f"evaluation, {evaluation.suite}", duration(evaluation.seconds)
     yield "total", duration(result.seconds)
 
 

@@ -40,14 +40,16 @@ Rows = Mapping[tuple[str, ...], Mapping[str, float]]
 
 def score_tables(result: Result) -> Iterator[ScoreTable]:
     """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks."""
-    for suite, evaluation in result.latest.items():
-        title = f"{suite}, protocol {evaluation.protocol.version}"
-        tasks = {(task,): scores for task, scores in evaluation.scores.items()}
+    for evaluation in result.current:
+        suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
+        tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
         main, others = _columns(evaluation, tasks)
         yield _table(title, suite, ("task",), main, tasks)
         if others:
             yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
-        parts = {(task, part): scores for task, found in evaluation.parts.items() for part, scores in found.items()}
+        parts: Rows = {
+            (task, part): scores for task, found in evaluation.parts.items() for part, scores in found.items()
+        }
         if parts:
             main, others = _columns(evaluation, parts)
             yield _table("parts of the tasks", suite, ("task", "part"), [*main, *others], parts, folded=True)
@@ -57,16 +59,16 @@ def average_columns(results: Sequence[Result]) -> list[SuiteMetric]:
     """The first metric with an average of each suite that any result has."""
     found: dict[str, SuiteMetric] = {}
     for result in results:
-        for suite, evaluation in result.latest.items():
+        for evaluation in result.current:
             main, _ = _columns(evaluation, {(AVERAGE,): evaluation.scores.get(AVERAGE, {})})
-            if main and suite not in found:
-                found[suite] = SuiteMetric(suite, main[0])
+            if main:
+                found.setdefault(evaluation.suite, SuiteMetric(evaluation.suite, main[0]))
     return list(found.values())
 
 
 def average_text(result: Result, column: SuiteMetric) -> str:
     """The average of a suite, or a dash."""
-    evaluation = result.latest.get(column.suite)
+    evaluation = result.latest(column.suite)
     value = evaluation.scores.get(AVERAGE, {}).get(column.metric.name) if evaluation else None
     return ABSENT if value is None else fixed(value, column.metric.digits)
 

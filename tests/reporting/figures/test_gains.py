@@ -30,12 +30,16 @@ def test_bars_are_gains_by_subset_over_common_seeds() -> None:
     assert bars[1][:, 1].min() == pytest.approx(bars[0][:, 1].max(), abs=0.01)
     names = ("MSRvid", "MSRpar", "images", "STS-B")
     assert [text for text in texts(drawn) if text in names] == ["MSRvid", "MSRpar", "images"]
-    assert [text for text in texts(drawn) if text in ("STS12", "STS15")] == ["STS12", "STS15"], "each in the legend once"
+    assert [text for text in texts(drawn) if text in ("STS12", "STS15")] == ["STS12", "STS15"], (
+        "each in the legend once"
+    )
 
 
 def test_tasks_without_subsets_have_one_bar_each() -> None:
     scores = {"STS12": 60.0, "STS13": 61.0}
     tasks = [{task: {"spearman": value + gain} for task, value in scores.items()} for gain in (0.0, 2.0)]
-    runs = [result(variant, 0, {"sts": tasks[at]}, setting="coco", **BERT) for at, variant in enumerate(("simcse", "mcse"))]
+    runs = [
+        result(variant, 0, {"sts": tasks[at]}, setting="coco", **BERT) for at, variant in enumerate(("simcse", "mcse"))
+    ]
     assert len(group(figure("mcse-F4", runs), r"bar-\d+")) == 2
     assert figure("mcse-F4", runs[:1]).empty == "no setting in which both simcse and mcse were run yet"

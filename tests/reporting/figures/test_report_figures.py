@@ -1,4 +1,4 @@
-"""The figures of a report: all of the papers, those of other profiles, training curves, and the bytes of their files."""
+"""The figures of a report: all of the papers, those of other profiles, training curves, and their files."""
 
 from __future__ import annotations
 

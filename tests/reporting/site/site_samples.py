@@ -68,7 +68,9 @@ def drawn() -> list[ReportFigure]:
     commands = ("harness run", "harness run --seeds 5")
     return [
         ReportFigure("mcse-F9", "mcse", "paper", "a drawn line", "What it shows.", line, b"%PDF-1.4"),
-        ReportFigure("mcse-F10", "mcse", "paper", "nothing", "Later.", "", b"", "no run of profile paper yet", commands),
+        ReportFigure(
+            "mcse-F10", "mcse", "paper", "nothing", "Later.", "", b"", "no run of profile paper yet", commands
+        ),
     ]
 
 
