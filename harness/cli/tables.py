@@ -7,22 +7,26 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from harness.store import Result
 
 
 def console() -> Console:
     """Return standard output, with long lines where it is not a terminal."""
+    from rich.console import Console
+
     return Console() if sys.stdout.isatty() else Console(width=200, color_system=None, force_terminal=False)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of texts; markup in a cell is printed as it is."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
@@ -31,6 +35,10 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_summaries(results: Sequence[Result]) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
     from harness.store import frame_of, metrics_of

@@ -59,6 +59,11 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     return Exported(folder, result, about.modules)
 
 
+def student_of(result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> Student:
+    """The model of a finished run at its best checkpoint. Raises UserError if its weights are gone."""
+    return _Origin(result, _profile(result, profile), profile or result.profile, encoder).student(store)
+
+
 def find_result(what: str, results: Path) -> tuple[Result, Store]:
     """The one result that a run's key or a result file names, and the store it lies in.
 

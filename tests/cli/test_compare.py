@@ -205,7 +205,7 @@ def test_a_mistake_is_one_line(shelf: Shelf, typed: Typed, words: tuple[str, ...
 def test_power_tells_the_seeds_and_what_few_can_show(typed: Typed) -> None:
     code, out, _ = typed("power", "--effect", "0.5", "--std", "1", "--seeds", "64")
     assert code == 0
-    assert "takes 64 seeds of each variant" in out
+    assert "needs 64 seeds of each variant" in out
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if "%" in line and "power" not in line}
     assert {name: row[0] for name, row in rows.items() if name.isdigit()}["64"] == "80%"
     assert [name for name in rows if name.isdigit()] == ["3", "5", "10", "20", "64"]
