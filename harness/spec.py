@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from harness.errors import UserError
+
 DEFAULT_READING = "paper"
 #: the setting of a method that does not train
 UNTRAINED = "none"
@@ -30,8 +32,8 @@ _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-class SpecError(ValueError):
-    """A text that is no variant, setting, seed list or run key; the message says what to type."""
+class SpecError(UserError, ValueError):
+    """A text that is not a variant, setting, seed list or run key. The message says what to type."""
 
 
 @dataclass(frozen=True)

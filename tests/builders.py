@@ -86,7 +86,7 @@ def result(
             best_score=best,
         ),
         "losses": LossCurves(steps=steps, terms={"text": [3.0, 2.0]} if losses is None else losses),
-        "train_seconds": 12.6,
+        "train_seconds": 12.1,
         "peak_memory_mb": 812.0,
         "hardware": {"device": "cpu", "processor": "some CPU", "cores": 2, "threads": 2},
         "packages": packages or {"torch": "2.15.0", "numpy": "2.4.6"},

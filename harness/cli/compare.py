@@ -10,11 +10,7 @@ import click
 
 from harness.cli.options import results_option
 from harness.cli.tables import plain_table
-from harness.errors import UserError
 from harness.formatting import count_of, fixed, p_value, signed
-from harness.grid import parse_overrides
-from harness.profiles import load_profile
-from harness.store import Store
 
 if TYPE_CHECKING:
     from harness.reporting.seeds.comparison import Comparison
@@ -46,24 +42,12 @@ def compare(
 
     Without --set, runs without overrides are preferred.
     """
-    from harness.reporting.seeds.sides import compare_variants
+    from harness import api
 
-    loaded, problems = Store(results).load()
-    for line in problems:
+    loaded = api.results(results)
+    for line in loaded.problems:
         click.echo(f"warning: {line}", err=True)
-    if not loaded:
-        raise UserError(f"{results} has no results; run `harness run --profile tiny` first, or give --results")
-    found = compare_variants(
-        loaded,
-        a,
-        b,
-        metric,
-        profile=load_profile(profile).name if profile else None,
-        setting=setting,
-        encoder=encoder,
-        overrides=parse_overrides(sets),
-    )
-    _show(found)
+    _show(loaded.compare(a, b, metric, profile=profile, setting=setting, encoder=encoder, set=sets))
 
 
 def _show(found: Comparison) -> None:

@@ -8,11 +8,12 @@ order of magnitude: methods differ, and so do batches and machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from harness.execution.plan import Plan, PlannedRun
 from harness.papers.published import read_published
 from harness.profiles import Profile
+from harness.store import Result
 
 #: Examples of the papers' corpora: MCSE section 4.1, SimCSE's NLI file, KDMCSE appendix B (a million pairs each).
 EXAMPLES = {"flickr": 29_783, "coco": 82_783, "nli": 275_601}
@@ -72,3 +73,16 @@ def _printed_rates() -> Iterator[float]:
 
 def _examples(corpora: Iterable[str]) -> int:
     return sum(EXAMPLES.get(name, MILLION) for name in corpora)
+
+
+def seconds_left(plan: Plan) -> float | None:
+    """Seconds that the runs to do would take in turn, from finished runs of the profile; None without any."""
+    finished = [result for result in plan.store.load()[0] if result.profile == plan.request.profile.name]
+    return sum(_expected(run, finished) for run in plan.todo) if finished else None
+
+
+def _expected(run: PlannedRun, finished: Sequence[Result]) -> float:
+    spec = run.resolved.spec
+    same = [r for r in finished if r.spec.method == spec.variant.name and r.spec.encoder == spec.encoder]
+    pool = same or finished
+    return sum(result.seconds for result in pool) / len(pool)

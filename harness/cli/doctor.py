@@ -9,12 +9,6 @@ from typing import Any
 import click
 
 from harness.cli.options import data_option, results_option
-from harness.cli.tables import plain_table
-from harness.execution.environment import cores, package_versions, processor
-from harness.execution.sources import Sources
-from harness.profiles import load_profile, shipped_profiles
-from harness.sources import cache_folder, data_root
-from harness.store import Store
 
 
 @click.command()
@@ -22,6 +16,9 @@ from harness.store import Store
 @results_option
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show versions, devices, memory and the data found."""
+    from harness.cli.tables import plain_table
+    from harness.execution.environment import cores, package_versions, processor
+
     plain_table(("package", "version"), package_versions().items())
     plain_table(("machine", ""), [("processor", processor()), ("cores", str(cores())), *_memory(), *_devices()])
     plain_table(("folder", ""), _folders(data_root, results))
@@ -53,6 +50,9 @@ def _devices() -> list[tuple[str, str]]:
 
 
 def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
+    from harness.sources import cache_folder, data_root
+    from harness.store import Store
+
     root = data_root(given)
     return [
         ("data", str(root) if root else "none; give --data-root or HARNESS_DATA"),
@@ -63,6 +63,10 @@ def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
 
 def _data(given: Path | None) -> list[tuple[str, str, str]]:
     """Each source of each shipped profile, present or missing."""
+    from harness.execution.sources import Sources
+    from harness.profiles import load_profile, shipped_profiles
+    from harness.sources import data_root
+
     rows = []
     for name in shipped_profiles():
         profile = load_profile(name)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from harness.store import Result, metrics_of, scores_frame
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.store import Result
 
 
 def console() -> Console:
     """Return standard output, with long lines where it is not a terminal."""
+    from rich.console import Console
+
     return Console() if sys.stdout.isatty() else Console(width=200, color_system=None, force_terminal=False)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of texts; markup in a cell is printed as it is."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
@@ -29,10 +35,15 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_summaries(results: Sequence[Result]) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
+    from harness.store import frame_of, metrics_of
 
-    for summary in summary_tables(scores_frame(results), metrics_of(results)):
+    for summary in summary_tables(frame_of(results), metrics_of(results)):
         grid = summary_grid(summary)
         table = Table("setting / encoder", *grid.heads, box=box.SIMPLE_HEAD, pad_edge=False)
         table.title, table.title_justify = grid.title, "left"

@@ -71,6 +71,7 @@ class Plan:
     """All runs of a request, in order."""
 
     request: Request
+    store: Store
     sources: Sources
     runs: tuple[PlannedRun, ...]
     skipped: tuple[Skipped, ...]
@@ -95,7 +96,7 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
     sources = Sources(request.profile, data_root(request.data), request.given)
-    without_data = _suites_without_data(request, sources)
+    without_data = suites_without_data(request, sources)
     runs, skipped = _resolved(request)
     failures = store.failures()
     planned = []
@@ -103,7 +104,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         asked = request.suites if request.wanted is None else request.wanted.get(run.spec, ())
         suites = [name for name in asked if name not in without_data]
         planned.append(_planned(run, sources, suites, store, failures))
-    return Plan(request, sources, tuple(planned), tuple(skipped), without_data)
+    return Plan(request, store, sources, tuple(planned), tuple(skipped), without_data)
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
@@ -184,7 +185,7 @@ def _with_teachers(runs: Sequence[Resolved], sources: Sources) -> list[Resolved]
     return list(ordered.values())
 
 
-def _suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:
+def suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:
     """Requested suites that cannot run, with what they lack. Raises UserError for an unknown suite."""
     for name in request.suites:
         if name not in sources.suites:

@@ -11,6 +11,7 @@ from typing import Any
 from harness.corpora.base import CorpusSource
 from harness.corpora.noise import Noisy
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
+from harness.encoders.teachers import teacher_class
 from harness.errors import UserError
 from harness.grid import Resolved
 from harness.method import Feature
@@ -24,13 +25,8 @@ from harness.store import Protocol
 
 #: Raised when the fit of `lit` teachers comes to other numbers.
 LIT_VERSION = 1
-#: kind of teacher -> what it gives features of
-GIVES: Mapping[str, tuple[str, ...]] = {
-    "open-clip": ("image", "caption"),
-    "timm": ("image",),
-    "text": ("caption", "tokens"),
-    "lit": ("image", "caption"),
-}
+#: what a `lit` teacher gives features of
+LIT_GIVES = ("image", "caption")
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class TeacherModel(Source):
     def fingerprint(self, root: Path | None) -> str:
         """The model's; a text encoder's with its pooling."""
         fingerprint = self.model.fingerprint(root)
-        return digest(self.kind, self.pooling, fingerprint) if self.kind == "text" else fingerprint
+        return digest(self.kind, self.pooling, fingerprint) if teacher_class(self.kind).pooled else fingerprint
 
 
 @dataclass(frozen=True)
@@ -144,9 +140,10 @@ class Sources:
             known = sorted({*self.profile.teachers, *(s for c in self.corpora.values() for s in c.stored)})
             raise UserError(f"the profile '{self.profile.name}' has no teacher '{name}'; {suggest(name, known)}")
         table = self.profile.teachers[name]
-        if of not in GIVES[table.kind]:
+        gives = LIT_GIVES if table.kind == "lit" else teacher_class(table.kind).gives
+        if of not in gives:
             raise UserError(
-                f"the teacher '{name}' ({table.kind}) gives features of {' and '.join(GIVES[table.kind])}, "
+                f"the teacher '{name}' ({table.kind}) gives features of {' and '.join(gives)}, "
                 f"not of {of}; name another teacher"
             )
         if table.kind == "lit":

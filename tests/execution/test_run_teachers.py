@@ -14,15 +14,16 @@ from harness.corpora.toy import student_folder
 from harness.corpora.toy.sources import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.local import execute
+from harness.execution.events import Event
+from harness.execution.executors.base import execute
+from harness.execution.log import preparation_text
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
-from harness.execution.worker import Context, Event
 from harness.grid import Resolved
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.spec import Variant, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.training.streams import TrainingData
 
 SHORT = {"steps": 6, "eval_every": 3, "batch_size": 16}
@@ -45,13 +46,13 @@ def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
 
 def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
-    outcome = execute(made.todo, made.sources, Context(tmp_path / "results", "cpu", 1), jobs, events.append)
-    assert not outcome.failures, outcome.failures
-    return [event.text for event in events if event.kind == "teaching"]
+    ends = execute(made, Store(tmp_path / "results"), events.append, jobs=jobs, device="cpu")
+    assert all(isinstance(end, Result) for end in ends), ends
+    return [preparation_text(event.preparation) for event in events if event.preparation]
 
 
 def bench(made: Plan, tmp_path: Path) -> Bench:
-    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda key, progress, text: None)
+    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda event: None)
 
 
 def data_of(resolved: Resolved, made: Plan, tmp_path: Path) -> TrainingData:
@@ -67,7 +68,7 @@ def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> 
         f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]/toy/toy-bert/seed-0",
     ]
     by_key = {run.key: run for run in made.runs}
-    assert made.runs[1].needs == {by_key[FIRST].training_fingerprint}
+    assert made.runs[1].needs == {by_key[FIRST].fingerprint}
     assert not by_key[FIRST].needs
 
 
@@ -108,12 +109,12 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
     assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
     (dalr,) = (result for result in results if result["spec"]["method"] == "dalr")
-    assert dalr["hyperparameters"]["teachers"]["teacher1"] == f"{TEACHER} (caption)"
+    assert dalr["teachers"]["teacher1"] == {"teacher": TEACHER, "of": "caption"}
     assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
     data = data_of(one.resolved, made, tmp_path)
-    folder = Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best"
+    folder = Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best"
     rows = np.arange(5)
     said = Student.load(folder).embed(ToyPairs().load(None).texts[:5])
     np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
@@ -126,7 +127,7 @@ def test_a_teacher_whose_weights_were_removed_is_trained_again(tmp_path: Path, m
     made = plan(tmp_path, f"dalr[text={TEACHER}]")
     assert [one.key for one in made.todo] == [f"dalr[text={TEACHER}]/toy/toy-bert/seed-0"]
     run(made, tmp_path)
-    assert (Store(tmp_path / "results").work(made.runs[0].training_fingerprint) / "best").is_dir()
+    assert (Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best").is_dir()
 
 
 def test_features_are_computed_once_for_all_runs(tmp_path: Path, monkeypatch) -> None:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.papers.audit.checks import CHECKS, Items, Checked
+from harness.papers.audit.checks import CHECKS, Checked, Items
 from harness.papers.audit.numbers import Finding, Printed, finding
 from harness.papers.published import PublishedKey
 

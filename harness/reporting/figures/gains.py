@@ -45,7 +45,7 @@ def draw(data: FigureData) -> Drawing | str:
     metric = data.metric(data.spec.suite, data.spec.metric)
     width = max(5.4, 0.28 * max(len(bars) for _, bars in gains) + 1.6)
     text = (
-        f"{better} minus {worse} in {metric.name} on each subset, mean ± standard deviation of the differences by seed, "
+        f"{better} minus {worse} in {metric.name} on each subset, mean ± deviation of the differences by seed, "
         "over the seeds of both."
     )
     return Drawing(on, (width, 3.4 * len(gains) + 0.5), text, [run for pair in pairs for run in pair])

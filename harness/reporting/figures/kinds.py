@@ -30,7 +30,7 @@ BySeed = Mapping[int, float]
 
 @dataclass(frozen=True)
 class FigureRun:
-    """Runs that differ only in their seed: whole scores, scores of parts of tasks, and the result of the lowest seed."""
+    """Runs that differ only in their seed: scores, scores of parts of tasks, and the result of the lowest seed."""
 
     label: Label
     result: Result

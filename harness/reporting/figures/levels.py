@@ -1,8 +1,8 @@
-"""The average against an option: of the setting (MCSE Figure 3, NonLing Figures 2 and 3) or of the method (KDMCSE 7)."""
+"""Average against an option: of the setting (MCSE Figure 3, NonLing Figures 2 and 3) or of the method (KDMCSE 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 

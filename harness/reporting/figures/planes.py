@@ -59,7 +59,7 @@ def _clusters(data: FigureData) -> Drawing | str:
             plane_axes(axes)
 
     text = (
-        f"t-SNE of {n:,} captions of {task}, the same in every panel. Colours and marks show {count} clusters of K-means "
+        f"t-SNE of {n:,} captions of {task}, the same in every panel. Colours and marks: {count} clusters of K-means "
         "on the vectors; their order differs between panels."
     )
     return Drawing(on, size_of(len(found), 2), text, found)
@@ -84,7 +84,7 @@ def _views(data: FigureData) -> Drawing | str:
         figure.legend(handles, wrapped(texts, 80), loc="outside lower center", ncols=1)
 
     text = (
-        f"t-SNE of {views[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar ones and "
+        f"t-SNE of {views[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar and "
         "a different one. Every panel has its own plane."
     )
     return Drawing(on, size_of(len(found), 2, 0.8), text, found)

@@ -70,7 +70,8 @@ class Group:
         """The scores of whole tasks by column and seed."""
         found: dict[Column, dict[int, float]] = {}
         lines = self.lines[self.lines["part"] == ""]
-        for task, metric, seed, value in zip(*(lines[name] for name in ("task", "metric", "seed", "value")), strict=True):
+        columns = (lines[name] for name in ("task", "metric", "seed", "value"))
+        for task, metric, seed, value in zip(*columns, strict=True):
             found.setdefault(Column(str(task), str(metric)), {})[int(seed)] = float(value)
         return found
 

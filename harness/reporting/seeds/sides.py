@@ -10,7 +10,7 @@ from harness.metrics import Metric, Metrics, Score
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.groups import Group, Label, kept_groups
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
-from harness.store import Result, metrics_of, overrides_text, scores_frame
+from harness.store import Result, frame_of, metrics_of, overrides_text
 
 if TYPE_CHECKING:
     import pandas
@@ -37,13 +37,16 @@ def compare_variants(
     The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
     UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
     """
-    frame = scores_frame(results)
+    frame = frame_of(results)
     frame, metrics = frame[frame["part"] == ""], metrics_of(results)
     score = find_score(metric, frame, metrics)
     declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
-    shared = {"profile": profile, "setting": setting and str(parse_setting(setting)), "encoder": encoder and parse_encoder(encoder)}
-    if overrides:
-        shared["overrides"] = overrides_text(overrides)
+    shared = {
+        "profile": profile,
+        "setting": setting and str(parse_setting(setting)),
+        "encoder": encoder and parse_encoder(encoder),
+        "overrides": overrides_text(overrides or {}),
+    }
     fields = {name: text for name, text in shared.items() if text}
     wanted = described(a, fields), described(b, fields)
     suite = frame[frame["suite"] == score.suite]

@@ -147,9 +147,7 @@ def _command(place: Place, seeds: int, suites: Sequence[str], profile: str) -> s
     )
 
 
-def _printed(
-    paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers
-) -> dict[str, Published]:
+def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:
     """The printed numbers of a row by column."""
     table, numbers = paper.tables[name], {}
     for column in table.columns:

@@ -12,7 +12,8 @@ from harness.errors import UserError
 from harness.papers.published import Paper, read_paper, read_papers, read_published
 from harness.reporting.tables.cells import FilledRow, FilledTable
 from harness.reporting.tables.filled import paper_tables
-from harness.reporting.tables.grids import paper_grid
+from harness.reporting.tables.worded import paper_grid
+from harness.verdicts import Significance
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 MCSE = [76.0, 77.0, 77.5]
@@ -76,7 +77,7 @@ def test_a_cell_stands_beside_its_printed_number() -> None:
     own = scipy.stats.ttest_ind(MCSE, SIMCSE)
     assert cell.measured.test is not None
     assert cell.measured.test.p == pytest.approx(own.pvalue)
-    assert cell.measured.verdict == "better"
+    assert cell.measured.verdict is Significance.BETTER
     assert row(table, "simcse").cells["Avg"].measured.test is None  # type: ignore[union-attr]
 
 
@@ -89,7 +90,16 @@ def test_no_test_without_a_spread_on_both_sides() -> None:
     assert row(table, "mcse").cells["Avg"].test is None
 
 
-@pytest.mark.parametrize("place", [{"profile": "tiny"}, {"overrides": {"epochs": 1}}, {"encoder": "bert-large"}])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"profile": "tiny"},
+        {"profile_origin": "file"},
+        {"profile_origin": "unknown"},
+        {"overrides": {"epochs": 1}},
+        {"encoder": "bert-large"},
+    ],
+)
 def test_only_the_papers_own_configuration_may_stand_beside_it(place: dict[str, object]) -> None:
     assert filled(runs("mcse", MCSE, **place)).measured_rows == 0
 
@@ -98,8 +108,7 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
     table = filled(runs("mcse", MCSE))
     command = row(table, "mcse").command
     assert command == (
-        "harness run --profile paper --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5 "
-        "--suites sts"
+        "harness run --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5 --suites sts"
     )
     assert row(filled(runs("mcse", [*MCSE, 77.0, 77.1])), "mcse").command is None
     untrained = row(table, "none[pooling=avg-first-last]", "none").command

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from builders import frame, over_seeds
+from builders import over_seeds, tables
 
+from harness.papers.ablations import printed_difference, read_ablations
 from harness.papers.published import read_published
 from harness.registry import get, names
-from harness.reporting.seeds.summary import summary_tables
-from harness.reporting.tables.claims import claims_grid, printed_difference, read_claims
+from harness.reporting.tables.claims import claims_grid
 from harness.spec import Variant
 
 PUBLISHED = read_published()
-CLAIMS = read_claims()
+CLAIMS = read_ablations()
 
 
 def verdicts(results: list) -> dict[tuple[str, str], str]:
-    grid = claims_grid(CLAIMS, summary_tables(frame(results)), PUBLISHED)
+    grid = claims_grid(CLAIMS, tables(results), PUBLISHED)
     if grid is None:
         return {}
     return {(line.heads[1], line.heads[2]): str(line.cells[2]) for part in grid.sections for line in part.lines}
@@ -50,9 +50,9 @@ def test_verdicts_are_what_the_runs_say() -> None:
     )
     assert {worse.removeprefix("dalr"): text.partition(" (")[0] for (_, worse), text in found.items()} == {
         "[without=rank]": "holds",
-        "[without=ima]": "not seen",
-        "[without=cons]": "the other way round",
-        "[without=cma]": "too few seeds to say",
+        "[without=ima]": "not significant",
+        "[without=cons]": "opposite",
+        "[without=cma]": "too few seeds",
     }
 
 

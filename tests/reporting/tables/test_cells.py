@@ -12,19 +12,21 @@ from harness.papers.published import Published, read_papers, read_published
 from harness.profiles import load_profile
 from harness.profiles.schema import Profile
 from harness.reporting.formats import ABSENT, CellText
-from harness.reporting.seeds.summary import Cell
-from harness.reporting.tables.cells import FilledTable, PaperCell, Verdict, judge, row_verdict
+from harness.reporting.seeds.groups import Cell
+from harness.reporting.tables.cells import FilledTable, Judgement, PaperCell, judge, row_verdict
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, paper_grid
+from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.worded import paper_grid
 from harness.stats import summarise
+from harness.verdicts import Agreement
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 PAPERS = read_papers()
-FEW = "too few seeds to say"
+FEW = "too few seeds"
 
 
 def cell(*values: float) -> Cell:
-    return Cell(values, summarise(values))
+    return Cell.of(values)
 
 
 def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Published:
@@ -34,16 +36,20 @@ def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Pub
 @pytest.mark.parametrize(
     ("number", "measured", "verdict"),
     [
-        (printed(77.0), cell(76.6, 77.0, 77.4), Verdict("agrees")),
-        (printed(77.0), cell(74.6, 75.0, 75.4), Verdict("differs")),
-        (printed(77.0), cell(77.0), Verdict(FEW, "1 seed measured")),
-        (printed(77.0, seeds=None), cell(76.0, 77.0), Verdict(FEW, "printed number of seeds not stated")),
-        (printed(77.0, None, 1), cell(76.0, 77.0), Verdict(FEW, "1 seed printed")),
-        (printed(77.0, None), cell(76.0, 77.0), Verdict(FEW, "no spread printed")),
-        (printed(77.0, None, 1), cell(77.0), Verdict(FEW, "1 seed measured, 1 seed printed")),
+        (printed(77.0), cell(76.6, 77.0, 77.4), Judgement(Agreement.AGREES)),
+        (printed(77.0), cell(74.6, 75.0, 75.4), Judgement(Agreement.DIFFERS)),
+        (printed(77.0), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured")),
+        (
+            printed(77.0, seeds=None),
+            cell(76.0, 77.0),
+            Judgement(Agreement.TOO_FEW, "printed number of seeds not stated"),
+        ),
+        (printed(77.0, None, 1), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "1 seed printed")),
+        (printed(77.0, None), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "no deviation printed")),
+        (printed(77.0, None, 1), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured, 1 seed printed")),
     ],
 )
-def test_a_verdict(number: Published, measured: Cell, verdict: Verdict) -> None:
+def test_a_verdict(number: Published, measured: Cell, verdict: Judgement) -> None:
     assert judge(number, measured) == verdict
 
 
@@ -52,13 +58,15 @@ def test_agreement_ends_where_the_interval_does() -> None:
     measured, std = cell(76.6, 77.0, 77.4), 0.4
     pooled = ((2 * std**2 + 4 * 0.5**2) / 6) ** 0.5
     margin = scipy.stats.t.ppf(0.975, 6) * pooled * (1 / 3 + 1 / 5) ** 0.5
-    assert judge(printed(77.0 + 0.999 * margin), measured).word == "agrees"
-    assert judge(printed(77.0 + 1.001 * margin), measured).word == "differs"
+    assert judge(printed(77.0 + 0.999 * margin), measured).verdict is Agreement.AGREES
+    assert judge(printed(77.0 + 1.001 * margin), measured).verdict is Agreement.DIFFERS
 
 
 def test_a_row_says_what_its_cells_say() -> None:
     def of(*words: str) -> str:
-        return row_verdict([PaperCell(verdict=Verdict(word, "why" if word == FEW else "")) for word in words])
+        return row_verdict(
+            [PaperCell(judgement=Judgement(Agreement(word), "why" if word == FEW else "")) for word in words]
+        )
 
     assert of("agrees", "agrees") == "agrees"
     assert of("agrees", "differs", "differs") == "differs in 2 of 3 cells"
@@ -114,7 +122,7 @@ def test_a_strong_star_holds() -> None:
     runs = results("simcse", [70.0, 70.1, 70.2]) + results("mcse", [75.0, 75.1, 75.2])
     grid = paper_grid(table("mcse:T2", runs))
     assert [text.mark for text in measured(grid, "mcse")] == ["*"]
-    assert any("Holm's correction for the table's 1 test" in note for note in grid.notes)
+    assert any("Holm's correction over the table's 1 test" in note for note in grid.notes)
 
 
 def test_bold_is_the_best_of_its_setting_and_encoder() -> None:
@@ -195,7 +203,7 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     filled = stand_ins(runs)["dalr:T3"]
     assert all(one.published is None for row in filled.rows for one in row.cells.values())
     grid = paper_grid(filled)
-    assert grid.title == "The shape of DALR T3 on profile tiny: Loss terms left out, BERT, Wikipedia and Flickr30k"
+    assert grid.title == "DALR T3 on profile tiny: Loss terms left out, BERT, Wikipedia and Flickr30k"
     assert grid.columns == ("STS Avg",)
     assert [section.title for section in grid.sections] == ["toy-bert"]
     assert [line.kind for line in grid.sections[0].lines] == ["measured"] * 9

@@ -122,7 +122,8 @@ def test_columns_read_what_the_suites_of_the_profile_write() -> None:
                     tasks = {f"Avg[{task.partition(':')[2]}]" for task in profile.suites[suite].tasks}
                 mine = [column for column in table.columns if column.suite == suite and not column.published_only]
                 for column in mine:
-                    assert column.metric in kind.metrics, (paper.name, name, column.name)
+                    declared = {metric.name: metric.larger_is_better for metric in kind.metrics}
+                    assert declared.get(column.metric) == column.measure.larger_is_better, (paper.name, column)
                     if all(row.task is None for row in table.rows):
                         assert column.task in tasks, (paper.name, name, column.name)
 

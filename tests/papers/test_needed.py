@@ -8,7 +8,6 @@ import pytest
 
 from harness.errors import UserError
 from harness.papers.needed import (
-    Names,
     Runs,
     entry_runs,
     find_figure,
@@ -16,22 +15,21 @@ from harness.papers.needed import (
     find_table,
     merged,
     paper_runs,
-    table_runs,
 )
 from harness.papers.published import read_papers
 from harness.papers.schema import PaperTable
+from harness.papers.standins import StandIns
 from harness.profiles import load_profile
 from harness.profiles.schema import StandsFor
 from harness.spec import RunSpec
 
 PAPERS = read_papers()
-OWN = Names()
-TINY = Names.of(load_profile("tiny"))
+OWN = StandIns()
+TINY = StandIns.of(load_profile("tiny"))
 
 
-def runs(text: str, names: Names = OWN, seeds: list[int] | None = None) -> Runs:
-    entry = find_table(PAPERS, text)
-    return table_runs(entry, names, seeds) if isinstance(entry, PaperTable) else entry_runs(entry, names, seeds)
+def runs(text: str, names: StandIns = OWN, seeds: list[int] | None = None) -> Runs:
+    return entry_runs(find_table(PAPERS, text), names, seeds)
 
 
 #: trained runs by what the papers say; seeds that are not stated count five
@@ -90,7 +88,7 @@ def test_a_row_may_have_seeds_of_its_own() -> None:
     table = find_table(PAPERS, "dalr:T3")
     assert isinstance(table, PaperTable)
     lone = table.rows[0].model_copy(update={"seeds": 2})
-    assert len(table_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
+    assert len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
 
 
 @pytest.mark.parametrize(
@@ -203,7 +201,7 @@ def test_rows_that_have_a_stand_in(name: str, variants: list[str]) -> None:
 
 
 def test_options_of_a_setting_go_with_its_stand_in() -> None:
-    names = Names(StandsFor(settings={"flickr": "toy-pairs", "nli[size=5]": "toy"}, encoders={"b": "toy-bert"}))
+    names = StandIns(StandsFor(settings={"flickr": "toy-pairs", "nli[size=5]": "toy"}, encoders={"b": "toy-bert"}))
     assert names.place("mcse", "flickr[shot=100]", "b") == ("mcse", "toy-pairs[shot=100]", "toy-bert")
     assert names.place("mcse", "nli[size=5]", "b") == ("mcse", "toy", "toy-bert")
     assert names.place("mcse", "nli", "b") is None
@@ -216,7 +214,7 @@ def test_options_of_a_setting_go_with_its_stand_in() -> None:
     [
         (find_table, "dalr:T33", "did you mean dalr:T3"),
         (find_table, "darl:T3", "dalr:T3"),
-        (find_table, "mcse:T3", "nothing to run"),
+        (find_table, "mcse:T3", "needs no runs"),
         (find_figure, "mcse:F33", "mcse:F3"),
         (find_paper, "non-ling", "did you mean nonling"),
     ],
