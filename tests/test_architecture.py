@@ -12,6 +12,7 @@ FLOORS = {
     "errors": 0,
     "formatting": 0,
     "inputs": 0,
+    "parquet": 0,
     "metrics": 0,
     "seeds": 0,
     "sources": 0,
