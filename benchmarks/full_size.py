@@ -100,6 +100,7 @@ def train(root: Path) -> None:
     from harness.execution.sources import Sources
     from harness.execution.trained import Bench, training_data
     from harness.grid import resolve
+    from harness.method import by_batches
     from harness.profiles import load_profile
     from harness.spec import RunSpec
     from harness.store import Store
@@ -113,7 +114,7 @@ def train(root: Path) -> None:
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
     bench = Bench(sources, Store(root / "results"), "cpu", lambda key, progress, text: None)
     data = training_data(run, bench, model.tokenizer)
-    batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule="floor")
+    batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))
     first = time.perf_counter() - clock
     mapped = resident_mb("RssFile")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
 
 from harness.errors import UserError
-from harness.method import Feature, Hyperparameters, Method, Stream
-from harness.profiles import Profile, Training
-from harness.registry import get, suggest
+from harness.method import Feature, Hyperparameters, Method, Stream, method_named
+from harness.profiles import Profile, Rule, Training, check_readings
+from harness.registry import get, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
 from harness.spec import UNTRAINED, RunSpec, Variant, canonical
 
@@ -73,7 +75,7 @@ def expand(
     skipped: dict[Skipped, None] = {}
     check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
-        trains = get("method", variant.name).trains
+        trains = method_named(variant.name).trains
         check_setting(profile, setting)
         spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
         try:
@@ -90,7 +92,8 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     Training: the profile's [training] table, its rules, --set. Later ones win.
     Raises Unfit for a method that cannot be trained in the setting, and UserError.
     """
-    method: type[Method] = get("method", spec.variant.name)
+    method = method_named(spec.variant.name)
+    _check_rules(profile.name, profile.hyperparameters)
     training_values: dict[str, Any] = {}
     method_values: dict[str, Any] = {}
     known = set(method.configure(spec.variant.reading).named())
@@ -136,6 +139,19 @@ def _value(text: str) -> int | float | bool | str:
     return text
 
 
+@lru_cache(maxsize=8)
+def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
+    """Refuse a rule that would silently replace values of a method's reading. Raises UserError.
+
+    Methods that fail to import are not checked: they cost only their own runs.
+    """
+    readings = {}
+    for name in names("method"):
+        with suppress(UserError):
+            readings[name] = method_named(name).reading_values
+    check_readings(profile, rules, readings)
+
+
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[dict[str, Any]]:
     variant = spec.variant
     for rule in profile.hyperparameters:
@@ -156,7 +172,7 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
     known = set(Training.model_fields)
     for variant in methods:
-        known |= set(get("method", variant.name).configure(variant.reading).named())
+        known |= set(method_named(variant.name).configure(variant.reading).named())
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")

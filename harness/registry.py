@@ -1,19 +1,24 @@
-"""The one registry: everything that can be added by name is found by entry point.
+"""The registry: everything that can be added by name is found by entry point.
 
-A package adds a thing by declaring an entry point in one of the groups below, exactly as this
-project does in its own pyproject.toml. Targets are imported only when they are asked for.
+A package adds something by declaring an entry point in one of the groups below, as this project does in
+its own pyproject.toml. A registered object is imported only when it is used, and a package that fails to
+import affects only the names that it registers.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import UserError
 
-#: kind, as a person types it -> entry point group
+T = TypeVar("T")
+
+#: kind, as named in messages -> entry point group
 GROUPS = {
     "method": "harness.methods",
     "corpus": "harness.corpora",
@@ -32,8 +37,8 @@ GROUPS = {
 }
 
 
-def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
-    """The end of an error line: the nearest names, or all of them when none is near."""
+def suggest(word: str, known: Sequence[str]) -> str:
+    """The end of an error line: the closest names, or all of them if none is close."""
     near = difflib.get_close_matches(word.lower(), known, n=3, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(near)}?"
@@ -41,39 +46,67 @@ def suggest(word: str, known: list[str] | tuple[str, ...]) -> str:
 
 
 @cache
-def _points(kind: str) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
+    """Entry points by name; several if packages disagree on where the name is defined."""
+    found: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=GROUPS[kind]):
-        other = found.setdefault(point.name, point)
-        if other.value != point.value:
-            raise UserError(
-                f"two packages register the {kind} '{point.name}': {other.value} and {point.value}; "
-                "uninstall or rename one"
-            )
-    return found
+        found.setdefault(point.name, {}).setdefault(point.value, point)
+    return {name: tuple(points.values()) for name, points in found.items()}
 
 
 def names(kind: str) -> list[str]:
-    """All registered names of a kind, sorted."""
+    """All registered names of a kind, sorted. Imports nothing."""
     return sorted(_points(kind))
 
 
 def target(kind: str, name: str) -> str:
-    """Where a registered thing lives, as 'module:object'."""
+    """Where a registered object is defined, as 'module:object'. Raises UserError."""
     return _find(kind, name).value
 
 
 def get(kind: str, name: str) -> Any:
-    """Import and return a registered thing.
+    """Import and return a registered object.
 
-    Raises UserError when the name is unknown (with the nearest names) or its package fails to import.
+    Raises UserError if the name is unknown (listing the closest names), if two packages register it, or if
+    its package fails to import.
     """
     point = _find(kind, name)
-    try:
+    with errors_of(kind, name, "cannot be loaded"):
         return point.load()
-    except (ImportError, AttributeError) as error:
+
+
+def get_class(kind: str, name: str, base: type[T]) -> type[T]:
+    """Import a registered class. Raises UserError as `get` does, or if it does not derive from `base`."""
+    found = get(kind, name)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise UserError(f"the {kind} '{name}' ({target(kind, name)}) is not a subclass of {_path(base)}; derive it")
+    return found
+
+
+def get_instance(kind: str, name: str, base: type[T]) -> T:
+    """Import a registered object. Raises UserError as `get` does, or if it is not an instance of `base`."""
+    found = get(kind, name)
+    if not isinstance(found, base):
+        raise UserError(f"the {kind} '{name}' ({target(kind, name)}) is not an instance of {_path(base)}")
+    return found
+
+
+@contextmanager
+def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
+    """Convert whatever a registered object's own code raises into a UserError of one line naming its package.
+
+    A UserError passes unchanged; a SystemExit does not end the program.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        point = _find(kind, name)
+        package = f"package {point.dist.name}, " if point.dist else ""
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
         raise UserError(
-            f"the {kind} '{name}' ({point.value}) cannot be loaded: {error}; mend or uninstall its package"
+            f"the {kind} '{name}' ({package}{point.value}) {what}: {reason}; repair or uninstall the package"
         ) from error
 
 
@@ -81,4 +114,12 @@ def _find(kind: str, name: str) -> EntryPoint:
     points = _points(kind)
     if name not in points:
         raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(points))}")
-    return points[name]
+    first, *others = points[name]
+    if others:
+        places = " and ".join(point.value for point in points[name])
+        raise UserError(f"two packages register the {kind} '{name}': {places}; rename or uninstall one")
+    return first
+
+
+def _path(base: type) -> str:
+    return f"{base.__module__.removesuffix('.base')}.{base.__name__}"

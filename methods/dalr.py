@@ -8,7 +8,6 @@ of frozen text encoders'.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,19 +21,28 @@ from harness.losses.contrastive import cosine_matrix
 from harness.losses.local import in_batch_g2l, over_tokens
 from harness.losses.margin import angular_margin, margin_info_nce
 from harness.losses.ranking import list_mle, list_net
-from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
+from harness.method import (
+    Batch,
+    Dimensions,
+    Encode,
+    Feature,
+    Hyperparameters,
+    Method,
+    MixingRule,
+    PairBatch,
+    hyper,
+    split_teachers,
+)
 
-#: a name of the profile, or a run's key, whose options and setting may hold '+' and '/' in brackets
-_TEACHER = r"run:[^\[\]/]+(?:\[.*?\])?(?:@\w+)?/[^\[\]/]+(?:\[.*?\])?/[^\[\]/]+/seed-\d+|[^\[\]/+]+"
-_TEACHERS = re.compile(rf"({_TEACHER})(?:\+({_TEACHER}))?")
+from .mixing import MIXING
 
 
 def text_teachers(text: str) -> tuple[str, ...]:
-    """Split 'FIRST+SECOND' into one or two teachers' names. Raises ValueError."""
-    found = _TEACHERS.fullmatch(text)
-    if found is None:
-        raise ValueError(f"'text={text}' names no text teachers; write one or two joined by '+': simcse+diffcse")
-    return tuple(name for name in found.groups() if name)
+    """Split 'FIRST+SECOND' into the names of one or two teachers. Raises ValueError."""
+    names = split_teachers(text)
+    if len(names) > 2:
+        raise ValueError(f"'text={text}' names {len(names)} text teachers; write one or two, as in simcse+diffcse")
+    return names
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,11 @@ class DALRHyperparameters(Hyperparameters):
     temperature_ranking: float = hyper(0.05, source="public scripts; without effect on ListMLE", unit="of the teachers")
     gamma: float = hyper(1.0, source="public scripts; Eq. 13 has none", unit="factor of rank within mu")
     token_term: bool = hyper(False, source="public code", unit="whether g2l, which is in no equation, is added")
-    image: str = hyper("default", source="section 4.1", unit="image teacher, 'shuffled' or 'random'")
-    text: str = hyper("simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'")
-    mixing: str = hyper("after", source="section 4.1", choices=("floor", "ceil", "after"))
+    image: str = hyper("default", source="section 4.1", unit="image teacher, 'shuffled' or 'random'", teacher=True)
+    text: str = hyper(
+        "simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'", teacher=True
+    )
+    mixing: str = hyper("after", source="section 4.1", choices=tuple(MIXING))
     captions: str = hyper("setting", source="appendix G: 30k captions of Flickr30k", choices=("setting", "all"))
 
 
@@ -156,9 +166,9 @@ class DALR(Method):
         return wanted
 
     @classmethod
-    def mixing(cls, hyperparameters: DALRHyperparameters) -> str:
+    def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
         """Section 4.1: N_text // N_pairs text batches, then a paired one."""
-        return hyperparameters.mixing
+        return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: DALRHyperparameters) -> str:

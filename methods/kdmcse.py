@@ -18,7 +18,9 @@ from harness.losses.consistency import pair_consistency, rolled
 from harness.losses.contrastive import cosine_matrix
 from harness.losses.margin import NEAR, margin_info_nce, too_alike
 from harness.losses.ranking import list_mle
-from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, PairBatch, hyper
+from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, MixingRule, PairBatch, hyper
+
+from .mixing import MIXING
 
 SIDES = ("captions", "images")
 
@@ -46,9 +48,11 @@ class KDMCSEHyperparameters(Hyperparameters):
     view_reduction: str = hyper("sum", source="Eq. 9; the public code averages", choices=("sum", "mean"))
     branch_reduction: str = hyper("mean", source="Eq. 14; the public code adds", choices=("mean", "sum"))
     text_on_pairs: bool = hyper(False, source="Algorithm 1, Eq. 14", unit="whether paired batches have the text term")
-    images: str = hyper("default", source="section 4.2", unit="image teacher, 'shuffled' or 'random'")
-    text: str = hyper("default", source="section 4.2", unit="text teacher; 'default' is the images' own text side")
-    mixing: str = hyper("ceil", source="Algorithm 1", choices=("floor", "ceil", "after"))
+    images: str = hyper("default", source="section 4.2", unit="image teacher, 'shuffled' or 'random'", teacher=True)
+    text: str = hyper(
+        "default", source="section 4.2", unit="text teacher; 'default' is the image teacher's text side", teacher=True
+    )
+    mixing: str = hyper("ceil", source="Algorithm 1", choices=tuple(MIXING))
     captions: str = hyper("setting", source="section 4.1 follows MCSE: one an image", choices=("setting", "all"))
     with_: str = hyper("", source="DALR Tables 4 and 5", unit="parts of DALR", choices=("", "cml", "iml", "cml+iml"))
     lambda_cml: float = hyper(0.1, source="DALR appendix B", unit="weight of cons and cma")
@@ -66,6 +70,7 @@ class KDMCSE(Method):
     )
     streams = ("sentences", "pairs")
     terms = ("text", "visual", "textual", "cons", "cma", "rank", "ima")
+    optional_terms = ("cons", "cma", "rank", "ima")
     parts = ("margin", "filter")
     readings = {
         "paper": "Eq. 7 to 14 and Algorithm 1, the cases of Eq. 8 swapped and angles stopped at 0",
@@ -114,9 +119,9 @@ class KDMCSE(Method):
         return {"image": Feature(images), "caption": Feature(text, "caption")}
 
     @classmethod
-    def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> str:
+    def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> MixingRule:
         """Algorithm 1: a paired batch every ceil(|D| / |D_M|) steps."""
-        return hyperparameters.mixing
+        return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: KDMCSEHyperparameters) -> str:

@@ -25,11 +25,14 @@ class MCSEHyperparameters(Hyperparameters):
     lambda_: float = hyper(0.01, source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss")
     projection_dim: int = hyper(256, source="appendix A", unit="dimensions of the shared space")
     view_reduction: str = hyper("sum", source="Eq. 3; the public code averages", choices=("sum", "mean"))
-    images: str = hyper("default", source="section 4.1, Tables 2 and 7", unit="image teacher, 'shuffled' or 'random'")
+    images: str = hyper(
+        "default", source="section 4.1, Tables 2 and 7", unit="image teacher, 'shuffled' or 'random'", teacher=True
+    )
     text_teacher: str = hyper(
         "none",
         source="KDMCSE appendix C, Table 5: CLIP's caption embeddings beside its images",
         unit="text teacher or 'none'",
+        teacher=True,
         later=True,
     )
 

@@ -11,9 +11,11 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "formatting": 0,
+    "inputs": 0,
     "metrics": 0,
     "seeds": 0,
     "sources": 0,
+    "textfiles": 0,
     "registry": 1,
     "command_line": 2,
     "spec": 1,

@@ -1,111 +1,97 @@
-"""The Method interface, and the battery that every registered method passes."""
+"""The Method interface, and the conformance of every registered method."""
 
 from __future__ import annotations
 
-import dataclasses
+from itertools import product
 
 import pytest
 import torch
 
 from harness.errors import UserError
-from harness.method import Batch, Dimensions, MediaBatch, Method, PairBatch, SentenceBatch, TripletBatch
-from harness.registry import get, names
-
-METHODS = names("method")
-#: methods with terms that only an option brings
-OPTIONAL_TERMS = ("kdmcse",)
+from harness.method import Batch, Encode, Method, MixingRule, method_named, split_teachers
+from harness.method.conformance import check_method
+from harness.registry import names
 
 
-def built(name: str, reading: str = "paper", **options: object) -> Method:
-    method = get("method", name)
-    hyperparameters = method.configure(reading, options)
-    roles = method.features(hyperparameters)
-    return method(hyperparameters, Dimensions(8, dict.fromkeys(roles, 8)))
-
-
-def batches(method: Method) -> list[Batch | MediaBatch]:
-    """A batch of each stream that the method reads, of six rows."""
-    tokens = {"attention_mask": torch.tensor([[1] * 5, [1, 1, 1, 0, 0]] * 3)}
-    shapes = {"image": (6, 8), "caption": (6, 8), "tokens": (6, 7, 8)}
-    features = {
-        role: torch.randn(shapes[wanted.of]) for role, wanted in method.features(method.hyperparameters).items()
-    }
-    made: dict[str, Batch | MediaBatch] = {
-        "sentences": SentenceBatch(tokens),
-        "pairs": PairBatch(tokens, features),
-        "triplets": TripletBatch(tokens),
-        "images": MediaBatch({"pixels": torch.randn(6, 2, 3, 4, 4)}, torch.tensor([0, 0, 1, 2, 2, 2])),
-        "audio": MediaBatch({"spectrograms": torch.randn(6, 9, 4)}, torch.tensor([0, 0, 1, 2, 2, 2])),
-    }
-    return [made[stream] for stream in method.streams]
-
-
-def encode(tokens: object, views: int) -> torch.Tensor:
-    return torch.randn(6, views, 8, requires_grad=True)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_battery(name: str) -> None:
-    """Every method: documented, every value sourced, every reading builds, terms finite and as declared."""
-    method = get("method", name)
-    assert issubclass(method, Method)
+@pytest.mark.parametrize("name", names("method"))
+def test_every_registered_method_keeps_its_declarations(name: str) -> None:
+    method = method_named(name)
     assert method.name == name
-    assert method.__doc__
-    assert method.paper
-    assert "paper" in method.readings
-    assert set(method.reading_values) <= set(method.readings)
-    for item in dataclasses.fields(method.Hyperparameters):
-        assert item.metadata["source"], f"{item.name} has no source"
-    every: set[str] = set()
-    for reading in method.readings:
-        one = built(name, reading)
-        seen: set[str] = set()
-        for batch in batches(one) if method.trains else []:
-            total, terms = one.loss(batch, encode)
-            assert total is not None
-            assert torch.isfinite(total)
-            assert all(value.ndim == 0 for value in terms.values())
-            weighted = sum(one.weights().get(key, 1.0) * value for key, value in terms.items())
-            torch.testing.assert_close(total, weighted)
-            seen |= set(terms)
-        assert seen <= set(method.terms)
-        assert set(one.weights()) <= set(method.terms)
-        every |= seen
-    if name not in OPTIONAL_TERMS:
-        assert every == set(method.terms)
+    assert check_method(method) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "reading", "term"),
-    [
-        (name, reading, term)
-        for name in METHODS
-        for reading in get("method", name).readings
-        for term in get("method", name).terms
-    ],
-)
-def test_every_term_can_be_left_out(name: str, reading: str, term: str) -> None:
-    """Without a term the others are what they were, and a batch that has no other teaches nothing."""
-    if len(get("method", name).terms) == 1:
-        with pytest.raises(UserError, match="no loss term"):
-            built(name, reading, without=term)
-        return
-    torch.manual_seed(0)
-    whole, less = built(name, reading), built(name, reading, without=term)
-    less.load_state_dict(whole.state_dict())
-    for batch in batches(whole):
-        torch.manual_seed(1)
-        _, terms = whole.loss(batch, encode)
-        torch.manual_seed(1)
-        total, rest = less.loss(batch, encode)
-        assert set(rest) == set(terms) - {term}
-        assert (total is None) == (not rest)
-        for key, value in rest.items():
-            torch.testing.assert_close(value, terms[key])
+class Broken(Method):
+    """A method with one problem of each kind."""
+
+    name = "broken"
+    paper = ""
+    terms = ("text", "info", "extra")
+    optional_terms = ("other",)
+    reading_values = {"official": {}}
+
+    @classmethod
+    def mixing(cls, hyperparameters: object) -> MixingRule:
+        return lambda rows, pairs, batches, paired: (1, 1)
+
+    def weights(self) -> dict[str, float]:
+        return {"image": 2.0}
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, torch.Tensor]:
+        vectors = encode(batch.tokens, 1)
+        terms = {"text": vectors, "new": vectors.sum() * 0, "info": vectors.sum() / 0}
+        return terms if self.left_out == {""} else {**terms, "text": vectors + 1}
+
+
+def test_the_conformance_check_finds_each_kind_of_problem() -> None:
+    assert check_method(Broken) == [
+        "paper is missing",
+        "reading_values has @official, which is not in readings",
+        "@paper: weights() has terms that are not declared",
+        "@paper: the mixing rule returns place 1 of a cycle of 1",
+        "@paper: the term 'text' is no finite scalar",
+        "@paper: the term 'info' is no finite scalar",
+        "@paper: without=info changes the values of other terms",
+        "@paper: without=extra changes the values of other terms",
+        "the optional term 'other' is not in terms",
+        "the term 'extra' appears in no reading",
+        "the term 'new' is not declared",
+    ]
+
+
+@pytest.mark.parametrize("name", ["simcse", "simcse-sup"])
+def test_the_only_term_cannot_be_left_out(name: str) -> None:
+    with pytest.raises(UserError, match="no loss term"):
+        method_named(name).configure("paper", {"without": "text"})
+
+
+RUN = "run:simcse/wiki+flickr/bert/seed-0"
+SHOT = "run:mcse[lambda=0.05]@official/wiki+flickr[shot=100]/bert/seed-12"
+NESTED = f"run:dalr[text=run:simcse[temperature=0.1]/wiki/bert/seed-0+{RUN}]@official/wiki/bert/seed-1"
+TEACHERS = ("simcse", "clip-b.32", RUN, SHOT, NESTED)
+
+
+@pytest.mark.parametrize("given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join)
+def test_teachers_are_split_outside_run_keys(given: tuple[str, ...]) -> None:
+    assert split_teachers("+".join(given)) == given
+
+
+@pytest.mark.parametrize("text", ["", "+", "a+", "+a", "a++b", "run:simcse/wiki"])
+def test_what_is_no_list_of_teachers_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a list of teachers"):
+        split_teachers(text)
+
+
+def test_options_that_name_teachers_are_declared() -> None:
+    found = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
+    assert {name: options for name, options in found.items() if options} == {
+        "mcse": {"images", "text_teacher"},
+        "kdmcse": {"images", "text"},
+        "dalr": {"image", "text"},
+    }
 
 
 def test_later_layers_win_and_texts_become_numbers() -> None:
-    mcse = get("method", "mcse")
+    mcse = method_named("mcse")
     values = mcse.configure("paper", {"lambda": 0.5, "projection_dim": 64}, {"lambda": "0.25"})
     assert (values.lambda_, values.projection_dim, values.named()["lambda"]) == (0.25, 64, 0.25)
 
@@ -123,10 +109,10 @@ def test_later_layers_win_and_texts_become_numbers() -> None:
 )
 def test_a_wrong_option_is_one_line(options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message) as refusal:
-        get("method", "mcse").configure("paper", options)
+        method_named("mcse").configure("paper", options)
     assert "\n" not in str(refusal.value)
 
 
 def test_an_unknown_reading_lists_those_there_are() -> None:
     with pytest.raises(UserError, match="has no reading '@fixed'; it has @paper, @official"):
-        get("method", "mcse").configure("fixed")
+        method_named("mcse").configure("fixed")

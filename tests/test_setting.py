@@ -14,6 +14,7 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
+from harness.method import by_batches
 from harness.profiles import load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
 from harness.setting import SettingOptions, setting_options
@@ -40,7 +41,7 @@ def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -
     bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
     student = Student.load(made.sources.encoder("toy-bert").path())
     data = training_data(run.resolved, bench, student.tokenizer)
-    return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule="floor")
+    return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ files have one and by line otherwise.
 from __future__ import annotations
 
 import copy
-import gzip
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,6 +26,7 @@ from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
 from harness.seeds import generator
 from harness.sources import FileSource, digest
+from harness.textfiles import lines_of, read_lines
 
 
 class SentencesFile(FileSource, CorpusSource):
@@ -130,29 +129,6 @@ class CaptionsFile(FileSource, CorpusSource):
         if self.captions == "all" or len(texts) == 1:
             return texts
         return [texts[int(generator(axis="caption", seed=self.caption_seed, image=image).integers(len(texts)))]]
-
-
-def lines_of(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 text file, gzip by its suffix, split at newlines only and read as they are asked for.
-
-    Raises UserError when the file is damaged or not UTF-8, naming the line.
-    """
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                yield raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        where = f", line {number}," if isinstance(error, UnicodeDecodeError) else ""
-        raise UserError(f"{path}{where} cannot be read as UTF-8 text: {error}; fetch it again") from error
-
-
-def read_lines(path: Path) -> list[str]:
-    """All lines of a text file. Raises UserError when it is damaged, not UTF-8 or blank."""
-    lines = list(lines_of(path))
-    if not any(line.strip() for line in lines):
-        raise UserError(f"{path} is empty; fetch it again")
-    return lines
 
 
 def count_captions(path: Path) -> np.ndarray:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from harness.corpora.base import CorpusSource, Media
-from harness.corpora.files import read_lines
 from harness.corpora.sounds import located, samples
 from harness.encoders.audio import energies, filterbank, masked, padded
 from harness.encoders.ragged import Ragged, cached_ragged
 from harness.errors import MissingData, UserError
 from harness.sources import Missing, digest, file_hash
+from harness.textfiles import read_lines
 
 #: raised when the filterbanks change; part of the fingerprint
 VERSION = 2

@@ -20,11 +20,12 @@ import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile, StoredFeatures
-from harness.corpora.files import read_captions, read_lines
+from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.sources import ToyPairs
 from harness.errors import UserError
 from harness.sources import FileSource, Missing, Source, digest
+from harness.textfiles import read_table
 
 
 @dataclass(frozen=True)
@@ -139,20 +140,14 @@ class ToyRetrieval(Source):
 
 
 def _table(path: Path, split: str) -> tuple[list[str], list[list[str]]]:
-    """Image ids and each image's captions, of one split of a table. Raises UserError."""
-    header, *rows = (line.split("\t") for line in read_lines(path))
-    image = next((name for name in ("image_id", "image_no") if name in header), "image_id")
-    columns = ["split", image, "caption"]
-    absent = [name for name in columns if name not in header]
-    if absent:
-        raise UserError(f"{path}, line 1: no column '{absent[0]}' among {header}; fetch it again")
+    """Return image ids and each image's captions, of one split of a table. Raises UserError."""
     found: dict[str, list[str]] = {}
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise UserError(f"{path}, line {number}: {len(row)} fields, the header has {len(header)}; fetch it again")
-        part, name, caption = (row[header.index(column)] for column in columns)
-        if part == split:
-            found.setdefault(name, []).append(caption)
+    for row in read_table(path, "split", "caption"):
+        name = row.get("image_id", row.get("image_no"))
+        if name is None:
+            raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; fetch it again")
+        if row["split"] == split:
+            found.setdefault(name, []).append(row["caption"])
     if not found:
         raise UserError(f"{path} has no captions of the split '{split}'; fetch it again")
     return list(found), list(found.values())

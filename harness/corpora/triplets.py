@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from harness.corpora.base import CorpusSource, Triplets
-from harness.corpora.files import read_lines
 from harness.errors import UserError
 from harness.sources import FileSource, digest
+from harness.textfiles import read_lines
 
 COLUMNS = ("sent0", "sent1", "hard_neg")
 

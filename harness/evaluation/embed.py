@@ -1,37 +1,109 @@
-"""Sentences to vectors, each distinct sentence once."""
+"""The model as suites see it: a callable from sentences to vectors, and what else some models offer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-#: n sentences -> float32 (n, d), rows in the order given. Sorting by length and batching are its own affair.
-Embedder = Callable[[Sequence[str]], np.ndarray]
+#: n sentences -> float32 (n, d), rows in the order given. The callable does its own batching and sorting.
+EmbedFunction = Callable[[Sequence[str]], np.ndarray]
+
+
+class Embedder(Protocol):
+    """An `EmbedFunction` that names its device as PyTorch does; suites that train probes train them there."""
+
+    @property
+    def device(self) -> str:
+        """Such as 'cpu' or 'cuda'; no score depends on it."""
+
+    def __call__(self, sentences: Sequence[str], /) -> np.ndarray:
+        """Embed n sentences: float32 (n, d)."""
+
+
+@dataclass(frozen=True)
+class PlainEmbedder:
+    """An embedder made of any function from sentences to rows."""
+
+    embed: EmbedFunction
+    device: str = "cpu"
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        """Embed n sentences: (n, d)."""
+        return self.embed(sentences)
+
+
+class ImageTextSpace(Protocol):
+    """A space that a method projects captions and images into with its own heads."""
+
+    def texts(self, sentences: Sequence[str], /) -> np.ndarray:
+        """Project n captions: (n, p) float32."""
+
+    def images(self, images: Sized, task: str, /) -> np.ndarray:
+        """Project the m images of a retrieval task: (m, p) float32."""
+
+
+class ImageTextTeacher(Protocol):
+    """The frozen teacher of a run."""
+
+    def both(self, texts: Sequence[str], images: Sized, task: str, /) -> tuple[np.ndarray, np.ndarray] | None:
+        """Embed captions (n, f) and images (m, f) of a retrieval task; None for a teacher without captions."""
+
+
+@runtime_checkable
+class HasViews(Protocol):
+    """An embedder that can encode with dropout active."""
+
+    def views(self, sentences: Sequence[str], n: int, seed: int, /) -> np.ndarray:
+        """Encode each of s sentences n times: (s, n, d) float32."""
+
+
+@runtime_checkable
+class HasSpaces(Protocol):
+    """An embedder of a model that was trained with images; each space may be None."""
+
+    shared: ImageTextSpace | None
+    teacher: ImageTextTeacher | None
+
+
+@runtime_checkable
+class HasFolder(Protocol):
+    """An embedder with a folder where a suite may keep partial results of this model."""
+
+    keep: Path
 
 
 class Embedded:
     """The vectors of a set of sentences, looked up by sentence."""
 
-    def __init__(self, embed: Embedder, sentences: Iterable[str]) -> None:
+    def __init__(self, embed: EmbedFunction, sentences: Iterable[str]) -> None:
         """Embed every distinct sentence, in order of first occurrence, in one call of `embed`.
 
-        As in SentEval, a value that is not a number becomes 0 and an infinite one the largest float32;
-        `not_finite` counts the sentences this happened to. Raises ValueError when `embed` does not give one
-        row a sentence.
+        As in SentEval, NaN becomes 0 and infinity the largest float32; `not_finite` counts the sentences with such
+        values. Raises ValueError unless `embed` returns one row a sentence.
         """
         unique = list(dict.fromkeys(sentences))
         vectors = np.asarray(embed(unique), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(unique):
-            raise ValueError(f"the embedder gave shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
+            raise ValueError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
         self.not_finite = int(np.count_nonzero(~np.isfinite(vectors).all(axis=1)))
         self._vectors = np.nan_to_num(vectors)
         self._row = {sentence: row for row, sentence in enumerate(unique)}
 
     def __len__(self) -> int:
-        """The number of distinct sentences."""
+        """Return the number of distinct sentences."""
         return len(self._row)
 
+    @property
+    def warnings(self) -> list[str]:
+        """One line where some vectors are not finite, else none."""
+        if not self.not_finite:
+            return []
+        return [f"{self.not_finite} of {len(self)} sentence vectors are not finite; NaN counted as 0"]
+
     def rows(self, sentences: Iterable[str]) -> np.ndarray:
-        """The vectors of n sentences, float32 (n, d). Raises KeyError for a sentence that was not embedded."""
+        """Return the vectors of n sentences, float32 (n, d). Raises KeyError for a sentence that was not embedded."""
         return self._vectors[[self._row[sentence] for sentence in sentences]]

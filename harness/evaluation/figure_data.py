@@ -20,14 +20,15 @@ import numpy as np
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.correlation import spearman
-from harness.evaluation.embed import Embedder
+from harness.evaluation.embed import Embedder, HasSpaces, HasViews
 from harness.evaluation.figure_views import sentence_triples, view_cosines
 from harness.evaluation.neighbours import neighbours_of
 from harness.evaluation.planes import clusters_of, plane
 from harness.evaluation.ranking import units
+from harness.evaluation.retrieval import CaptionedImages
 from harness.evaluation.scatter import scatter
-from harness.evaluation.suites import Evaluation, Suite
-from harness.metrics import AVERAGE
+from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values
+from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
 
@@ -42,21 +43,20 @@ _SIMILARITY, _RETRIEVAL = "similarity task", "retrieval task"
 
 
 class FiguresSuite(Suite):
-    """Arrays that figures are drawn from; an array's name is TASK.WHAT.
+    """Raw data for figures, named by `ArrayName`: the task, what the array holds, and the space where it has one.
 
     Of a similarity task: `gold`, `cosine` (n,). Of a retrieval task: `tsne` (c, 2) and `clusters` (c,) of at most
     `captions` first captions of images; `triples` (5, 3) texts and `views` (5, 3, v, 2), encodings under dropout in
     the plane of each triple; `queries` (q,), captions drawn, and `neighbours` and `neighbour_cosines` (q, 3), the
-    captions nearest to each and their cosines; where there is a space of texts and images, with the suffix
-    `[teacher]` or `[own]`: `worst_rank` (m,), `similarity_true` and `similarity_other` (200,), counts of cosines
-    between `similarity_edges` (201,) of captions with their own and with the other images.
+    captions nearest to each and their cosines. In each space of texts and images ('teacher', 'own'): `worst_rank`
+    (m,), and `similarity_true` and `similarity_other` (200,), counts of cosines between `similarity_edges` (201,) of
+    captions with their own and with the other images.
     Metrics: `spearman` (x100) and `n` pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one
     caption, of the two close captions and of the caption apart: `cosine_same`, `cosine_close`, `cosine_apart`.
     """
 
     name = "figures"
     version = 2
-    metric = "spearman"
     metrics = ()
     kind = _SIMILARITY
 
@@ -90,31 +90,32 @@ class FiguresSuite(Suite):
         """The protocol, its numbers, the tasks and their contents."""
         return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.queries, self.seed)
 
-    def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
-        """See `Suite.evaluate`; an embedder may carry `views`, `teacher` and `shared` (see harness/execution)."""
-        scores: dict[str, dict[str, float]] = {}
-        arrays: Arrays = {}
+    def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
+        """Compute the arrays of every task (see `HasViews` and `HasSpaces` for what needs more than vectors)."""
+        scores: dict[str, Values] = {}
+        arrays: dict[ArrayName, np.ndarray] = {}
         warnings: list[str] = []
         for name, task in self._tasks.items():
             if name in registry.names(_RETRIEVAL):
-                data = task.load(root)
+                data: CaptionedImages = task.load(root)
                 scores[name], found = self._of_captions(name, data, embed)
-                found |= _of_spaces(name, data, embed) | self._of_queries(name, data, embed)
-                told = [] if "views" in found else ["repeated encodings left out: the model gives none"]
+                found |= self._of_queries(name, data, embed)
+                arrays |= _of_spaces(name, data, embed)
+                remarks = [] if "views" in found else ["repeated encodings left out: the model has no dropout views"]
             else:
-                scores[name], found, told = _of_pairs(task, embed, root)
-            arrays |= {f"{name}.{what}": values for what, values in found.items()}
-            warnings += [f"{self.name}: {name}: {line}" for line in told]
-        return Evaluation({**scores, AVERAGE: {}}, warnings, arrays)
+                scores[name], found, remarks = _of_pairs(task, embed, root)
+            arrays |= {ArrayName(name, what): values for what, values in found.items()}
+            warnings += [f"{self.name}: {name}: {line}" for line in remarks]
+        return SuiteScores({**scores, AVERAGE: {}}, warnings=warnings, arrays=arrays)
 
-    def _of_captions(self, name: str, data: Any, embed: Embedder) -> tuple[dict[str, float], Arrays]:
+    def _of_captions(self, name: str, data: CaptionedImages, embed: Embedder) -> tuple[Values, Arrays]:
         texts, seed = _first_captions(data), derive_seed(suite=self.name, task=name, seed=self.seed)
-        counts: dict[str, float] = {"n_texts": len(data.texts), "n_images": len(data.images)}
+        counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
         rng = generator(suite=self.name, task=name, seed=self.seed, part="captions")
         rows = np.sort(rng.permutation(len(texts))[: self.captions])
         vectors = units(np.nan_to_num(embed([texts[row] for row in rows])))
         found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
-        if not hasattr(embed, "views"):
+        if not isinstance(embed, HasViews):
             return counts, found
         triples = sentence_triples(data, TRIPLES, generator(suite=self.name, task=name, seed=self.seed, part="triples"))
         views = np.stack([_units_of_views(embed.views(triple, self.views, seed)) for triple in triples])
@@ -122,7 +123,7 @@ class FiguresSuite(Suite):
         found["views"] = np.stack([_views_plane(each, seed) for each in views])
         return counts | view_cosines(views), found
 
-    def _of_queries(self, name: str, data: Any, embed: Embedder) -> Arrays:
+    def _of_queries(self, name: str, data: CaptionedImages, embed: Embedder) -> Arrays:
         rng = generator(suite=self.name, task=name, seed=self.seed, part="queries")
         return neighbours_of(list(data.texts), embed, self.queries, rng)
 
@@ -158,7 +159,7 @@ def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray,
         yield block, np.clip(images[block] @ texts.T, -1, 1)
 
 
-def _of_pairs(task: Any, embed: Embedder, root: Path | None) -> tuple[dict[str, float], Arrays, list[str]]:
+def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:
     gold, cosines = scatter(task, embed, root)
     found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
@@ -167,23 +168,23 @@ def _of_pairs(task: Any, embed: Embedder, root: Path | None) -> tuple[dict[str, 
     return {"spearman": 100 * rank, "n": len(gold)}, found, []
 
 
-def _of_spaces(name: str, data: Any, embed: Embedder) -> Arrays:
-    """Similarities in the teacher's and the method's own space, where there are such."""
-    spaces = {}
-    shared, teacher = getattr(embed, "shared", None), getattr(embed, "teacher", None)
-    if shared is not None:
-        spaces["own"] = (shared.texts(data.texts), shared.images(data.images, name))
-    both = teacher.both(data.texts, data.images, name) if teacher is not None else None
-    if both is not None:
-        spaces["teacher"] = both
+def _of_spaces(name: str, data: CaptionedImages, embed: Embedder) -> dict[ArrayName, np.ndarray]:
+    """Similarities in the method's own space and in the teacher's, where there are such."""
+    spaces: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    if isinstance(embed, HasSpaces):
+        if embed.shared is not None:
+            spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
+        both = embed.teacher.both(data.texts, data.images, name) if embed.teacher is not None else None
+        if both is not None:
+            spaces["teacher"] = both
     return {
-        f"{what}[{space}]": values
+        ArrayName(name, what, space): values
         for space, (texts, images) in spaces.items()
         for what, values in similarities(texts, images, data.image_of).items()
     }
 
 
-def _first_captions(data: Any) -> list[str]:
+def _first_captions(data: CaptionedImages) -> list[str]:
     """The first caption of each image."""
     _, rows = np.unique(data.image_of, return_index=True)
     return [data.texts[row] for row in rows]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from harness.evaluation.retrieval import CaptionedImages
 
-def sentence_triples(data: Any, n: int, rng: np.random.Generator) -> list[list[str]]:
+
+def sentence_triples(data: CaptionedImages, n: int, rng: np.random.Generator) -> list[list[str]]:
     """n triples of captions: two close ones, and one that is apart.
 
     An image is drawn. The first two are its first two different captions, or, where it has one caption, this and the
@@ -38,7 +38,7 @@ def view_cosines(views: np.ndarray) -> dict[str, float]:
     }
 
 
-def _triple(data: Any, words: list[frozenset[str]], image: int, rng: np.random.Generator) -> list[str]:
+def _triple(data: CaptionedImages, words: list[frozenset[str]], image: int, rng: np.random.Generator) -> list[str]:
     mine = list(dict.fromkeys(data.texts[row] for row in np.flatnonzero(data.image_of == image)))
     others = [row for row in np.flatnonzero(data.image_of != image) if data.texts[row] not in mine]
     first = frozenset(mine[0].lower().split())

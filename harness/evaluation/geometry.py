@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harness.evaluation.embed import Embedded
-from harness.evaluation.suites import PairSuite, Subsets
+from harness.evaluation.suites import PairSuite, SentencePair, Subsets, TaskScores
+from harness.metrics import Metric
 
 #: Gold score (of 0 to 5) from which a pair counts as positive.
 POSITIVE = 4.0
@@ -39,8 +40,6 @@ _WHY = {
     "top_variance": "the vectors do not differ",
     "effective_rank": "the vectors do not differ",
 }
-
-Pairs = Sequence[tuple[str, str, float]]
 
 
 def alignment(x: np.ndarray, y: np.ndarray) -> float:
@@ -118,19 +117,26 @@ class GeometrySuite(PairSuite):
     name = "geometry"
     # 2: readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers are those of 1.
     version = 2
-    metric = "alignment"
     metrics = (
-        *(f"{name}{reading}" for reading in ("", "_batch128", "_subsets") for name in ("alignment", "uniformity")),
-        *("mean_cosine", "top_variance", "effective_rank"),
+        Metric("alignment", larger_is_better=False, digits=3),
+        Metric("uniformity", larger_is_better=False, digits=3),
+        *(
+            Metric(f"{name}_{reading}", larger_is_better=False, digits=3, shown=False)
+            for reading in ("batch128", "subsets")
+            for name in ("alignment", "uniformity")
+        ),
+        Metric("mean_cosine", larger_is_better=False, shown=False),
+        Metric("top_variance", larger_is_better=False, shown=False),
+        Metric("effective_rank", shown=False),
     )
 
-    def score(self, subsets: Subsets, vectors: Embedded) -> tuple[dict[str, float], list[str]]:
-        """See `PairSuite.score`."""
+    def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
+        """Score one task."""
         return score(subsets, vectors)
 
 
-def score(subsets: Subsets, vectors: Embedded) -> tuple[dict[str, float], list[str]]:
-    """One task's figures by metric (see `GeometrySuite`), and a warning for each that is undefined."""
+def score(subsets: Subsets, vectors: Embedded) -> TaskScores:
+    """Score one task (see `GeometrySuite`), with a warning for each undefined metric."""
     pairs = [pair for subset in subsets.values() for pair in subset]
     positive = [pair for pair in pairs if pair[2] > POSITIVE]
     batches = list(_batches(subsets))
@@ -145,10 +151,11 @@ def score(subsets: Subsets, vectors: Embedded) -> tuple[dict[str, float], list[s
     }
     counts = {"n": len(pairs), "n_positive": len(positive)}
     warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
-    return {name: value for name, value in values.items() if value is not None} | counts, warnings
+    defined = {name: value for name, value in values.items() if value is not None}
+    return TaskScores(defined | counts, warnings=warnings)
 
 
-def _batch_alignment(batches: Sequence[Pairs], vectors: Embedded) -> float | None:
+def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:
     """The public MCSE code's alignment; None without positives anywhere."""
     positive = [[pair for pair in batch if pair[2] >= POSITIVE] for batch in batches]
     if not any(positive):
@@ -163,7 +170,7 @@ def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
     return _weighted(each) if each else None
 
 
-def _spread(pairs: Pairs, vectors: Embedded) -> dict[str, float | None]:
+def _spread(pairs: Sequence[SentencePair], vectors: Embedded) -> dict[str, float | None]:
     z = vectors.rows(dict.fromkeys(sentence for first, second, _ in pairs for sentence in (first, second)))
     shares = spectrum(z)
     return {
@@ -173,7 +180,7 @@ def _spread(pairs: Pairs, vectors: Embedded) -> dict[str, float | None]:
     }
 
 
-def _batches(subsets: Subsets) -> Iterator[Pairs]:
+def _batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
     """The public code's batches: no batch crosses a subset.
 
     A task with several subsets (the year sets) is ordered in each by the words of the first sentence, of the second,
@@ -187,11 +194,11 @@ def _batches(subsets: Subsets) -> Iterator[Pairs]:
             yield ordered[start : start + BATCH]
 
 
-def _uniformity(pairs: Pairs, vectors: Embedded) -> float:
+def _uniformity(pairs: Sequence[SentencePair], vectors: Embedded) -> float:
     return uniformity(np.concatenate(_sides(pairs, vectors)))
 
 
-def _sides(pairs: Pairs, vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
+def _sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
     return vectors.rows(pair[0] for pair in pairs), vectors.rows(pair[1] for pair in pairs)
 
 

@@ -14,15 +14,15 @@ A name ends in `-file` where the same data are a task of mteb's as well, so that
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.errors import UserError
-from harness.evaluation.sts_files import STSB, SimilarityFile, read_lines
+from harness.evaluation.sts_files import STSB, SimilarityFile
 from harness.sources import FileSource, Missing, Source, digest
+from harness.textfiles import read_lines, read_table
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -155,7 +155,7 @@ class ClassificationFiles(FileSource):
 
     def load(self, root: Path | None) -> dict[str, Any]:
         """`train` and `test`."""
-        tables = [_table(path, "label", "text") for path in self.paths(root)]
+        tables = [read_table(path, "label", "text") for path in self.paths(root)]
         return {
             split: [(row["label"], row["text"]) for row in table if row.get("split", split) == split]
             for split, table in zip(("train", "test"), (tables[0], tables[-1]), strict=True)
@@ -176,14 +176,14 @@ class RetrievalFiles(FileSource):
         """`corpus`, a document's title before its text, `queries` that have a judgement, and `relevant`."""
         corpus, queries, judgements = self.paths(root)
         relevant: dict[str, dict[str, int]] = {}
-        for row in _table(judgements, "split", "query_id", "doc_id", "score"):
+        for row in read_table(judgements, "split", "query_id", "doc_id", "score"):
             if row["split"] == "test":
                 relevant.setdefault(row["query_id"], {})[row["doc_id"]] = int(row["score"])
         return {
             "corpus": {row["doc_id"]: f"{row['title']} {row['text']}".strip() for row in _objects(corpus)},
             "queries": {
                 row["query_id"]: row["text"]
-                for row in _table(queries, "query_id", "text")
+                for row in read_table(queries, "query_id", "text")
                 if row["query_id"] in relevant
             },
             "relevant": relevant,
@@ -204,7 +204,7 @@ class RerankingFile(FileSource):
         """`corpus` of all candidates, `queries`, `relevant` and `candidates`."""
         data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
         rows: dict[str, list[dict[str, str]]] = {}
-        for row in _table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):
+        for row in read_table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):
             if row["split"] == "test":
                 rows.setdefault(row["query_no"], []).append(row)
         for query, found in rows.items():
@@ -218,25 +218,11 @@ class RerankingFile(FileSource):
         return data
 
 
-def _table(path: Path, *columns: str) -> list[dict[str, str]]:
-    """Rows of a file, by column. Raises UserError where a column is absent or a row is cut."""
-    header, *rows = (line.split("\t") for line in read_lines(path))
-    absent = sorted(set(columns) - set(header))
-    if absent:
-        raise UserError(f"{path}, line 1: no column '{absent[0]}' among {header}; fetch the file again")
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise UserError(f"{path}, line {number}: {len(row)} tab-separated fields, the header has {len(header)}")
-    return [dict(zip(header, row, strict=True)) for row in rows]
-
-
 def _objects(path: Path) -> list[dict[str, str]]:
     try:
-        # Not str.splitlines: texts may hold other Unicode line separators.
-        lines = gzip.decompress(path.read_bytes()).decode().removesuffix("\n").split("\n")
-        return [json.loads(line) for line in lines]
-    except (OSError, EOFError, ValueError) as error:
-        raise UserError(f"{path} holds no JSON objects, one a line, in gzip: {error}; fetch the file again") from error
+        return [json.loads(line) for line in read_lines(path)]
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON, one object a line: {error}; fetch the file again") from error
 
 
 STSB_FILE = SimilarityFileTask("STSBenchmark-file", STSB)

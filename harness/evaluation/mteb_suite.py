@@ -24,10 +24,10 @@ import numpy as np
 
 from harness import registry
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Evaluation, Suite
-from harness.metrics import AVERAGE
+from harness.evaluation.suites import Suite, SuiteScores
+from harness.metrics import AVERAGE, Metric
 from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ class MTEBSuite(Suite):
 
     name = "mteb"
     version = 1
-    metric = "main_score"
-    metrics = ("main_score",)
+    metrics = (Metric("main_score"),)
     kind = "mteb task"
     remembers = False
 
@@ -130,7 +129,7 @@ class MTEBSuite(Suite):
         """As `Suite.fingerprint`, with the version of mteb: its classes are the protocol."""
         return digest(super().fingerprint(root), version("mteb"))
 
-    def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
+    def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
         """See `Suite.evaluate`."""
         from datasets import disable_progress_bars
         from mteb import ResultCache
@@ -141,18 +140,18 @@ class MTEBSuite(Suite):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise UserError(f"the suite '{self.name}' has {', '.join(twice)} twice; name each task once")
-        keep: Path | None = getattr(embed, "keep", None)
+        keep = embed.keep if isinstance(embed, HasFolder) else None
         cache = ResultCache(keep / "mteb" / self.fingerprint(root)[:12]) if keep else None
         model = Model(embed, keep.name if keep else "unnamed")
         with warnings.catch_warnings():
             # scikit-learn's remarks on classes that a weak model never predicts
             warnings.simplefilter("ignore")
             scores = {task.metadata.name: _scores(_evaluated(model, task, cache), task) for task in tasks}
-        told = [f"{name}: main_score left out, undefined" for name, row in scores.items() if self.metric not in row]
+        told = [f"{name}: main_score left out, undefined" for name, row in scores.items() if "main_score" not in row]
         if model.not_finite:
             told.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")
         means = self._means(tasks, scores)
-        return Evaluation({**scores, **means}, [f"{self.name}: {line}" for line in told])
+        return SuiteScores({**scores, **means}, warnings=[f"{self.name}: {line}" for line in told])
 
     def _means(self, tasks: Iterable[AbsTask], scores: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         by_type: dict[str, dict[str, dict[str, float]]] = {}
@@ -169,7 +168,7 @@ class Model:
     are compared with an embedder that does so too.
     """
 
-    def __init__(self, embed: Embedder, name: str) -> None:
+    def __init__(self, embed: EmbedFunction, name: str) -> None:
         """`name` names the model in mteb's result files; `not_finite` counts vectors that had to be mended."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 

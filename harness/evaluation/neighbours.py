@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.embed import Embedded, EmbedFunction
 
 #: Cosines held at a time, 64 MB in float32.
 _CELLS = 1 << 24
@@ -24,7 +24,7 @@ class Neighbours:
 
 
 def nearest_sentences(
-    embed: Embedder, queries: Sequence[str], pool: Sequence[str], k: int, *, itself: bool = False
+    embed: EmbedFunction, queries: Sequence[str], pool: Sequence[str], k: int, *, itself: bool = False
 ) -> Neighbours:
     """The k sentences of the pool with the highest cosine to each query.
 
@@ -42,7 +42,7 @@ def nearest_sentences(
 
 
 def neighbours_of(
-    captions: Sequence[str], embed: Embedder, queries: int, rng: np.random.Generator
+    captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """`queries`, drawn from the different captions, and their `neighbours` and `neighbour_cosines`, nearest first.
 

@@ -1,19 +1,20 @@
-"""Exact ranks of true rows among all rows of a gallery, by cosine, and the recalls made of them.
+"""Exact ranks of true rows among all rows of a gallery, by cosine, and recalls.
 
-Ties count against the model: a row that cannot be told from the true one is placed before it, so a model that
-gives one vector to everything has the worst rank everywhere. Cosines nearer to each other than `TIE` are ties, for
-float32 rounds by as much.
+Ties count against the model: a row that is as similar as the true one is ranked before it, so a model with one vector
+for everything has the worst rank everywhere. Cosines that differ by less than `TIE`, float32's rounding, are ties.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from harness.evaluation.suites import Values
+
 #: Cosines that differ by less are equal: four steps of float32 just below 1.
 TIE = 2.0**-22
 #: Ranks up to which a recall is counted.
 TOP = (1, 5, 10)
-#: Captions an image takes part with under the protocol 'five', as the usual splits of COCO cut those that have more.
+#: Captions of an image in the reading 'five'; the usual splits of COCO cut the images that have more.
 FIVE = 5
 #: Cosines held at a time, 64 MB in float32.
 _CELLS = 1 << 24
@@ -39,32 +40,26 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
     return found
 
 
-def recalls(found: np.ndarray) -> dict[str, float]:
+def recalls(found: np.ndarray) -> Values:
     """`R@1`, `R@5`, `R@10` (x100) and `median_rank` of the ranks of n > 0 queries, (n,)."""
     return {f"R@{k}": 100 * float((found <= k).mean()) for k in TOP} | {"median_rank": float(np.median(found))}
 
 
-def both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, float]:
-    """Text to image (`t2i_`) and image to text (`i2t_`): captions (n, p), images (m, p), image of each caption (n,).
+def both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> tuple[Values, dict[str, Values]]:
+    """Score text to image (`t2i_`) and image to text (`i2t_`): captions (n, p), images (m, p), caption's image (n,).
 
     Each caption is a query of t2i; a query of i2t is an image, which finds its best caption. Where an image has
-    several captions there are two protocols: `[one]` takes each image's first caption, `[five]` its first five;
-    the names without a suffix are then those of `[five]`. `n_texts` captions and `n_images` take part. Raises
-    ValueError where an image has no caption.
+    several captions there are two readings, returned as parts: 'one' takes each image's first caption, 'five' its
+    first five; the scores are then those of 'five'. `n_texts` captions and `n_images` take part. Raises ValueError
+    for an image without a caption.
     """
     place = _places(image_of)
     scores = _both_ways(texts, images, image_of, place < FIVE)
-    counts = {"n_texts": int((place < FIVE).sum()), "n_images": len(images)}
-    if not place.any():
-        return scores | counts
-    one = _both_ways(texts, images, image_of, place < 1)
-    suffixed = {
-        f"{name}[{protocol}]": each[name] for protocol, each in (("one", one), ("five", scores)) for name in each
-    }
-    return scores | suffixed | counts
+    parts = {"one": _both_ways(texts, images, image_of, place < 1), "five": scores} if place.any() else {}
+    return scores | {"n_texts": int((place < FIVE).sum()), "n_images": len(images)}, parts
 
 
-def _both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray) -> dict[str, float]:
+def _both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray) -> Values:
     texts, image_of = texts[taken], image_of[taken]
     every = np.arange(len(images))
     found = {"t2i": ranks(texts, images, image_of, every), "i2t": ranks(images, texts, every, image_of)}

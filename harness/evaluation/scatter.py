@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.embed import Embedded, EmbedFunction
 from harness.evaluation.sts import cosines_and_gold
 from harness.evaluation.suites import SimilarityTask
 
 
-def scatter(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[np.ndarray, np.ndarray]:
+def scatter(task: SimilarityTask, embed: EmbedFunction, root: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Gold score and cosine of all n pairs of a task, in the order of its subsets and pairs: float64 (n,) each.
 
     Raises MissingData or UserError.

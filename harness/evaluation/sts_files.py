@@ -16,16 +16,13 @@ blanks inside a sentence become one blank, as SentEval splits and joins the word
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.evaluation.suites import SentencePair
 from harness.sources import FileSource, digest
-
-#: sentence, sentence, gold score
-Pair = tuple[str, str, float]
+from harness.textfiles import read_table
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -60,56 +57,20 @@ class SimilarityFile(FileSource):
         content = super().fingerprint(root)
         return digest(content, self._split) if self._split else content
 
-    def load(self, root: Path | None) -> dict[str, list[Pair]]:
-        """Subset -> its pairs with their gold scores, both in the order of the file.
+    def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
+        """Read the pairs of each subset, both in the order of the file.
 
         Raises MissingData, or UserError naming the file and line that cannot be read.
         """
         (path,) = self.paths(root)
-        lines = read_lines(path)
-        header = lines[0].split("\t")
-        columns = [_column(path, header, name) for name in (self._score, "sentence1", "sentence2")]
-        subset = None if self._subset is None else _column(path, header, self._subset)
-        split = None if self._split is None else _column(path, header, "split")
-        found: dict[str, list[Pair]] = {}
-        for number, line in enumerate(lines[1:], start=2):
-            fields = line.split("\t")
-            if len(fields) != len(header):
-                raise UserError(
-                    f"{path}, line {number}: {len(fields)} tab-separated fields, the header has {len(header)}; "
-                    "mend the line or fetch the file again"
-                )
-            if split is not None and fields[split] != self._split:
-                continue
-            gold, first, second = (fields[column] for column in columns)
-            name = "" if subset is None else fields[subset]
-            found.setdefault(name, []).append((_plain(first), _plain(second), _number(path, number, gold)))
+        selected = [name for name in (self._subset, "split" if self._split else None) if name]
+        found: dict[str, list[SentencePair]] = {}
+        for line, row in enumerate(read_table(path, self._score, "sentence1", "sentence2", *selected), start=2):
+            if self._split is None or row["split"] == self._split:
+                first, second = (" ".join(row[side].split()) for side in ("sentence1", "sentence2"))
+                subset = row[self._subset] if self._subset else ""
+                found.setdefault(subset, []).append((first, second, _number(path, line, row[self._score])))
         return found
-
-
-def read_lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 file, gzip by its suffix: a header and at least one more. Raises UserError."""
-    try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 at byte {error.start}; convert it or fetch the file again") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path} cannot be read: {error}; fetch the file again") from error
-    # Not str.splitlines: sentences may hold other Unicode line separators.
-    lines = text.removesuffix("\n").split("\n")
-    if len(lines) < 2:
-        raise UserError(f"{path}: no pairs or other rows, only {len(text)} characters; fetch the file again")
-    return lines
-
-
-def _column(path: Path, header: list[str], name: str) -> int:
-    if name not in header:
-        raise UserError(
-            f"{path}, line 1: no column '{name}' among {header}; "
-            "the file needs a tab-separated header, and lines that end with a line feed alone"
-        )
-    return header.index(name)
 
 
 def _number(path: Path, line: int, text: str) -> float:
@@ -118,12 +79,8 @@ def _number(path: Path, line: int, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UserError(f"{path}, line {line}: the gold score '{text}' is not a number; mend or remove the line")
+        raise UserError(f"{path}, line {line}: the gold score '{text}' is not a number; correct or remove the line")
     return value
-
-
-def _plain(sentence: str) -> str:
-    return " ".join(sentence.split())
 
 
 STS12 = SimilarityFile("STS12", "sts/STS12.tsv", subset="subset")

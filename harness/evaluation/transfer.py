@@ -21,9 +21,9 @@ from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes.folds import Split, stratified
 from harness.evaluation.probes.linear import Probe
 from harness.evaluation.probes.modes import L2, MODES, Mode
-from harness.evaluation.suites import Evaluation, Suite
+from harness.evaluation.suites import Suite, SuiteScores
 from harness.evaluation.transfer_tasks import Labelled
-from harness.metrics import AVERAGE
+from harness.metrics import AVERAGE, Metric
 from harness.sources import digest
 
 PROBES = ("senteval", "lbfgs")
@@ -48,50 +48,45 @@ class TransferSuite(Suite):
 
     name = "transfer"
     version = 1
-    metric = "acc"
-    metrics = ("acc", "devacc")
+    metrics = (Metric("acc"), Metric("devacc", shown=False))
     kind = "transfer task"
 
-    def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full", device: str = "cpu") -> None:
+    def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
         """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approaches.
 
-        `mode` is 'full', or 'fast' (also called 'dev'); of it 'lbfgs' takes the number of folds alone. Raises
-        UserError.
+        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it. Raises
+        UserError for unknown values.
         """
         super().__init__(tasks)
         for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
             if given not in known:
                 raise UserError(f"the suite '{self.name}' has no {option} '{given}'; use one of {', '.join(known)}")
-        self._probe, self._mode, self.device = probe, MODES[mode], device
+        self._probe, self._mode = probe, MODES[mode]
 
     def fingerprint(self, root: Path | None) -> str:
-        """A hash of the protocol's version, the probe and its mode, and of the tasks' names and contents."""
+        """Hash the protocol's version, the probe and its mode, and the tasks' names and contents."""
         return digest(super().fingerprint(root), self._probe, vars(self._mode))
 
-    def evaluate(self, embed: Embedder, root: Path | None) -> Evaluation:
-        """See `Suite.evaluate`."""
+    def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
+        """Train and test a probe on every task, on the embedder's device. Raises MissingData or UserError."""
         loaded: dict[str, dict[str, Labelled]] = {name: task.load(root) for name, task in self._tasks.items()}
         for name, splits in loaded.items():
             self._check(name, splits)
         sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
-        probe = make_probe(self._probe, self._mode, self.device)
+        probe = make_probe(self._probe, self._mode, embed.device)
         scores = {name: score(splits, vectors, probe) for name, splits in loaded.items()}
-        warnings = []
-        if vectors.not_finite:
-            warnings.append(
-                f"{self.name}: {vectors.not_finite} of {len(vectors)} sentence vectors are not finite; NaN counted as 0"
-            )
-        return Evaluation({**scores, AVERAGE: self.average(scores)}, warnings)
+        warnings = [f"{self.name}: {line}" for line in vectors.warnings]
+        return SuiteScores({**scores, AVERAGE: self.average(scores)}, warnings=warnings)
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
-        """Every class must reach every fold, of the outer and the inner kind."""
+        """Check that every class can be in every fold, outer and inner. Raises UserError."""
         labels = splits["all" if "all" in splits else "train"].labels
         least = int(np.bincount(labels).min())
         if least < 2 * self._mode.folds:
             raise UserError(
                 f"the transfer task '{name}' has a class of {least} training samples, {self._mode.folds} folds need "
-                f"{2 * self._mode.folds}; mend its data or leave it out"
+                f"{2 * self._mode.folds}; fix its data or leave it out"
             )
 
 

@@ -14,15 +14,14 @@ the second), then by label, otherwise as in the file. Runs of blanks become one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.sts_files import read_lines
 from harness.sources import FileSource
+from harness.textfiles import read_table
 
 _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -47,7 +46,7 @@ class TransferFiles(FileSource):
     def __init__(
         self, name: str, files: dict[str, str], columns: tuple[str, ...] = ("text",), classes: str = "0 1"
     ) -> None:
-        """`files` by split: 'all' alone, 'train' and 'test', or those and 'dev'; `classes` are the labels in order."""
+        """`files` by split: 'all', or 'train' and 'test', or these and 'dev'; `classes` are the labels in order."""
         super().__init__(files.values(), _HOW)
         self.name = name
         self.classes = classes.split()
@@ -55,49 +54,28 @@ class TransferFiles(FileSource):
         self._columns = columns
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
-        """Split -> its samples in SentEval's order.
-
-        Raises MissingData, or UserError naming the file and line that cannot be read.
-        """
+        """Read the samples of each split in SentEval's order. Raises MissingData, or UserError naming the line."""
         return {split: self._read(path) for split, path in zip(self._splits, self.paths(root), strict=True)}
 
     def _read(self, path: Path) -> Labelled:
-        rows = [self._sample(path, line, fields) for line, fields in _rows(path, ("label", *self._columns))]
+        table = read_table(path, "label", *self._columns)
+        rows = [
+            (self._class(path, line, row["label"]), [row[column].split() for column in self._columns])
+            for line, row in enumerate(table, start=2)
+        ]
         rows.sort(key=lambda row: (*(len(words) for words in row[1]), row[0]))
-        sides = (list(side) for side in zip(*(words for _, words in rows), strict=True))
+        sides = zip(*(texts for _, texts in rows), strict=True)
         return Labelled(
             tuple([" ".join(words) or "." for words in side] for side in sides),
             np.array([label for label, _ in rows], dtype=np.int64),
         )
 
-    def _sample(self, path: Path, line: int, fields: list[str]) -> tuple[int, list[list[str]]]:
-        label, *texts = fields
+    def _class(self, path: Path, line: int, label: str) -> int:
         if label not in self.classes:
             raise UserError(
-                f"{path}, line {line}: the label '{label}' is none of {', '.join(self.classes)}; mend the line"
+                f"{path}, line {line}: the label '{label}' is none of {', '.join(self.classes)}; correct the line"
             )
-        return self.classes.index(label), [text.split() for text in texts]
-
-
-def _rows(path: Path, names: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
-    """Each line's number and its fields in the columns named. Raises UserError."""
-    lines = read_lines(path)
-    header = lines[0].split("\t")
-    absent = [name for name in names if name not in header]
-    if absent:
-        raise UserError(
-            f"{path}, line 1: no column '{absent[0]}' among {header}; "
-            "the file needs a tab-separated header, and lines that end with a line feed alone"
-        )
-    columns = [header.index(name) for name in names]
-    for number, line in enumerate(lines[1:], start=2):
-        fields = line.split("\t")
-        if len(fields) != len(header):
-            raise UserError(
-                f"{path}, line {number}: {len(fields)} tab-separated fields, the header has {len(header)}; "
-                "mend the line or fetch the file again"
-            )
-        yield number, [fields[column] for column in columns]
+        return self.classes.index(label)
 
 
 def _whole(name: str) -> TransferFiles:

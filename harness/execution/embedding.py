@@ -12,7 +12,7 @@ from torch import nn
 
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
-from harness.evaluation.embed import Embedder
+from harness.evaluation.embed import EmbedFunction
 from harness.execution.teaching import Teaching
 
 
@@ -20,7 +20,7 @@ from harness.execution.teaching import Teaching
 class SharedSpace:
     """Captions and images through a method's own heads (harness/evaluation/retrieval.py asks for it)."""
 
-    embed: Embedder
+    embed: EmbedFunction
     heads: tuple[nn.Module, nn.Module]
     teaching: Teaching
     contents: Callable[[str], str]
@@ -62,6 +62,11 @@ class Model:
         self.shared: SharedSpace | None = None
         self.teacher: TeacherSpace | None = None
         self._rows: dict[str, np.ndarray] = {}
+
+    @property
+    def device(self) -> str:
+        """Where the model is, as PyTorch calls it."""
+        return str(self.student.device)
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         """n sentences -> (n, d) float32."""

@@ -11,7 +11,8 @@ from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
 from harness.grid import Resolved, Skipped, Unfit, check_overrides, check_setting, expand, resolve
-from harness.registry import get, suggest
+from harness.method import method_named
+from harness.registry import suggest
 from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -119,7 +120,7 @@ def _check_names(request: Request, spec: RunSpec) -> None:
     """Raise Unfit for a run whose encoder or setting the profile does not have."""
     if spec.encoder not in request.profile.encoders and spec.encoder not in request.given:
         raise Unfit(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
-    if get("method", spec.variant.name).trains:
+    if method_named(spec.variant.name).trains:
         try:
             check_setting(request.profile, spec.setting)
         except UserError as error:

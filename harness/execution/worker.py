@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from harness.evaluation.suites import SuiteScores
 from harness.execution.embedding import Forgetful, Model, SharedSpace, TeacherSpace
 from harness.execution.environment import hardware, package_versions, peak_memory_mb, revision
 from harness.execution.plan import PlannedRun
@@ -113,12 +114,11 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, report: Report, lo
             report(Event("suite", run.key, suite=name))
             log.write(f"suite {name} begins")
             clock = time.perf_counter()
-            suite.device = bench.device
             evaluation = suite.evaluate(models[suite.remembers], sources.root)
             took = time.perf_counter() - clock
-            saved = {"scores": evaluation.scores, "warnings": evaluation.warnings, "seconds": took}
+            saved = {"scores": _flat_scores(evaluation), "warnings": evaluation.warnings, "seconds": took}
             if evaluation.arrays:
-                write_arrays(part.with_suffix(".npz"), evaluation.arrays)
+                write_arrays(part.with_suffix(".npz"), _flat_arrays(evaluation))
             write_text(part, json.dumps(saved, allow_nan=False))
             log.write(f"suite {name} ends after {took:.1f} s")
         outcome.scores[name], outcome.seconds[name] = saved["scores"], saved["seconds"]
@@ -127,6 +127,23 @@ def _evaluated(run: PlannedRun, found: Trained, bench: Bench, report: Report, lo
             outcome.arrays.update(read_arrays(part.with_suffix(".npz")))
         outcome.protocols[name] = Protocol(version=suite.version, data=sources.protocols[name])
     return outcome
+
+
+def _flat_scores(found: SuiteScores) -> dict[str, dict[str, float]]:
+    """Scores as schema 1 keeps them: a part's metric is METRIC[PART] among those of its task."""
+    flat = {task: dict(values) for task, values in found.scores.items()}
+    for task, parts in found.parts.items():
+        for part, values in parts.items():
+            flat[task] |= {f"{metric}[{part}]": value for metric, value in values.items()}
+    return flat
+
+
+def _flat_arrays(found: SuiteScores) -> dict[str, np.ndarray]:
+    """Arrays by TASK.WHAT or TASK.WHAT[SPACE], as schema 1 names them."""
+    return {
+        f"{name.task}.{name.what}" + (f"[{name.space}]" if name.space else ""): values
+        for name, values in found.arrays.items()
+    }
 
 
 def _give_spaces(model: Model, run: PlannedRun, found: Trained, bench: Bench) -> None:

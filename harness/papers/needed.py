@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import UserError
+from harness.method import NO_TEACHER, method_named, split_teachers
 from harness.metrics import Score
 from harness.papers.published import Paper
 from harness.papers.schema import FigureSpec, Neighbours, PaperColumn, PaperRow, PaperTable, pairs_of
@@ -15,9 +16,6 @@ from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_setting
 
 #: run -> the suites that it is scored on
 Runs = dict[RunSpec, tuple[str, ...]]
-#: options of method variants that name teachers, and values of theirs that name none
-_TEACHER_OPTIONS = ("image", "images", "text", "text_teacher")
-_NO_TEACHERS = ("default", "none", "shuffled", "random")
 
 
 @dataclass(frozen=True)
@@ -57,12 +55,13 @@ class Names:
 
     def _variant(self, text: str) -> str | None:
         variant = Variant.parse(text)
-        options = {key: self._teachers(value) if key in _TEACHER_OPTIONS else value for key, value in variant.options}
+        teachers = method_named(variant.name).Hyperparameters.teacher_options()
+        options = {key: self._teachers(value) if key in teachers else value for key, value in variant.options}
         return None if None in options.values() else str(Variant.make(variant.name, options, variant.reading))
 
     def _teachers(self, value: str) -> str | None:
         known = self.stands.teachers if self.stands else {}
-        names = [name if name in _NO_TEACHERS else known.get(name) for name in value.split("+")]
+        names = [name if name in NO_TEACHER else known.get(name) for name in split_teachers(value)]
         return "+".join(str(name) for name in names) if all(names) else None
 
 

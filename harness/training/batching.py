@@ -1,17 +1,18 @@
-"""Which batch each step sees: seeded permutations and the papers' mixing rules, both without memory.
+"""The batch of each step: seeded permutations of the rows, and the mixing of text with pairs.
 
-Everything is a function of the step's number, so a run resumes at any step without replay.
+Everything is a function of the step number, so training resumes at any step without replaying earlier ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from harness.errors import UserError
+from harness.method import MixingRule
 from harness.seeds import generator
 
 
@@ -30,11 +31,11 @@ class Order:
 
     @property
     def batches(self) -> int:
-        """Batches a pass."""
+        """Batches per pass."""
         return -(-self.rows // self.batch_size)
 
     def batch(self, number: int) -> np.ndarray:
-        """Row numbers of the stream's batch `number`, counted from the start of training: (<= batch_size,)."""
+        """Return the row numbers of batch `number`, counted from the start of training: (<= batch_size,)."""
         turn, place = divmod(number, self.batches)
         return _permutation(self, turn)[place * self.batch_size : (place + 1) * self.batch_size]
 
@@ -49,8 +50,7 @@ def _permutation(order: Order, turn: int) -> np.ndarray:
 class Mixing:
     """Which steps of an epoch of `text + paired` batches are paired: step k iff k mod `cycle` is `place`.
 
-    The papers have three rules, `RULES`, which `mixed` turns into a cycle and a place. One stream alone
-    fills every step.
+    A method's `MixingRule` gives `cycle` and `place`. Without text or without pairs the other stream fills every step.
     """
 
     text: int
@@ -60,11 +60,11 @@ class Mixing:
 
     @property
     def epoch(self) -> int:
-        """Steps an epoch."""
+        """Steps per epoch."""
         return self.text + self.paired
 
-    def step(self, number: int) -> tuple[str, int]:
-        """The stream of a step ('text' or 'pairs'), and the number of that stream's batch, counted from 0."""
+    def step(self, number: int) -> tuple[Literal["text", "pairs"], int]:
+        """Return the stream of a step and the number of its batch in that stream, counted from 0."""
         if not self.paired:
             return "text", number
         if not self.text:
@@ -77,20 +77,11 @@ class Mixing:
         return (place - self.place + self.cycle - 1) // self.cycle
 
 
-#: rule -> (rows of text, rows of pairs, batches of text, batches of pairs) -> cycle and place in it
-RULES: dict[str, Callable[[int, int, int, int], tuple[int, int]]] = {
-    # MCSE, public code train_mix.py (its appendix A says 'in proportion to their sizes'): the first step
-    # of every epoch is paired, and pairs are read a little more than once an epoch
-    "floor": lambda rows, pairs, batches, paired: (batches // paired, 0),
-    # KDMCSE Algorithm 1
-    "ceil": lambda rows, pairs, batches, paired: (-(-rows // pairs), 0),
-    # DALR section 4.1: rows // pairs text batches, then a paired one
-    "after": lambda rows, pairs, batches, paired: (rows // pairs + 1, rows // pairs),
-}
+def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
+    """Mix `rows` rows of text with `pairs` rows of pairs by a method's rule.
 
-
-def mixed(rows: int, pairs: int, batch_size: int, rule: str) -> Mixing:
-    """The mixture of a text stream and pairs of these numbers of rows. Raises UserError."""
+    Raises UserError when there are more batches of pairs than of text.
+    """
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
     if not (text and paired):
         return Mixing(text, paired)
@@ -99,4 +90,7 @@ def mixed(rows: int, pairs: int, batch_size: int, rule: str) -> Mixing:
             f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
             "at least as many text batches: enlarge the text corpus or limit the pairs"
         )
-    return Mixing(text, paired, *RULES[rule](rows, pairs, text, paired))
+    cycle, place = rule(rows, pairs, text, paired)
+    if not 0 <= place < cycle:
+        raise UserError(f"the method's mixing rule returns place {place} in a cycle of {cycle}; it must be below")
+    return Mixing(text, paired, cycle, place)

@@ -12,7 +12,7 @@ import torch
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens
 from harness.encoders.student import Student
-from harness.method import Batch, MediaBatch, OwnSteps, PairBatch, SentenceBatch, TripletBatch
+from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
 from harness.training.batching import Mixing, Order, mixed
 from harness.training.prefetch import Ahead, MediaInputs, free_workers
@@ -59,13 +59,13 @@ class TrainingData:
         return stream not in self.parts or self.parts[stream].steps_of_all
 
 
-def mixing(training: Training, rows: Mapping[str, int], rule: str) -> Mixing:
+def mixing(training: Training, rows: Mapping[str, int], rule: MixingRule) -> Mixing:
     """The mixture of text streams with these numbers of rows. Raises UserError."""
     text = rows.get("sentences", 0) + rows.get("triplets", 0)
     return mixed(text, rows.get("pairs", 0), training.batch_size, rule)
 
 
-def total_steps(training: Training, rows: Mapping[str, int], rule: str) -> int:
+def total_steps(training: Training, rows: Mapping[str, int], rule: MixingRule) -> int:
     """Optimizer steps of a run over text streams of these numbers of rows."""
     return training.steps or training.epochs * mixing(training, rows, rule).epoch
 
@@ -82,7 +82,7 @@ class Batches:
         *,
         seed: int,
         setting: str,
-        rule: str,
+        rule: MixingRule,
     ) -> None:
         self.student, self.data, self.training, self.seed = student, data, training, seed
         self.mixing = mixing(training, data.rows, rule)

@@ -16,6 +16,7 @@ from harness.evaluation.figure_data import EDGES, FiguresSuite, similarities
 from harness.evaluation.figure_views import sentence_triples, view_cosines
 from harness.evaluation.planes import clusters_of, plane
 from harness.execution.embedding import Model
+from harness.metrics import ArrayName
 
 RNG = np.random.default_rng(0)
 
@@ -128,26 +129,28 @@ def test_the_suite_on_the_toy_world(model: Model) -> None:
     done = suite.evaluate(model, None)
     arrays, scores = done.arrays, done.scores
     assert {name: values.shape for name, values in arrays.items()} == {
-        "ToySTS.gold": (scores["ToySTS"]["n"],),
-        "ToySTS.cosine": (scores["ToySTS"]["n"],),
-        "ToyRetrieval.tsne": (60, 2),
-        "ToyRetrieval.clusters": (60,),
-        "ToyRetrieval.triples": (5, 3),
-        "ToyRetrieval.views": (5, 3, 5, 2),
-        "ToyRetrieval.queries": (6,),
-        "ToyRetrieval.neighbours": (6, 3),
-        "ToyRetrieval.neighbour_cosines": (6, 3),
+        ArrayName("ToySTS", "gold"): (scores["ToySTS"]["n"],),
+        ArrayName("ToySTS", "cosine"): (scores["ToySTS"]["n"],),
+        ArrayName("ToyRetrieval", "tsne"): (60, 2),
+        ArrayName("ToyRetrieval", "clusters"): (60,),
+        ArrayName("ToyRetrieval", "triples"): (5, 3),
+        ArrayName("ToyRetrieval", "views"): (5, 3, 5, 2),
+        ArrayName("ToyRetrieval", "queries"): (6,),
+        ArrayName("ToyRetrieval", "neighbours"): (6, 3),
+        ArrayName("ToyRetrieval", "neighbour_cosines"): (6, 3),
     }
-    for query, texts in zip(arrays["ToyRetrieval.queries"], arrays["ToyRetrieval.neighbours"], strict=True):
+    for query, texts in zip(
+        arrays[ArrayName("ToyRetrieval", "queries")], arrays[ArrayName("ToyRetrieval", "neighbours")], strict=True
+    ):
         assert len({query, *texts}) == 4
-    assert (np.diff(arrays["ToyRetrieval.neighbour_cosines"]) <= 0).all()
+    assert (np.diff(arrays[ArrayName("ToyRetrieval", "neighbour_cosines")]) <= 0).all()
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
     again = FiguresSuite(["ToySTS", "ToyRetrieval"], captions=60, clusters=4, views=5).evaluate(model, None)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, again.arrays[name])
     other = FiguresSuite(["ToyRetrieval"], captions=60, clusters=4, views=5, seed=1).evaluate(model, None)
-    assert (other.arrays["ToyRetrieval.triples"] != arrays["ToyRetrieval.triples"]).any()
+    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != arrays[ArrayName("ToyRetrieval", "triples")]).any()
 
 
 def test_a_model_without_dropout_views_is_told() -> None:
@@ -155,7 +158,7 @@ def test_a_model_without_dropout_views_is_told() -> None:
         return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float32)
 
     done = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(embed, None)
-    assert "ToyRetrieval.views" not in done.arrays
+    assert ArrayName("ToyRetrieval", "views") not in done.arrays
     assert "repeated encodings left out" in done.warnings[0]
 
 
@@ -174,8 +177,8 @@ def test_spaces_of_a_model_are_kept_apart() -> None:
             return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
 
     arrays = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(Embed(), None).arrays
-    assert (arrays["ToyRetrieval.worst_rank[own]"] == 1).all()
-    assert not any("[teacher]" in name for name in arrays)
+    assert (arrays[ArrayName("ToyRetrieval", "worst_rank", "own")] == 1).all()
+    assert not any(name.space == "teacher" for name in arrays)
 
 
 def test_numbers_are_part_of_the_protocol_and_checked() -> None:

@@ -32,7 +32,8 @@ def vectors_of(sentences: list[str], width: int = 5) -> np.ndarray:
 
 def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> tuple[dict[str, float], list[str]]:
     sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
-    return score(subsets, Embedded(lambda unique: vectors_of(list(unique)), sentences))
+    found = score(subsets, Embedded(lambda unique: vectors_of(list(unique)), sentences))
+    return found.scores, found.warnings
 
 
 def align_of(pairs: list[tuple[str, str, float]]) -> float:
@@ -182,10 +183,12 @@ def test_repeated_sentences_count_once_in_the_spread() -> None:
 def test_vectors_that_do_not_differ_have_no_spectrum() -> None:
     pairs = [("a", "b", 5.0), ("c", "d", 1.0)]
     same = Embedded(lambda unique: np.ones((len(unique), 3), dtype=np.float32), "abcd")
-    scores, warnings = score({"": pairs}, same)
-    assert scores["mean_cosine"] == pytest.approx(1)
-    assert "top_variance" not in scores
-    assert warnings == [f"{name} left out, the vectors do not differ" for name in ("top_variance", "effective_rank")]
+    found = score({"": pairs}, same)
+    assert found.scores["mean_cosine"] == pytest.approx(1)
+    assert "top_variance" not in found.scores
+    assert found.warnings == [
+        f"{name} left out, the vectors do not differ" for name in ("top_variance", "effective_rank")
+    ]
 
 
 def test_the_scatter_holds_every_pair_of_the_benchmark(data_root: Path) -> None:

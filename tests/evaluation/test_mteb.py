@@ -264,7 +264,7 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("label\n0\n", "no column 'text'"), ("label\ttext\n0\n", "line 2: 1 tab-separated fields"), ("", "no pairs")],
+    [("label\n0\n", "no column 'text'"), ("label\ttext\n0\n", "line 2: 1 tab-separated fields"), ("", "is empty")],
 )
 def test_bad_files_are_told(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "c.tsv").write_text(content)
@@ -276,7 +276,7 @@ def test_documents_that_are_no_json_are_told(tmp_path: Path) -> None:
     for name in ("q.tsv", "j.tsv"):
         (tmp_path / name).write_text("split\tquery_id\tdoc_id\tscore\ttext\ntest\tq\t2\t2\tx\n")
     (tmp_path / "d.gz").write_bytes(gzip.compress(b"{"))
-    with pytest.raises(UserError, match="no JSON objects"):
+    with pytest.raises(UserError, match="not JSON"):
         RetrievalFiles("r", "d.gz", "q.tsv", "j.tsv").load(tmp_path)
 
 
@@ -383,7 +383,7 @@ def test_a_download_that_was_cut_short_is_told(tmp_path: Path, monkeypatch: pyte
 
 
 def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
-    with pytest.raises(ValueError, match=r"the embedder gave shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"the embedder returned shape \(1,\)"):
         MTEBSuite(["ToyMTEB-STS"]).evaluate(lambda texts: np.ones(1), None)
 
 

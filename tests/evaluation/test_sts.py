@@ -15,6 +15,7 @@ from harness.evaluation.embed import Embedded
 from harness.evaluation.geometry import GeometrySuite
 from harness.evaluation.sts import STSSuite, score
 from harness.evaluation.sts_files import STSB_DEV
+from harness.evaluation.suites import TaskScores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())["tasks"]
 
@@ -25,7 +26,7 @@ def planar(sentences: Sequence[str]) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
-def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> tuple[dict[str, float], list[str]]:
+def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> TaskScores:
     sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
     return score(subsets, Embedded(planar, sentences))
 
@@ -39,37 +40,41 @@ def by_hand(pairs: list[tuple[str, str, float]]) -> tuple[np.ndarray, np.ndarray
 
 
 def test_all_is_one_correlation_over_the_pairs_of_all_subsets() -> None:
-    scores, warnings = scored({"one": ONE, "two": TWO})
+    found = scored({"one": ONE, "two": TWO})
     one, two = (100 * stats.spearmanr(*by_hand(pairs)).statistic for pairs in (ONE, TWO))
     expected = {
         "spearman": 100 * stats.spearmanr(*by_hand(ONE + TWO)).statistic,
         "pearson": 100 * stats.pearsonr(*by_hand(ONE + TWO)).statistic,
         "spearman_mean": (one + two) / 2,
         "spearman_wmean": (4 * one + 3 * two) / 7,
-        "spearman[one]": one,
-        "spearman[two]": two,
-        "pearson[one]": 100 * stats.pearsonr(*by_hand(ONE)).statistic,
-        "pearson[two]": 100 * stats.pearsonr(*by_hand(TWO)).statistic,
         "n": 7,
-        "n[one]": 4,
-        "n[two]": 3,
     }
-    assert scores == pytest.approx(expected, abs=1e-5)
-    assert scores["spearman"] != pytest.approx(scores["spearman_wmean"], abs=1)
-    assert warnings == []
+    assert found.scores == pytest.approx(expected, abs=1e-5)
+    assert found.scores["spearman"] != pytest.approx(found.scores["spearman_wmean"], abs=1)
+    for name, pairs, rank in (("one", ONE, one), ("two", TWO, two)):
+        linear = 100 * stats.pearsonr(*by_hand(pairs)).statistic
+        assert found.parts[name] == pytest.approx({"spearman": rank, "pearson": linear, "n": len(pairs)}, abs=1e-5)
+    assert found.warnings == []
 
 
-def test_one_set_has_no_rows_of_subsets() -> None:
-    scores, _ = scored({"": ONE})
+def test_a_task_of_one_set_has_no_parts() -> None:
+    found = scored({"": ONE})
+    scores = found.scores
+    assert found.parts == {}
     assert set(scores) == {"spearman", "pearson", "spearman_mean", "spearman_wmean", "n"}
     assert scores["spearman_wmean"] == scores["spearman_mean"] == scores["spearman"]
 
 
 def test_what_is_undefined_is_left_out_with_a_warning() -> None:
     same = [("0", "10", 1.0), ("0", "10", 2.0)]
-    scores, (warning,) = scored({"one": ONE, "same": same})
-    assert set(scores) == {"spearman", "pearson", "spearman[one]", "pearson[one]", "n", "n[one]", "n[same]"}
-    assert all(metric in warning for metric in ("spearman_mean", "spearman_wmean", "spearman[same]", "pearson[same]"))
+    found = scored({"one": ONE, "same": same})
+    assert set(found.scores) == {"spearman", "pearson", "n"}
+    assert {name: set(part) for name, part in found.parts.items()} == {
+        "one": {"spearman", "pearson", "n"},
+        "same": {"n"},
+    }
+    (warning,) = found.warnings
+    assert all(name in warning for name in ("spearman_mean", "spearman_wmean", "spearman of same", "pearson of same"))
 
 
 def write_dev(root: Path, pairs: list[tuple[str, str, float]]) -> None:
@@ -87,7 +92,7 @@ def test_the_dev_score_is_the_spearman_of_the_task(tmp_path: Path) -> None:
         return planar(sentences)
 
     scorer = dev_scorer(STSB_DEV, tmp_path)
-    assert scorer(embed) == pytest.approx(scored({"": ONE})[0]["spearman"])
+    assert scorer(embed) == pytest.approx(scored({"": ONE}).scores["spearman"])
     assert embedded == [5]
     (tmp_path / "sts" / "STSB-dev.tsv").unlink()  # read once
     assert scorer(embed) > 90
@@ -101,19 +106,19 @@ def test_an_undefined_dev_score_is_zero_and_logged(tmp_path: Path, caplog: pytes
 
 
 def reference() -> dict[str, float]:
-    """The golden file as 'TASK metric' -> value in this suite's names and units."""
+    """The golden file as 'TASK PART metric' -> value in this suite's names and units."""
     found: dict[str, float] = {}
 
-    def add(task: str, row: dict[str, Any], suffix: str = "") -> None:
+    def add(task: str, row: dict[str, Any], part: str = "") -> None:
         for metric, value in row.items():
             correlation = metric.startswith(("spearman", "pearson"))
-            name = metric + suffix if correlation or metric == "n" else f"{metric}_batch128"
-            found[f"{task} {name}"] = 100 * value if correlation else value
+            name = metric if correlation or metric == "n" else f"{metric}_batch128"
+            found[f"{task} {part} {name}"] = 100 * value if correlation else value
 
     for task in ("STS13", "STS15"):
         add(task, GOLDEN[task]["all"])
         for subset, row in GOLDEN[task]["subsets"].items():
-            add(task, row, f"[{subset}]")
+            add(task, row, subset)
     add("STS-B", GOLDEN["STSBenchmark"]["test"])
     add("STS-B-dev", GOLDEN["STSBenchmark"]["dev"])
     return found
@@ -137,7 +142,9 @@ def test_every_score_of_the_public_program_is_matched(data_root: Path) -> None:
     for suite in (STSSuite(tasks), GeometrySuite(tasks)):
         evaluation = suite.evaluate(embed, data_root)
         assert evaluation.warnings == []
-        found |= {f"{task} {metric}": x for task, row in evaluation.scores.items() for metric, x in row.items()}
+        for task, row in evaluation.scores.items():
+            for part, values in {"": row, **evaluation.parts.get(task, {})}.items():
+                found |= {f"{task} {part} {metric}": value for metric, value in values.items()}
     expected = reference()
     assert len(expected) == 46
     bars = {key: 1e-3 if key.endswith("_batch128") else 0.01 for key in expected}

@@ -63,9 +63,9 @@ def test_columns_are_found_by_name(tmp_path: Path) -> None:
         ("score\tsentence1\tsentence2\n\n", r"line 2: 1 tab-separated fields"),
         ("score\tsentence1\tsentence2\nhigh\ta\tb\n", r"line 2: the gold score 'high' is not a number"),
         ("score\tsentence1\tsentence2\nnan\ta\tb\n", r"line 2: the gold score 'nan' is not a number"),
-        ("score\tsentence1\tsentence2\n", r"no pairs"),
-        ("", r"no pairs"),
-        (b"score\tsentence1\tsentence2\n1\t\xff\tb\n", r"not UTF-8 at byte 28"),
+        ("score\tsentence1\tsentence2\n", r"no rows"),
+        ("", r"is empty"),
+        (b"score\tsentence1\tsentence2\n1\t\xff\tb\n", r"line 2, cannot be read as UTF-8"),
     ],
 )
 def test_bad_content_is_answered_in_one_line_with_file_and_place(

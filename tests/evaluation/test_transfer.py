@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded
+from harness.evaluation.embed import Embedded, PlainEmbedder
 from harness.evaluation.probes.folds import Split
 from harness.evaluation.probes.linear import Fitted
 from harness.evaluation.probes.modes import L2, MODES
@@ -91,7 +91,7 @@ def test_every_kind_of_task_is_scored_and_averaged() -> None:
         return embed(sentences)
 
     tasks = ["whole", "tested", "fixed", "pairs"]
-    evaluation = TransferSuite(tasks, mode="fast").evaluate(recording, None)
+    evaluation = TransferSuite(tasks, mode="fast").evaluate(PlainEmbedder(recording), None)
     assert calls == [["0", "1", "2", "3", "4", "5"]]
     assert evaluation.warnings == []
     assert list(evaluation.scores) == [*tasks, "Avg"]
@@ -196,16 +196,16 @@ def test_vectors_that_are_not_finite_are_told() -> None:
         vectors[0] = np.nan
         return vectors
 
-    evaluation = TransferSuite(["tested"], mode="fast").evaluate(broken, None)
+    evaluation = TransferSuite(["tested"], mode="fast").evaluate(PlainEmbedder(broken), None)
     assert evaluation.warnings == ["transfer: 1 of 6 sentence vectors are not finite; NaN counted as 0"]
     json.dumps(evaluation.scores, allow_nan=False)
 
 
-def test_the_fingerprint_depends_on_probe_and_mode_but_not_on_the_device() -> None:
+def test_the_fingerprint_depends_on_probe_and_mode() -> None:
     def fingerprint(**options: str) -> str:
         return TransferSuite(["whole"], **options).fingerprint(None)
 
-    assert fingerprint() == fingerprint(probe="senteval", mode="full", device="cuda")
+    assert fingerprint() == fingerprint(probe="senteval", mode="full")
     assert fingerprint(mode="fast") == fingerprint(mode="dev")
     others = [fingerprint(), fingerprint(mode="fast"), fingerprint(probe="lbfgs")]
     others.append(TransferSuite(["tested"]).fingerprint(None))
@@ -226,7 +226,7 @@ def test_wrong_options(options: dict[str, str], message: str) -> None:
 
 def test_a_class_that_cannot_reach_every_fold_is_an_error_of_the_data() -> None:
     with pytest.raises(UserError, match="'rare' has a class of 5 training samples, 5 folds need 10"):
-        TransferSuite(["rare"], mode="fast").evaluate(embed, None)
+        TransferSuite(["rare"], mode="fast").evaluate(PlainEmbedder(embed), None)
 
 
 def test_what_is_missing_is_told() -> None:
@@ -253,7 +253,7 @@ def test_every_figure_of_the_public_program_is_matched(data_root: Path) -> None:
     from harness.encoders.student import Student
 
     student = Student.load(Path(model.__file__).parent / "model", pooling="mean")
-    scores = TransferSuite(["TREC"], mode="fast").evaluate(student.embed, data_root).scores["TREC"]
+    scores = TransferSuite(["TREC"], mode="fast").evaluate(PlainEmbedder(student.embed), data_root).scores["TREC"]
     expected = GOLDEN["TREC"]["fast"]
     # one of the 500 test questions is 0.2
     assert scores["acc"] == pytest.approx(expected["acc"], abs=0.3)

@@ -9,9 +9,10 @@ import pytest
 
 from harness.cli.options import make_request
 from harness.errors import UserError
-from harness.evaluation.suites import Evaluation
+from harness.evaluation.suites import SuiteScores
 from harness.execution.plan import make_plan
 from harness.execution.worker import Context, run_one
+from harness.metrics import ArrayName
 from harness.sources import read_arrays, write_arrays
 from harness.store import Store
 
@@ -50,9 +51,11 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     (run,) = (plan := make_plan(request, store)).runs
     calls = []
 
-    def evaluate(embed: object, root: Path | None) -> Evaluation:
+    def evaluate(embed: object, root: Path | None) -> SuiteScores:
         calls.append(1)
-        return Evaluation({"ToySTS": {"spearman": 1.0}, "Avg": {}}, [], {"ToySTS.gold": np.arange(len(calls))})
+        return SuiteScores(
+            {"ToySTS": {"spearman": 1.0}, "Avg": {}}, arrays={ArrayName("ToySTS", "gold"): np.arange(len(calls))}
+        )
 
     monkeypatch.setattr(plan.sources.suites["sts"], "evaluate", evaluate)
 

@@ -86,7 +86,7 @@ def test_another_teacher_is_another_experiment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("teacher", "message"),
     [
-        ("run:simcse/toy/toy-bert", "names no text teachers"),
+        ("run:simcse/toy/toy-bert", "is not a list of teachers"),
         ("run:simcse/nowhere/toy-bert/seed-0", "no setting 'nowhere'"),
         ("run:mcse/toy-text/toy-bert/seed-0", "cannot be trained: mcse needs image-caption pairs"),
         ("run:simcse/toy/no-bert/seed-0", "no encoder 'no-bert'"),

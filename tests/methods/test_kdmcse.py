@@ -18,10 +18,11 @@ import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
 from harness_methods.kdmcse import KDMCSE
 from harness_methods.mcse import MCSE
+from harness_methods.mixing import every_ceil
 from harness_methods.simcse import SimCSE
 
 from harness.losses.contrastive import info_nce
-from harness.method import Dimensions, PairBatch, SentenceBatch
+from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
 
 WIDTH, FEATURE = 8, 5
 
@@ -245,7 +246,10 @@ def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str]
 
 def test_the_readings_read_their_batches_differently() -> None:
     found = {reading: KDMCSE.configure(reading) for reading in ("paper", "official")}
-    assert {name: KDMCSE.mixing(values) for name, values in found.items()} == {"paper": "ceil", "official": "floor"}
+    assert {name: KDMCSE.mixing(values) for name, values in found.items()} == {
+        "paper": every_ceil,
+        "official": by_batches,
+    }
     assert {name: KDMCSE.captions(values) for name, values in found.items()} == {"paper": "setting", "official": "all"}
 
 

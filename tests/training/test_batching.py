@@ -6,11 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from harness_methods.mixing import MIXING, after_text, every_ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UserError
-from harness.training.batching import RULES, Order, mixed
+from harness.method import MixingRule, by_batches
+from harness.training.batching import Order, mixed
 
 
 def loop_of_the_public_code(text: int, paired: int, epochs: int) -> list[tuple[str, int]]:
@@ -28,15 +30,15 @@ def loop_of_the_public_code(text: int, paired: int, epochs: int) -> list[tuple[s
 def test_mixing_is_the_public_loop_without_its_memory(text: int, paired: int, epochs: int) -> None:
     if paired > text:
         with pytest.raises(UserError, match="at least as many text batches"):
-            mixed(text, paired, 1, "floor")
+            mixed(text, paired, 1, by_batches)
         return
-    mixing = mixed(text, paired, 1, "floor")
+    mixing = mixed(text, paired, 1, by_batches)
     assert [mixing.step(k) for k in range(mixing.epoch * epochs)] == loop_of_the_public_code(text, paired, epochs)
 
 
 def test_mcse_on_wikipedia_and_flickr_has_the_published_counts() -> None:
     """1,000,000 sentences and 29,783 pairs at batch 64: p = 33 and 488 paired steps an epoch."""
-    mixing = mixed(1_000_000, 29_783, 64, "floor")
+    mixing = mixed(1_000_000, 29_783, 64, by_batches)
     assert (mixing.text, mixing.paired, mixing.epoch) == (15625, 466, 16091)
     streams = [mixing.step(k)[0] for k in range(mixing.epoch)]
     assert streams.count("pairs") == 488
@@ -47,14 +49,14 @@ def test_mcse_on_wikipedia_and_flickr_has_the_published_counts() -> None:
 @pytest.mark.parametrize(("pairs", "cycle"), [(29_783, 34), (82_783, 13)])
 def test_the_rules_of_kdmcse_and_dalr_have_the_same_cycle(pairs: int, cycle: int) -> None:
     """For a million sentences ceil(N / M) and N // M text steps with a paired one: 34 and 13 batches."""
-    for rule, first in (("ceil", 0), ("after", cycle - 1)):
+    for rule, first in ((every_ceil, 0), (after_text, cycle - 1)):
         mixing = mixed(1_000_000, pairs, 64, rule)
         streams = [mixing.step(k)[0] for k in range(2 * cycle)]
         assert [place for place, stream in enumerate(streams) if stream == "pairs"] == [first, first + cycle]
 
 
-@given(st.integers(30, 200), st.integers(1, 30), st.sampled_from(sorted(RULES)), st.integers(1, 3))
-def test_every_rule_reads_each_stream_batch_by_batch(rows: int, pairs: int, rule: str, epochs: int) -> None:
+@given(st.integers(30, 200), st.integers(1, 30), st.sampled_from(list(MIXING.values())), st.integers(1, 3))
+def test_every_rule_reads_each_stream_batch_by_batch(rows: int, pairs: int, rule: MixingRule, epochs: int) -> None:
     mixing = mixed(rows, pairs, 3, rule)
     steps = [mixing.step(k) for k in range(mixing.epoch * epochs)]
     for stream in ("text", "pairs"):
@@ -62,9 +64,14 @@ def test_every_rule_reads_each_stream_batch_by_batch(rows: int, pairs: int, rule
         assert numbers == list(range(len(numbers)))
 
 
+def test_a_rule_whose_place_is_outside_its_cycle_is_refused() -> None:
+    with pytest.raises(UserError, match="place 3 in a cycle of 3"):
+        mixed(100, 10, 5, lambda rows, pairs, text_batches, pair_batches: (3, 3))
+
+
 def test_one_stream_fills_every_step() -> None:
-    assert [mixed(3, 0, 1, "floor").step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
-    assert [mixed(0, 3, 1, "after").step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
+    assert [mixed(3, 0, 1, by_batches).step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
+    assert [mixed(0, 3, 1, after_text).step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
 
 
 @given(st.integers(1, 50), st.integers(1, 20))

@@ -15,7 +15,7 @@ from harness.corpora.toy.media import ToyImages
 from harness.corpora.toy.sources import ToySentences
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
-from harness.method import Dimensions
+from harness.method import Dimensions, by_batches
 from harness.profiles import Training
 from harness.registry import get
 from harness.training.streams import Batches, TrainingData
@@ -91,7 +91,7 @@ def test_image_batches_are_a_function_of_seed_and_step(tmp_path: Path) -> None:
             own,
             seed=seed,
             setting="toy",
-            rule="floor",
+            rule=by_batches,
         )
         return next(batch for stream, batch in batches.of(step) if stream).inputs["pixels"].numpy()
 

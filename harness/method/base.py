@@ -1,0 +1,151 @@
+"""The base class of methods.
+
+A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss
+terms. It contains no training loop, optimizer, I/O or device code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+
+from harness.errors import UserError
+from harness.inputs import Stream
+from harness.method.batches import Batch, Encode, MediaBatch
+from harness.method.hyperparameters import Hyperparameters, Value
+from harness.method.mixing import MixingRule, by_batches
+from harness.method.needs import Dimensions, Feature, OwnSteps
+from harness.registry import get_class
+
+
+class Method(nn.Module, ABC):
+    """A training objective with its heads.
+
+    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The
+    parameter `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    #: the training data it reads; captions count as sentences
+    streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
+    terms: ClassVar[tuple[str, ...]] = ()
+    #: the terms that appear only if an option asks for them
+    optional_terms: ClassVar[tuple[str, ...]] = ()
+    #: parts of terms that `without` can leave out as well, such as a margin
+    parts: ClassVar[tuple[str, ...]] = ()
+    #: reading of the paper -> one sentence on what it follows
+    readings: ClassVar[Mapping[str, str]] = {"paper": "the equations of the paper"}
+    #: reading -> hyperparameters that differ from the defaults, which are those of @paper
+    reading_values: ClassVar[Mapping[str, Mapping[str, Value]]] = {}
+    Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
+    trains: ClassVar[bool] = True
+
+    def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
+        super().__init__()
+        self.hyperparameters = hyperparameters
+        self.dimensions = dimensions
+
+    @classmethod
+    def features(cls, hyperparameters: Any) -> dict[str, Feature]:
+        """Teacher features of paired batches, by role.
+
+        Roles are names of the method's choice; 'image' and 'caption' are the ones that `shared_space` reads.
+        Raises ValueError where an option names no teacher.
+        """
+        return {}
+
+    @classmethod
+    def own_steps(cls, hyperparameters: Any) -> dict[Stream, OwnSteps]:
+        """Streams trained in steps of their own, with their own optimizer, rather than mixed with the text."""
+        return {}
+
+    @classmethod
+    def mixing(cls, hyperparameters: Any) -> MixingRule:
+        """The rule that decides which steps are paired; that of MCSE's public code unless overridden."""
+        return by_batches
+
+    @classmethod
+    def captions(cls, hyperparameters: Any) -> Literal["setting", "all"]:
+        """Which captions of an image become rows: those of the setting, or all of them."""
+        return "setting"
+
+    @classmethod
+    def pooling(cls, hyperparameters: Any) -> str:
+        """The registered pooling used at test time; [CLS] before any head unless overridden."""
+        return "cls"
+
+    def shared_space(self) -> tuple[nn.Module, nn.Module] | None:
+        """The heads into the space shared by sentences and images, or None.
+
+        The first takes [CLS], (n, d) -> (n, p), the second the features of role 'image', (n, f) -> (n, p).
+        """
+        return None
+
+    def test_head(self) -> nn.Module | None:
+        """The head applied to [CLS] at test time, (n, d) -> (n, d), or None."""
+        return None
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Names of the terms and parts that `without` leaves out."""
+        return frozenset(self.hyperparameters.without.split("+"))
+
+    def weights(self) -> dict[str, float]:
+        """The weight of each loss term; 1 for terms not listed."""
+        return {}
+
+    @abstractmethod
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
+        """The unweighted loss terms of a batch of text, each a scalar."""
+
+    def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
+        """The unweighted loss terms of a batch of images or recordings, for methods with `own_steps`."""
+        raise NotImplementedError(f"{self.name} does not train on images or audio")
+
+    def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """The weighted sum of the terms not left out, and the unweighted terms.
+
+        The sum is None if `without` leaves out every term of this kind of batch.
+        """
+        found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
+        terms = {name: value for name, value in found.items() if name not in self.left_out}
+        weights = self.weights()
+        weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
+        return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
+
+    @classmethod
+    def configure(cls, reading: str, *layers: Mapping[str, Any]) -> Any:
+        """The method's hyperparameters: the defaults, then the reading's values, then each layer in turn.
+
+        Raises UserError for an unknown reading, option or value.
+        """
+        if reading not in cls.readings:
+            known = ", ".join(f"@{name}" for name in cls.readings)
+            raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
+        values: dict[str, Any] = {}
+        for layer in (cls.reading_values.get(reading, {}), *layers):
+            values |= layer
+        chosen = cls.Hyperparameters.read(cls.name, values)
+        return dataclasses.replace(chosen, without=cls._checked_terms(chosen.without))
+
+    @classmethod
+    def _checked_terms(cls, without: str) -> str:
+        """Sort the names in `without`. Raises UserError for an unknown name, or if no term is left."""
+        names = sorted({name for name in without.split("+") if name})
+        for name in names:
+            if name not in (*cls.terms, *cls.parts):
+                known = ", ".join((*cls.terms, *cls.parts)) or "none"
+                raise UserError(f"the method '{cls.name}' has no loss term '{name}'; it has {known}")
+        if names and set(cls.terms) <= set(names):
+            raise UserError(f"'without={without}' leaves {cls.name} no loss term; keep at least one")
+        return "+".join(names)
+
+
+def method_named(name: str) -> type[Method]:
+    """The registered method of a name. Raises UserError if it is unknown, fails to import or is no Method."""
+    return get_class("method", name, Method)

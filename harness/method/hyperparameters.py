@@ -1,0 +1,98 @@
+"""Declaring and reading a method's hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+from harness.errors import UserError
+from harness.registry import suggest
+
+Value = int | float | str | bool
+V = TypeVar("V", bound=Value)
+
+
+def hyper(
+    default: V,
+    *,
+    source: str,
+    unit: str = "",
+    choices: tuple[str, ...] = (),
+    teacher: bool = False,
+    later: bool = False,
+) -> V:
+    """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
+
+    `teacher` marks an option that names teachers, joined by '+', or holds one of the words of `NO_TEACHER`.
+    `later` marks an option added after results were published: at its default it is left out of a run's
+    identity, so that those results keep their fingerprint.
+    """
+    metadata = {"source": source, "unit": unit, "choices": choices, "teacher": teacher, "later": later}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The hyperparameters of every method. `lambda_` is typed `lambda`: an underscore avoids Python's keywords."""
+
+    without: str = hyper("", source="ablation", unit="loss terms to leave out, joined by '+'")
+
+    @classmethod
+    def options(cls) -> dict[str, dataclasses.Field[Any]]:
+        """The dataclass's fields by the names that users type."""
+        return {item.name.rstrip("_"): item for item in dataclasses.fields(cls)}
+
+    @classmethod
+    def teacher_options(cls) -> frozenset[str]:
+        """Names of the options whose values name teachers."""
+        return frozenset(name for name, item in cls.options().items() if item.metadata["teacher"])
+
+    @classmethod
+    def read(cls, method: str, values: Mapping[str, Any]) -> Self:
+        """Convert values from TOML or a command line. Raises UserError for an unknown option or a wrong value."""
+        options = cls.options()
+        for name in values:
+            if name not in options:
+                hint = suggest(name, sorted(options)) if len(options) > 8 else f"valid: {', '.join(sorted(options))}"
+                raise UserError(f"the method '{method}' has no option '{name}'; {hint}")
+        return cls(**{options[name].name: _converted(method, options[name], item) for name, item in values.items()})
+
+    def named(self) -> dict[str, Value]:
+        """Values by the names that users type."""
+        return {name: getattr(self, item.name) for name, item in self.options().items()}
+
+    def identity(self) -> dict[str, Value]:
+        """The values that distinguish one experiment from another."""
+        values = self.named()
+        return {
+            name: values[name]
+            for name, item in self.options().items()
+            if not (item.metadata["later"] and values[name] == item.default)
+        }
+
+
+def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> Value:
+    """Convert a value to the type of the option's default."""
+    name, kind = item.name.rstrip("_"), type(item.default)
+    try:
+        converted: Value = _boolean(value) if kind is bool else kind(value)
+        if kind is int and float(value) != converted:
+            raise ValueError
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{method}: '{name}' must be of type {kind.__name__}, not '{value}'") from error
+    if isinstance(converted, float) and not abs(converted) < float("inf"):
+        raise UserError(f"{method}: '{name}' must be a finite number, not '{value}'")
+    choices = item.metadata["choices"]
+    if choices and converted not in choices:
+        raise UserError(f"{method}: '{name}' must be one of {', '.join(choices)}, not '{value}'")
+    return converted
+
+
+def _boolean(value: Any) -> bool:
+    """Read true or false. Raises ValueError for anything else."""
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return text == "true"
