@@ -55,7 +55,7 @@ class Skipped:
     why: str
 
 
-class Unfit(UserError):
+class UnfitSettingError(UserError):
     """A method that cannot be trained in a setting."""
 
 
@@ -80,7 +80,7 @@ def expand(
         spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
         try:
             runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
-        except Unfit as error:
+        except UnfitSettingError as error:
             skipped[Skipped(f"{variant}/{setting}", str(error))] = None
     return list(runs.values()), list(skipped)
 
@@ -90,7 +90,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
 
     Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's options.
     Training: the profile's [training] table, its rules, --set. Later ones win.
-    Raises Unfit for a method that cannot be trained in the setting, and UserError.
+    Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
     method = method_named(spec.variant.name)
     _check_rules(profile.name, profile.hyperparameters)
@@ -210,9 +210,9 @@ _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "
 
 
 def _check_streams(profile: Profile, method: type[Method], setting: Variant) -> None:
-    """Raise Unfit if the setting has no corpus of a stream that the method needs."""
+    """Raise UnfitSettingError if the setting has no corpus of a stream that the method needs."""
     there = set(_streams(profile, setting).values())
     needed = [stream for stream in method.streams if not (stream == "sentences" and "pairs" in there)]
     absent = [_NAMED.get(stream, stream) for stream in needed if stream not in there]
     if absent:
-        raise Unfit(f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none")
+        raise UnfitSettingError(f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none")

@@ -14,7 +14,7 @@ from harness.errors import UserError
 from harness.grid import parse_overrides
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_encoder, parse_setting, split
-from harness.store import Store
+from harness.store import Store, frame_of, overrides_text
 
 if TYPE_CHECKING:
     import pandas
@@ -55,7 +55,7 @@ def compare(
         click.echo(f"warning: {line}", err=True)
     if not loaded:
         raise UserError(f"{results} has no results; run `harness run --profile tiny` first, or give --results")
-    frame = store.frame(loaded)
+    frame = frame_of(loaded)
     suite, column = _column(metric, frame)
     shared = {}
     if profile:
@@ -65,7 +65,7 @@ def compare(
     if encoder:
         shared["encoder"] = parse_encoder(encoder)
     if sets:
-        shared["overrides"] = ",".join(f"{key}={value}" for key, value in sorted(parse_overrides(sets).items()))
+        shared["overrides"] = overrides_text(parse_overrides(sets))
     sides = find_sides(frame, loaded, (_fields(a, shared), _fields(b, shared)), suite, column)
     tasks = frozenset(str(task) for task in frame.loc[frame["suite"] == suite, "task"].unique())
     _show(Comparison(*sides, suite, column, tasks))

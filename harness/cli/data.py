@@ -16,7 +16,7 @@ from harness.catalogue import Entry, Watch
 from harness.cli.options import FOLDER, data_option, profile_option
 from harness.cli.tables import plain_table
 from harness.errors import MissingData, UserError
-from harness.execution.sources import Sources
+from harness.execution.inventory import Inventory
 from harness.profiles import Profile, load_profile
 from harness.sources import data_root as find_root
 
@@ -189,11 +189,11 @@ def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str,
 
 def _readers(profile: Profile, root: Path | None) -> Iterator[tuple[str, Any]]:
     """What reads files, by what it is for."""
-    sources = Sources(profile, root, {})
-    for name, source in sources.corpora.items():
+    inventory = Inventory(profile, root, {})
+    for name, corpus in inventory.corpora.items():
         settings = ", ".join(key for key, setting in profile.settings.items() if name in setting.corpora)
-        yield f"settings {settings}" if settings else f"corpus {name}", source
-        for teacher, stored in source.stored.items():
-            yield f"{teacher} features of {name}", stored
-    for name, suite in sources.suites.items():
+        yield f"settings {settings}" if settings else f"corpus {name}", corpus.plain.source
+        for teacher, stored in corpus.stored.items():
+            yield f"{teacher} features of {name}", stored.source
+    for name, suite in inventory.suites.items():
         yield f"suite {name}", suite

@@ -12,10 +12,10 @@ import click
 from harness.cli.options import data_option, make_request, profile_option, results_option
 from harness.cli.run import carry_out
 from harness.errors import UserError
-from harness.execution.plan import Request
+from harness.execution.request import Request
 from harness.registry import names
 from harness.spec import RunSpec, SpecError, Variant
-from harness.store import Store
+from harness.store import Store, find_results
 
 #: name of a mode in a sentence-transformers pooling file -> pooling here
 _MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
@@ -59,13 +59,12 @@ def _run_key(text: str) -> RunSpec | None:
 def _of_run(spec: RunSpec, store: Store, rest: dict[str, Any]) -> Request:
     """The request that made a finished run, with the overrides that it had."""
     request = _request(spec.encoder, rest)
-    found = [r for r in store.load()[0] if r.spec.key == str(spec) and r.profile == request.profile.name]
+    found = find_results(store, str(spec), request.profile.name)
     kinds = {json.dumps(result.overrides, sort_keys=True) for result in found}
     if len(kinds) != 1:
-        what = f"runs {spec} that differ by --set" if kinds else f"no run {spec}"
         raise UserError(
-            f"{store.root} has {what} under the profile '{request.profile.name}'; `harness run --suites ...` with the "
-            "same options adds suites to it"
+            f"{store.root} has runs {spec} that differ by --set; `harness run --suites ...` with the options of one "
+            "adds suites to it"
         )
     return replace(
         request,

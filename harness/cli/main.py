@@ -18,6 +18,7 @@ COMMANDS = {
     "eval": "evaluate:evaluate",
     "export": "export:export_command",
     "report": "report:report",
+    "results": "results:results_command",
     "compare": "compare:compare",
     "power": "power:power",
     "audit": "audit:audit",

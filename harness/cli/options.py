@@ -17,7 +17,7 @@ from harness.profiles import Profile, load_profile
 from harness.spec import Variant, parse_encoder, parse_seeds, parse_setting, split
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Request
+    from harness.execution.request import Request
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ def make_request(
     paper: str | None = None,
 ) -> Request:
     """What the options ask for. Raises UserError and SpecError."""
-    from harness.execution.plan import Request
+    from harness.execution.request import Request
     from harness.grid import parse_overrides
 
     loaded = load_profile(profile)
@@ -107,7 +107,7 @@ def paper_request(
     given: Mapping[str, ModelSource],
 ) -> Request:
     """The runs of tables and figures, each once; `given` are the places of encoders by name."""
-    from harness.execution.plan import Request
+    from harness.execution.request import Request
 
     wanted = merged(entries)
     return Request(

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import click
 
 from harness.errors import MissingData
-from harness.execution.plan import Plan, PlannedRun
+from harness.execution.plan import Plan
 from harness.formatting import count_of, duration, fixed
-from harness.store import Result, Store
+from harness.store import Store
 
-STATES = ("done", "failed", "stale", "missing")
+STATES = ("done", "trained", "failed", "stale", "missing")
 
 
 def describe(plan: Plan, store: Store) -> None:
@@ -34,13 +34,13 @@ def describe(plan: Plan, store: Store) -> None:
         click.echo(f"  {entry}")
     for skip in plan.skipped:
         click.echo(f"  skipped   {skip.what}: {skip.why}")
-    for state in ("failed", "stale"):
+    for state in ("trained", "failed", "stale"):
         count = sum(run.state == state for run in todo)
         if count:
             click.echo(f"  {state:9} {count}: {_MEANING[state]}")
     for name, lacking in plan.without_data.items():
         click.echo(f"  suite {name} is left out, it lacks {lacking[0]}{_more(lacking)}")
-    for item in plan.lacking:
+    for item in plan.missing:
         click.echo(f"  lacking   {item}")
     if todo:
         _tell_estimate(plan, store)
@@ -54,23 +54,25 @@ def _entries(plan: Plan) -> Iterator[str]:
 
 
 def _tell_estimate(plan: Plan, store: Store) -> None:
-    seconds = estimate(plan, store)
-    if seconds is not None:
-        hours = f" ({fixed(seconds / 3600, 1)} device-hours)" if plan.request.entries else ""
-        text = f"about {duration(seconds)}{hours} one after another, from finished runs of this profile"
-        click.echo(f"  estimate  {text}")
-        return
-    from harness.cli.cost import a100_hours
+    from harness.execution.estimate import estimate
 
-    hours_a100 = a100_hours(plan)
-    if hours_a100 is not None:
+    expected = estimate(plan, store)
+    if expected is None:
+        return
+    if expected.source == "finished runs":
+        hours = f" ({fixed(expected.seconds / 3600, 1)} device-hours)" if plan.request.entries else ""
+        text = f"about {duration(expected.seconds)}{hours} one after another, from finished runs of this profile"
+        click.echo(f"  estimate  {text}")
+    else:
         click.echo(
-            f"  estimate  about {hours_a100:,.0f} device-hours of one A100: no run of this profile is finished, so "
-            "from the minutes that DALR Table 7 prints, by examples seen (steps x batch) and size of encoder"
+            f"  estimate  about {expected.seconds / 3600:,.0f} device-hours of one A100: no run of this profile is "
+            "finished, so from the minutes that DALR Table 7 prints, by examples seen (steps x batch) and size of "
+            "encoder"
         )
 
 
 _MEANING = {
+    "trained": "some suites are still to be evaluated",
     "failed": "tried before without success, and tried again now",
     "stale": "results of an older configuration are kept, and these runs are done anew",
 }
@@ -78,32 +80,15 @@ _MEANING = {
 
 def refuse_lacking(plan: Plan) -> None:
     """Raise MissingData when runs to do lack data or weights."""
-    if not plan.lacking and plan.without_data and not any(run.todo for run in plan.todo):
+    if not plan.missing and plan.without_data and not any(run.todo for run in plan.todo):
         raise MissingData(
             "no suite of this plan has its data; see the lines above, or try --profile tiny, which needs nothing"
         )
-    if plan.lacking:
+    if plan.missing:
         raise MissingData(
-            f"the plan lacks {count_of(len(plan.lacking), 'thing')}, listed above with how to get each; "
+            f"the plan lacks {count_of(len(plan.missing), 'thing')}, listed above with how to get each; "
             "`--profile tiny` needs no data and no download"
         )
-
-
-def estimate(plan: Plan, store: Store) -> float | None:
-    """Seconds that the runs to do would take in turn, from finished runs of the profile; None without any."""
-    if not plan.todo:
-        return 0.0
-    finished = [result for result in store.load()[0] if result.profile == plan.request.profile.name]
-    if not finished:
-        return None
-    return sum(_expected(run, finished) for run in plan.todo)
-
-
-def _expected(run: PlannedRun, finished: Sequence[Result]) -> float:
-    spec = run.resolved.spec
-    same = [r for r in finished if r.spec.method == spec.variant.name and r.spec.encoder == spec.encoder]
-    pool = same or finished
-    return sum(result.timings.total_s for result in pool) / len(pool)
 
 
 def _more(items: Sequence[object]) -> str:

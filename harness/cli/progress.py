@@ -15,6 +15,7 @@ from rich.table import Table
 
 from harness.execution.worker import Event, Report
 from harness.formatting import duration
+from harness.metrics import AVERAGE
 from harness.store import Result
 from harness.training.trainer import Progress
 
@@ -107,7 +108,7 @@ def event_text(event: Event, ended: int, total: int) -> str:
 
 def _result_text(result: Result) -> str:
     parts = []
-    for suite, tasks in result.scores.items():
-        means = "  ".join(f"{metric} {value:.2f}" for metric, value in tasks.get("Avg", {}).items())
-        parts.append(f"{suite}: {means}")
-    return " | ".join([*parts, duration(result.timings.total_s)])
+    for evaluation in result.current:
+        means = "  ".join(f"{metric} {value:.2f}" for metric, value in evaluation.scores.get(AVERAGE, {}).items())
+        parts.append(f"{evaluation.suite}: {means}")
+    return " | ".join([*parts, duration(result.seconds)])

@@ -12,7 +12,7 @@ import click
 from harness.cli.options import FOLDER, results_option
 from harness.errors import UserError
 from harness.profiles import load_profile
-from harness.store import Store
+from harness.store import Store, frame_of
 
 
 @click.command()
@@ -48,7 +48,7 @@ def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None
         methods, broken = pool.submit(installed_methods).result()
     for line in broken:
         click.echo(f"warning: {line}", err=True)
-    frame = store.frame(chosen)
+    frame = frame_of(chosen)
     figures = report_figures(chosen, frame, store.arrays)
     page = build(chosen, frame, out, name, failed, methods, figures, store.arrays, store.log).resolve()
     click.echo(f"{len(chosen)} results rendered; open {page}")

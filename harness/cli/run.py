@@ -10,8 +10,9 @@ import click
 from harness.cli.options import grid_options, make_request
 from harness.cli.planning import describe, refuse_lacking
 from harness.errors import UserError
-from harness.execution.plan import Plan, Request, make_plan
-from harness.store import Result, Store
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
+from harness.store import Result, Store, frame_of
 
 
 @click.command()
@@ -67,7 +68,7 @@ def _execute(plan: Plan, store: Store, jobs: int, device: str) -> tuple[list[Res
     jobs = min(jobs, len(plan.todo))
     where = Context(store.root, device, threads_a_run(jobs))
     with display(len(plan.todo)) as report:
-        outcome = execute(plan.todo, plan.sources, where, jobs, report)
+        outcome = execute(plan.todo, plan.inventory, where, jobs, report)
     if outcome.failures:
         click.echo(
             f"{len(outcome.failures)} of {len(plan.todo)} runs failed; `harness status` lists them, the same "
@@ -93,4 +94,4 @@ def _table(results: list[Result]) -> None:
         return
     from harness.cli.tables import show_summaries
 
-    show_summaries(Store(Path()).frame(results))
+    show_summaries(frame_of(results))

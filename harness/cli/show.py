@@ -12,8 +12,7 @@ from harness.errors import UserError
 from harness.formatting import duration
 from harness.registry import names
 from harness.reporting.site.methods import method_facts, notes_path
-from harness.spec import RunSpec
-from harness.store import Result, Store
+from harness.store import Result, Store, find_results, frame_of
 
 
 @click.command()
@@ -24,46 +23,34 @@ def show(what: str, results: Path) -> None:
     if what in names("method"):
         _method(what)
         return
-    found = _results(what, Store(results))
-    if not found:
-        raise UserError(f"{results} has no result of '{what}'; `harness status` lists what there is")
-    for result in found:
-        _run(result)
-
-
-def _results(what: str, store: Store) -> list[Result]:
-    path = Path(what)
-    if path.suffix == ".json":
-        if not path.is_file():
-            raise UserError(f"there is no file {path}; give a result file or a run's key")
-        return [store.read(path)]
-    if "/" not in what:
+    if "/" not in what and not what.endswith(".json"):
         raise UserError(
             f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
         )
-    key = str(RunSpec.parse(what))
-    return [result for result in store.load()[0] if result.spec.key == key]
+    for result in find_results(Store(results), what):
+        _run(result)
 
 
 def _run(result: Result) -> None:
     click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     click.echo(
-        f"finished {result.finished}, {duration(result.timings.total_s)}, {result.peak_memory_mb:.0f} MB peak, "
+        f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
         click.echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
     for part, values in result.hyperparameters.items():
         click.echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+    for role, use in result.teachers.items():
+        click.echo(f"{role}: {use.teacher} ({use.of})")
+    scores = frame_of([result])
     rows = [
-        (suite, task, metric, f"{value:.4f}".rstrip("0").rstrip("."))
-        for suite, tasks in result.scores.items()
-        for task, metrics in tasks.items()
-        for metric, value in metrics.items()
+        (row.suite, row.protocol, row.task, row.part, row.metric, f"{row.value:.4f}".rstrip("0").rstrip("."))
+        for row in scores.itertuples()
     ]
-    plain_table(("suite", "task", "metric", "value"), rows)
+    plain_table(("suite", "protocol", "task", "part", "metric", "value"), rows)
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
-    for line in result.warnings:
+    for line in result.all_warnings:
         click.echo(f"warning: {line}")
 
 

@@ -20,11 +20,10 @@ def status(results: Path, **grid: Any) -> None:
     store = Store(results)
     plan = make_plan(make_request(**grid), store)
     describe(plan, store)
-    errors = {failure.fingerprint: failure.error for failure in store.failures()}
     for state in STATES:
         for run in plan.runs:
             if run.state == state:
-                why = f"  {errors[run.fingerprint]}" if state == "failed" else ""
+                why = f"  {run.failure.error}" if run.failure and state == "failed" else ""
                 click.echo(f"{state:8} {run.key}{why}")
     for problem in store.load()[1]:
         click.echo(f"unusable {problem}")

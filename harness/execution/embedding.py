@@ -13,7 +13,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction
-from harness.execution.teaching import Teaching
+from harness.execution.features import RunFeatures
 
 
 @dataclass
@@ -22,7 +22,7 @@ class SharedSpace:
 
     embed: EmbedFunction
     heads: tuple[nn.Module, nn.Module]
-    teaching: Teaching
+    teaching: RunFeatures
     contents: Callable[[str], str]
 
     def texts(self, sentences: Sequence[str]) -> np.ndarray:
@@ -39,7 +39,7 @@ class SharedSpace:
 class TeacherSpace:
     """Captions and images as the run's frozen teacher places them (harness/evaluation/figure_data.py asks for it)."""
 
-    teaching: Teaching
+    teaching: RunFeatures
     contents: Callable[[str], str]
 
     def both(self, texts: Sequence[str], pairs: Pairs, name: str) -> tuple[np.ndarray, np.ndarray] | None:

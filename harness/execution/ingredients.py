@@ -12,7 +12,7 @@ from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.execution.teachers import RUN, RoleFeatures, RunModel, named_runs, role_features, with_default
-from harness.grid import Overrides, Resolved, Unfit, resolve
+from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.sources import Missing, digest
 from harness.spec import RunSpec
 
@@ -128,9 +128,7 @@ class Experiments:
         pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
         teachers = self._teachers(run)
         models = {name: _model(teacher) for name, teacher in teachers.items()}
-        features = {
-            role: role_features(asked, run, inventory, pairs, models) for role, asked in run.features.items()
-        }
+        features = {role: role_features(asked, run, inventory, pairs, models) for role, asked in run.features.items()}
         ingredients = Ingredients(encoder, corpora, features, self._patches(run), inventory.dev(run.dev))
         first = {one.key: one for teacher in teachers.values() for one in (*teacher.teachers, teacher)}
         return Experiment(run, ingredients, tuple(first.values()))
@@ -147,7 +145,7 @@ class Experiments:
             raise UserError(f"{run.spec} names itself as its teacher; name another run")
         try:
             return self.of(resolve(self.inventory.profile, spec, self.overrides))
-        except Unfit as error:
+        except UnfitSettingError as error:
             raise UserError(f"the teacher {name} cannot be trained: {error}") from error
 
     def _patches(self, run: Resolved) -> dict[str, Ingredient[ModelSource]]:

@@ -141,7 +141,7 @@ class Inventory:
         return {name: self._suite(name) for name in self.profile.suites}
 
     def protocol(self, suite: str) -> EvaluationProtocol:
-        """How a suite of the profile is scored now: its version, its data, of which what is absent is named, its metrics."""
+        """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
         if suite not in self._protocols:
             found = self.suites[suite]
             data = found.identity(self.root)

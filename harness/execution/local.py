@@ -19,10 +19,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from harness.errors import UserError
+from harness.execution.inventory import Inventory
 from harness.execution.plan import PlannedRun
-from harness.execution.sources import Sources
-from harness.execution.worker import Context, Event, Report, log_file, run_one, spec_record
-from harness.store import Failure, Result, Store
+from harness.execution.worker import Context, Event, Report, log_file, run_one
+from harness.store import Failure, Result, Spec, Store
 
 #: Seconds between two looks at runs that another process holds.
 PATIENCE_S = 0.5
@@ -36,35 +36,35 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
 
 
-def execute(runs: Sequence[PlannedRun], sources: Sources, context: Context, jobs: int, report: Report) -> Outcome:
+def execute(runs: Sequence[PlannedRun], inventory: Inventory, context: Context, jobs: int, report: Report) -> Outcome:
     """Do all runs, `jobs` at a time; a failure is recorded and the others go on."""
     if jobs == 1:
-        return _one_by_one(runs, sources, context, report)
-    return _Pool(runs, sources, context, jobs, report).drain()
+        return _one_by_one(runs, inventory, context, report)
+    return _Pool(runs, inventory, context, jobs, report).drain()
 
 
-def attempt(run: PlannedRun, sources: Sources, context: Context, report: Report) -> Result | Failure | None:
+def attempt(run: PlannedRun, inventory: Inventory, context: Context, report: Report) -> Result | Failure | None:
     """Do one run under its lock; None when another process holds it."""
     store = Store(context.store)
-    with store.lock(run.training_fingerprint) as mine:
+    with store.lock(run.fingerprint) as mine:
         if not mine:
             return None
         try:
-            found = store.find(run.fingerprint)
-            if found and all(suite in found.scores for suite in run.todo):
+            found = store.find(inventory.profile.name, Spec.of(run.resolved.spec), run.fingerprint)
+            if found and all(found.evaluated(suite, inventory.protocol(suite)) for suite in run.todo):
                 report(Event("done", run.key, result=found))
                 return found
-            return run_one(run, sources, context, report)
+            return run_one(run, inventory, context, report)
         except Exception as error:
-            return failed(run, sources, store, report, error)
+            return failed(run, inventory, store, report, error)
 
 
-def failed(run: PlannedRun, sources: Sources, store: Store, report: Report, error: Exception | str) -> Failure:
+def failed(run: PlannedRun, inventory: Inventory, store: Store, report: Report, error: Exception | str) -> Failure:
     """Record a failure and report it."""
     kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
     failure = Failure(
-        spec=spec_record(run),
-        profile=sources.profile.name,
+        spec=Spec.of(run.resolved.spec),
+        profile=inventory.profile.name,
         fingerprint=run.fingerprint,
         error=f"{kind}{error}",
         traceback="".join(traceback.format_exception(error)) if isinstance(error, Exception) else "",
@@ -76,11 +76,11 @@ def failed(run: PlannedRun, sources: Sources, store: Store, report: Report, erro
     return failure
 
 
-def _one_by_one(runs: Sequence[PlannedRun], sources: Sources, context: Context, report: Report) -> Outcome:
+def _one_by_one(runs: Sequence[PlannedRun], inventory: Inventory, context: Context, report: Report) -> Outcome:
     outcome, waiting, held = Outcome(), deque(runs), 0
     while waiting:
         run = waiting.popleft()
-        ended = attempt(run, sources, context, report)
+        ended = attempt(run, inventory, context, report)
         held = held + 1 if ended is None else 0
         if ended is None:
             waiting.append(run)
@@ -108,9 +108,9 @@ class _Pool:
     """Worker processes that are given one run at a time. One that dies costs its run, not the others."""
 
     def __init__(
-        self, runs: Sequence[PlannedRun], sources: Sources, context: Context, jobs: int, report: Report
+        self, runs: Sequence[PlannedRun], inventory: Inventory, context: Context, jobs: int, report: Report
     ) -> None:
-        self.waiting, self.sources, self.context, self.report = deque(runs), sources, context, report
+        self.waiting, self.inventory, self.context, self.report = deque(runs), inventory, context, report
         self.outcome = Outcome()
         self.held = 0
         self.workers = [self._hire() for _ in range(min(jobs, len(runs)))]
@@ -131,7 +131,7 @@ class _Pool:
     def _hire(self) -> _Worker:
         spawn = multiprocessing.get_context("spawn")
         mine, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs, self.sources, self.context), daemon=True)
+        process = spawn.Process(target=_serve, args=(theirs, self.inventory, self.context), daemon=True)
         process.start()
         theirs.close()
         return _Worker(process, mine)
@@ -153,7 +153,7 @@ class _Pool:
     def _next(self) -> PlannedRun | None:
         """The first waiting run whose teachers are not still to be trained here."""
         ahead = [*self.waiting, *(worker.run for worker in self.workers if worker.run)]
-        pending = {run.training_fingerprint for run in ahead}
+        pending = {run.fingerprint for run in ahead}
         return next((run for run in self.waiting if not run.needs & pending), None)
 
     def _hear(self, worker: _Worker) -> None:
@@ -179,11 +179,11 @@ class _Pool:
         if worker.run is not None:
             why = f"its process ended with code {worker.process.exitcode}; a negative code is a signal (-9: killed)"
             store = Store(self.context.store)
-            self.outcome.failures.append(failed(worker.run, self.sources, store, self.report, why))
+            self.outcome.failures.append(failed(worker.run, self.inventory, store, self.report, why))
         self.workers[self.workers.index(worker)] = self._hire()
 
 
-def _serve(channel: Connection, sources: Sources, context: Context) -> None:
+def _serve(channel: Connection, inventory: Inventory, context: Context) -> None:
     """A worker's life: a run in, its events and its end out, until the channel closes.
 
     An interrupt is the parent's to handle; without a parent the worker stops where it is, as if killed.
@@ -201,4 +201,4 @@ def _serve(channel: Connection, sources: Sources, context: Context) -> None:
             run = channel.recv()
         except EOFError:
             return
-        send(attempt(run, sources, context, send))
+        send(attempt(run, inventory, context, send))

@@ -10,7 +10,7 @@ from harness.errors import UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
-from harness.grid import Resolved, Skipped, Unfit, check_overrides, check_setting, expand, resolve
+from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method import method_named
 from harness.registry import suggest
 from harness.sources import Missing, data_root
@@ -111,20 +111,20 @@ def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
         try:
             _check_names(request, spec)
             runs.append(resolve(profile, spec, overrides))
-        except Unfit as error:
+        except UnfitSettingError as error:
             skipped[Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error))] = None
     return runs, list(skipped)
 
 
 def _check_names(request: Request, spec: RunSpec) -> None:
-    """Raise Unfit for a run whose encoder or setting the profile does not have."""
+    """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
     if spec.encoder not in request.profile.encoders and spec.encoder not in request.given:
-        raise Unfit(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
+        raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
     if method_named(spec.variant.name).trains:
         try:
             check_setting(request.profile, spec.setting)
         except UserError as error:
-            raise Unfit(str(error)) from error
+            raise UnfitSettingError(str(error)) from error
 
 
 def _planned(

@@ -395,7 +395,9 @@ def _maker(name: str, of: str, run: Resolved, inventory: Inventory, runs: Mappin
         model = FrozenModel(kind, table.pooling, inventory.place("teacher", table.model))
         return ModelTeacher(name, Ingredient(model, inventory.root))
     if table.corpus not in inventory.corpora:
-        raise UserError(f"the teacher '{name}' is fitted on '{table.corpus}'; {suggest(str(table.corpus), list(inventory.corpora))}")
+        raise UserError(
+            f"the teacher '{name}' is fitted on '{table.corpus}'; {suggest(str(table.corpus), list(inventory.corpora))}"
+        )
     images = _named(str(table.images), "image", run, inventory, runs)
     captions = _named(str(table.captions), "caption", run, inventory, runs)
     return LitTeacher(images, captions, inventory.corpus(str(table.corpus), run))

@@ -23,8 +23,9 @@ from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.execution.export import export, find_result, siblings
 from harness.execution.local import execute
-from harness.execution.plan import Plan, Request, make_plan
-from harness.execution.trained import Bench, trained
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
+from harness.execution.train import Bench, train
 from harness.execution.worker import Context
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
@@ -55,7 +56,7 @@ def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
 
 
 def carry_out(made: Plan, results: Path) -> None:
-    outcome = execute(made.todo, made.sources, Context(results, "cpu", 1), 1, lambda event: None)
+    outcome = execute(made.todo, made.inventory, Context(results, "cpu", 1), 1, lambda event: None)
     assert not outcome.failures, outcome.failures
 
 
@@ -74,7 +75,7 @@ def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     made = plan(results, *METHODS)
     (run,) = (one for one in made.runs if one.key == key)
-    return trained(run.resolved, Bench(made.sources, Store(results), "cpu", lambda *told: None)).student
+    return train(run.experiment, Bench(Store(results), "cpu", lambda event: None)).student
 
 
 def sentence_transformer(folder: Path) -> Any:
@@ -115,7 +116,7 @@ def test_what_went_out_is_the_run(results: Path, tmp_path: Path, pooling: str) -
 def test_the_best_folder_of_a_run_needs_no_conversion(results: Path) -> None:
     for key in (KEYS["cls"], KEYS["pooler"]):
         result, store = find_result(key, results)
-        best = store.work(result.training_fingerprint) / "best"
+        best = store.work(result.fingerprint) / "best"
         vectors = sentence_transformer(best).encode(SENTENCES)
         np.testing.assert_allclose(vectors, own(results, key).embed(SENTENCES), atol=1e-5)
 

@@ -13,7 +13,8 @@ import pytest
 
 from harness.execution import run_log
 from harness.execution.local import execute
-from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
 from harness.execution.run_log import RunLog
 from harness.execution.worker import Context, Event
 from harness.profiles import load_profile
@@ -136,7 +137,7 @@ def plan(root: Path, method: str, *suites: str) -> Plan:
 
 
 def do(made: Plan, root: Path, report: object = lambda event: None) -> None:
-    execute(made.todo, made.sources, Context(root, "cpu", 1), 1, report)  # type: ignore[arg-type]
+    execute(made.todo, made.inventory, Context(root, "cpu", 1), 1, report)  # type: ignore[arg-type]
 
 
 def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:
