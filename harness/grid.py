@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.method import Feature, Hyperparameters, Method, Stream, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import get, names, suggest
@@ -75,7 +75,11 @@ def expand(
     skipped: dict[Skipped, None] = {}
     check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
-        trains = method_named(variant.name).trains
+        try:
+            trains = method_named(variant.name).trains
+        except PlugInError as error:
+            skipped[Skipped(str(variant), str(error))] = None
+            continue
         check_setting(profile, setting)
         spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
         try:
@@ -147,7 +151,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
     """
     readings = {}
     for name in names("method"):
-        with suppress(UserError):
+        with suppress(PlugInError):
             readings[name] = method_named(name).reading_values
     check_readings(profile, rules, readings)
 
@@ -172,7 +176,8 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
     known = set(Training.model_fields)
     for variant in methods:
-        known |= set(method_named(variant.name).configure(variant.reading).named())
+        with suppress(PlugInError):
+            known |= set(method_named(variant.name).configure(variant.reading).named())
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")

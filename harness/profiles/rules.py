@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.errors import UserError
+from harness.inputs import OptionValue
 
 Name = Annotated[str, Field(min_length=1)]
-RuleValue = int | float | str | bool
 
 
 class Rule(BaseModel):
@@ -25,7 +25,7 @@ class Rule(BaseModel):
     source: Annotated[Name, Field(description="where the values are published, or why they were chosen")]
 
     @property
-    def values(self) -> dict[str, RuleValue]:
+    def values(self) -> dict[str, OptionValue]:
         """The values that the rule sets, of the training or of the method."""
         return dict(self.__pydantic_extra__ or {})
 
@@ -37,7 +37,7 @@ class Rule(BaseModel):
     @model_validator(mode="after")
     def _plain_values(self) -> Rule:
         for key, value in self.values.items():
-            if not isinstance(value, RuleValue):
+            if not isinstance(value, OptionValue):
                 raise ValueError(f"'{key}' must be a number, a string or true/false")
         return self
 

@@ -21,15 +21,14 @@ from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
+from harness.execution.executors.base import execute
 from harness.execution.export import export, find_result, siblings
-from harness.execution.local import execute
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.execution.train import Bench, train
-from harness.execution.worker import Context
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.training.checkpoint import replace_folder
 
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
@@ -56,8 +55,8 @@ def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
 
 
 def carry_out(made: Plan, results: Path) -> None:
-    outcome = execute(made.todo, made.inventory, Context(results, "cpu", 1), 1, lambda event: None)
-    assert not outcome.failures, outcome.failures
+    ends = execute(made, Store(results), lambda event: None, device="cpu")
+    assert all(isinstance(end, Result) for end in ends), ends
 
 
 @pytest.fixture(scope="module")
