@@ -144,7 +144,8 @@ def _scores(result: Any, tables: Sequence[SummaryTable]) -> Iterator[Score]:
 
 
 def _own(result: Any, suite: str, task: str, metric: str) -> float | None:
-    value: float | None = result.scores.get(suite, {}).get(task, {}).get(metric)
+    evaluation = result.latest(suite)
+    value: float | None = evaluation.scores.get(task, {}).get(metric) if evaluation else None
     return value
 
 

@@ -92,7 +92,7 @@ class OldResult(Stored):
         scores, parts = split_parts(self.scores[suite])
         return Evaluation(
             suite=suite,
-            protocol=self.protocols[suite].model_copy(update={"metrics": _metrics(suite)}),
+            protocol=self.protocols[suite].model_copy(update={"metrics": suite_metrics(suite)}),
             scores=scores,
             parts=parts,
             seconds=self.timings.evaluate_s.get(suite, 0.0),
@@ -175,7 +175,7 @@ def _teacher(text: str) -> TeacherUse:
 
 
 @cache
-def _metrics(suite: str) -> tuple[Metric, ...]:
+def suite_metrics(suite: str) -> tuple[Metric, ...]:
     """The metrics of an installed suite; none for an unknown one."""
     if suite not in names("suite"):
         return ()

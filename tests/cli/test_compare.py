@@ -12,7 +12,8 @@ import pytest
 import scipy.stats
 
 from harness.cli.main import main
-from harness.store import DevCurve, LossCurves, Protocol, Result, Spec, Store, Timings
+from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store
+from harness.store.upgrade import suite_metrics
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
 MCSE = [71.9, 72.4, 71.0, 72.1, 71.6]
@@ -34,29 +35,38 @@ class Shelf:
 def _result(variant: str, seed: int, value: float, at: dict[str, str]) -> Result:
     group = "-".join((variant, *at.values()))
     names = {name: at[name] for name in ("setting", "encoder")}
+    scores = {
+        "sts": {at["task"]: {"spearman": value, "pearson": 1.0}, "Avg": {"spearman": value, "pearson": 1.0}},
+        "geometry": {at["task"]: {"alignment": 100 - value, "uniformity": -1.0}},
+    }
+    finished = "2026-01-02T03:04:05+00:00"
     return Result(
-        schema_version=1,
         spec=Spec(method=variant.partition("[")[0], variant=variant, seed=seed, **names),
         profile=at["profile"],
+        profile_origin="package",
         overrides={"steps": int(at["steps"])} if "steps" in at else {},
         fingerprint=hashlib.sha256(f"{group}-{seed}".encode()).hexdigest(),
         group=group,
-        training_fingerprint="0" * 64,
         hyperparameters={},
-        scores={
-            "sts": {at["task"]: {"spearman": value, "pearson": 1.0}, "Avg": {"spearman": value, "pearson": 1.0}},
-            "geometry": {at["task"]: {"alignment": 100 - value, "uniformity": -1.0}},
-        },
-        protocols={name: Protocol(version=1, data="0") for name in ("sts", "geometry")},
+        teachers={},
+        evaluations=[
+            Evaluation(
+                suite=suite,
+                protocol=Protocol(version=1, data="0", metrics=suite_metrics(suite)),
+                scores=tasks,
+                finished=finished,
+            )
+            for suite, tasks in scores.items()
+        ],
         dev=DevCurve(task=at["dev"], metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0),
         losses=LossCurves(steps=[], terms={}),
-        timings=Timings(train_s=1.0, evaluate_s={}, total_s=1.0),
+        train_seconds=1.0,
         peak_memory_mb=1.0,
         hardware={},
         packages={},
         revision=None,
         started="2026-01-02T03:00:00+00:00",
-        finished="2026-01-02T03:04:05+00:00",
+        finished=finished,
         warnings=[],
     )
 

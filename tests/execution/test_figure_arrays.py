@@ -68,15 +68,12 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
         with pytest.raises(KilledError):
             run_one(run, plan.inventory, store, Machine("cpu", 1), lambda event: None)
     assert store.files() == []
-    assert len(list(tmp_path.rglob("seed-0-*.figures.npz"))) == 1
+    assert len(list(tmp_path.rglob("seed-0-*.npz"))) == 1
 
     result = run_one(run, plan.inventory, store, Machine("cpu", 1), lambda event: None)
     assert calls == [1], "a suite that was done is not evaluated again"
     assert store.load()[0] == [result]
-    assert store.arrays(result)["ToySTS.gold"].tolist() == [0]
-
-    store.save_arrays(result, {"ToySTS.gold": np.zeros(9), "more": np.ones(2)})
-    assert {name: len(values) for name, values in store.arrays(result).items()} == {"ToySTS.gold": 1, "more": 2}
+    assert store.arrays(result)[ArrayName("ToySTS", "gold")].tolist() == [0]
 
 
 def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
@@ -87,7 +84,7 @@ def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
     (run,) = (plan := make_plan(request, Store(tmp_path))).runs
     result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     assert Store(tmp_path).arrays(result) == {}
-    assert not list(tmp_path.rglob("*.figures.npz"))
+    assert not list(tmp_path.rglob("seed-*.npz"))
 
 
 def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path: Path) -> None:
@@ -99,9 +96,9 @@ def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path:
     result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     arrays = Store(tmp_path).arrays(result)
     # the toy teacher knows its captions, a method after two steps does not
-    assert np.median(arrays["ToyRetrieval.worst_rank[teacher]"]) < 10
-    assert np.median(arrays["ToyRetrieval.worst_rank[own]"]) > 50
+    assert np.median(arrays[ArrayName("ToyRetrieval", "worst_rank", "teacher")]) < 10
+    assert np.median(arrays[ArrayName("ToyRetrieval", "worst_rank", "own")]) > 50
     for space in ("teacher", "own"):
-        assert arrays[f"ToyRetrieval.similarity_true[{space}]"].sum() == 1000
-        assert arrays[f"ToyRetrieval.similarity_other[{space}]"].sum() == 999_000
-    assert set(result.scores) == {"figures"}
+        assert arrays[ArrayName("ToyRetrieval", "similarity_true", space)].sum() == 1000
+        assert arrays[ArrayName("ToyRetrieval", "similarity_other", space)].sum() == 999_000
+    assert [one.suite for one in result.evaluations] == ["figures"]

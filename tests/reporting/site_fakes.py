@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from report_fakes import result
 
 from harness.reporting.site.methods import MethodFacts, Value, notes_path
+from harness.store import Result
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
 LONG = "wiki+" + "x" * 300
 
 
-def hostile() -> list[SimpleNamespace]:
+def hostile() -> list[Result]:
     """Results whose every text is an attack, too long, or a path out of the folder."""
     one = result(f"simcse[temperature={EVIL[0]}]", setting=EVIL[1], encoder=EVIL[2], overrides={EVIL[3]: EVIL[0]})
     one.warnings.append(" ".join(EVIL))
     one.hyperparameters["method"][EVIL[2]] = EVIL[1]
     one.hardware["processor"] = EVIL[0]
-    one.packages = {EVIL[0]: EVIL[1]}
+    one = one.model_copy(update={"packages": {EVIL[0]: EVIL[1]}})
     two = result("mcse[" + "without=text," * 40 + "]", setting=LONG, encoder="toy/bert", losses={EVIL[0]: [1.0, 2.0]})
     three = result("mcse", 5, profile="../<b>up</b>")
     four = result("../../../../etc/passwd", setting="..", encoder="/", profile="tiny")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as Tree
 
@@ -14,9 +13,11 @@ import pytest
 from report_fakes import frame, result
 
 from harness.errors import UserError
+from harness.metrics import ArrayName
 from harness.papers.published import read_paper, read_papers, read_published
 from harness.papers.schema import FigureSpec
 from harness.reporting.figures.papers import PaperFigure, paper_figures, report_figures, training_figures
+from harness.store import Result
 
 SVG = "{http://www.w3.org/2000/svg}"
 BERT = {"encoder": "bert-base-uncased", "profile": "paper"}
@@ -25,8 +26,8 @@ SPECS = {paper.name: paper.figures for paper in read_papers()}
 
 def figures(
     name: str,
-    results: Sequence[SimpleNamespace],
-    arrays: Mapping[str, np.ndarray] | None = None,
+    results: Sequence[Result],
+    arrays: Mapping[ArrayName, np.ndarray] | None = None,
     profile: str = "paper",
     specs: Mapping[str, Mapping[str, FigureSpec]] = SPECS,
 ) -> PaperFigure:
@@ -37,11 +38,11 @@ def figures(
     return found
 
 
-def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> SimpleNamespace:
+def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:
     return result(variant, seed, {suite: scores}, **{**BERT, **more})
 
 
-def averages(variant: str, setting: str, values: Sequence[float]) -> list[SimpleNamespace]:
+def averages(variant: str, setting: str, values: Sequence[float]) -> list[Result]:
     return [
         scored(variant, seed, "sts", {"Avg": {"spearman": value}}, setting=setting) for seed, value in enumerate(values)
     ]
@@ -65,7 +66,7 @@ def marks(element: Tree.Element) -> np.ndarray:
     return np.array([[float(one.get("x", "0")), float(one.get("y", "0"))] for one in element.iter(f"{SVG}use")])
 
 
-def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> SimpleNamespace:
+def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> Result:
     scores = {"STS-B-dev": {"alignment": alignment, "uniformity": uniformity}, "STS-B": {"alignment": 9.0}}
     return result(
         variant, seed, {"geometry": scores, "sts": {"Avg": {"spearman": sts}}}, setting=setting, **BERT
@@ -167,10 +168,13 @@ def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_o
 
 
 def test_bars_are_gains_by_subset() -> None:
-    def subsets(variant: str, seed: int, *values: float) -> SimpleNamespace:
-        tasks = {"STS12": {"spearman": 1.0, "spearman[MSRvid]": values[0], "spearman[MSRpar]": values[1]}}
-        tasks |= {"STS15": {"spearman[images]": values[2]}, "STS-B": {"spearman": 99.0}}
-        return scored(variant, seed, "sts", tasks, setting="wiki+flickr")
+    def subsets(variant: str, seed: int, *values: float) -> Result:
+        tasks = {"STS12": {"spearman": 1.0}, "STS15": {"spearman": 2.0}, "STS-B": {"spearman": 99.0}}
+        parts = {
+            "STS12": {"MSRvid": {"spearman": values[0]}, "MSRpar": {"spearman": values[1]}},
+            "STS15": {"images": {"spearman": values[2]}},
+        }
+        return scored(variant, seed, "sts", tasks, setting="wiki+flickr", parts={"sts": parts})
 
     runs = [subsets("simcse", 0, 70, 60, 50), subsets("simcse", 1, 72, 61, 50)]
     runs += [subsets("mcse", 0, 80, 57, 52), subsets("mcse", 1, 82, 58, 50), subsets("mcse", 2, 0, 0, 0)]
@@ -185,23 +189,24 @@ def test_bars_are_gains_by_subset() -> None:
     ]
 
 
-def arrays(task: str = "Flickr30k") -> dict[str, np.ndarray]:
+def arrays(task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
     rng = np.random.default_rng(0)
     edges = np.linspace(-1, 1, 201)
     true, other = np.zeros(200, dtype=int), np.zeros(200, dtype=int)
     true[150:153], other[100:110] = [1, 2, 1], 10
     spaces = {"worst_rank": np.array([1, 1, 3, 9]), "similarity_true": true, "similarity_other": other}
-    found = {f"{task}.{name}[teacher]": values for name, values in (spaces | {"similarity_edges": edges}).items()}
-    found[f"{task}.triples"] = np.array([[f"{n} <b>first</b>", "second $x$", "third"] for n in range(5)])
-    found[f"{task}.views"] = rng.standard_normal((5, 3, 6, 2)).astype(np.float32)
-    found["COCO.tsne"] = rng.standard_normal((30, 2)).astype(np.float32)
-    found["COCO.clusters"] = np.arange(30) % 4
-    found["STS-B.gold"] = np.linspace(0, 5, 11)
-    found["STS-B.cosine"] = np.linspace(-0.5, 1, 11)
+    spaces["similarity_edges"] = edges
+    found = {ArrayName(task, what, "teacher"): values for what, values in spaces.items()}
+    found[ArrayName(task, "triples")] = np.array([[f"{n} <b>first</b>", "second $x$", "third"] for n in range(5)])
+    found[ArrayName(task, "views")] = rng.standard_normal((5, 3, 6, 2)).astype(np.float32)
+    found[ArrayName("COCO", "tsne")] = rng.standard_normal((30, 2)).astype(np.float32)
+    found[ArrayName("COCO", "clusters")] = np.arange(30) % 4
+    found[ArrayName("STS-B", "gold")] = np.linspace(0, 5, 11)
+    found[ArrayName("STS-B", "cosine")] = np.linspace(-0.5, 1, 11)
     return found
 
 
-def drawn(variant: str) -> SimpleNamespace:
+def drawn(variant: str) -> Result:
     scores = {"STS-B": {"spearman": 77.7, "n": 11}, "Flickr30k": {"n_images": 4}}
     return scored(variant, 0, "figures", scores, setting="wiki+flickr")
 
@@ -210,7 +215,7 @@ def test_encodings_of_three_captions() -> None:
     figure = figures("kdmcse-F9", [drawn("kdmcse"), drawn("mcse")], arrays())
     views = [marks(one) for one in group(figure, r"caption-\d")]
     assert [len(one) for one in views] == [6] * 6
-    wanted = arrays()["Flickr30k.views"][1]
+    wanted = arrays()[ArrayName("Flickr30k", "views")][1]
     for axis in (0, 1):
         places = np.concatenate([one[:, axis] for one in views[:3]])
         correlation = np.corrcoef(places, wanted[:, :, axis].ravel())[0, 1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from report_fakes import frame, result
 from site_fakes import EVIL
 
+from harness.metrics import ArrayName
 from harness.papers.published import read_papers
 from harness.profiles import load_profile
 from harness.reporting.build import build
@@ -18,32 +18,33 @@ from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import escape
 from harness.reporting.tables.grids import Grid
 from harness.reporting.tables.neighbours import neighbour_grids
+from harness.store import Result
 
 PAPERS = read_papers()
 SCORES = {"figures": {"Flickr30k": {"n_texts": 5000.0}, "Avg": {}}}
 QUERIES = [f"query {at}" for at in range(6)]
 
 
-def run(variant: str, seed: int = 0, setting: str = "flickr", **more: object) -> SimpleNamespace:
+def run(variant: str, seed: int = 0, setting: str = "flickr", **more: object) -> Result:
     return result(
         variant, seed, SCORES, **{"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
     )  # type: ignore[arg-type]
 
 
-def answers(name: str, queries: Sequence[str] = QUERIES, task: str = "Flickr30k") -> dict[str, np.ndarray]:
+def answers(name: str, queries: Sequence[str] = QUERIES, task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
     """Three sentences a query, named after model, query and rank; cosines 0.9, 0.8, 0.7 less a hundredth a query."""
     texts = [[f"{name} {query} {rank}" for rank in range(3)] for query in queries]
     cosines = np.array([[0.9, 0.8, 0.7]] * len(queries)) - 0.01 * np.arange(len(queries))[:, None]
     parts = {"queries": np.array(queries), "neighbours": np.array(texts), "neighbour_cosines": cosines}
-    return {f"{task}.{what}": values for what, values in parts.items()}
+    return {ArrayName(task, what): values for what, values in parts.items()}
 
 
 def grid(
-    name: str, results: Sequence[SimpleNamespace], arrays: Mapping[str, dict[str, np.ndarray]], profile: str = "paper"
+    name: str, results: Sequence[Result], arrays: Mapping[str, dict[ArrayName, np.ndarray]], profile: str = "paper"
 ) -> Grid | None:
     """The grid of a table; `arrays` are by 'VARIANT SEED'."""
 
-    def read(one: SimpleNamespace) -> dict[str, np.ndarray]:
+    def read(one: Result) -> dict[ArrayName, np.ndarray]:
         return arrays.get(f"{one.spec.variant} {one.spec.seed}", {})
 
     paper, table = name.split(":")

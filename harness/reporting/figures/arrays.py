@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from harness.metrics import Score
+from harness.metrics import ArrayName, Score
 from harness.papers.schema import FigureSpec
 from harness.reporting.figures.look import COLOURS, MANY, legend_below, mark, panels, plane_axes, size_of, wrapped
 from harness.reporting.figures.runs import Material, Run
@@ -28,7 +28,7 @@ def histogram(
     """KDMCSE Figures 5 and 6: ranks of images' last true captions, or similarities of images and captions."""
     what = "worst_rank" if spec.metric == "worst_rank" else "similarity_true"
     for space in SPACES:
-        for run, arrays in _with(f"{what}[{space}]", spec, runs, material)[0]:
+        for run, arrays in _with(what, spec, runs, material, space)[0]:
             return _histogram(spec, run, arrays, space, lines)
     return "no run with a space of captions and images has been evaluated by the suite figures yet"
 
@@ -36,8 +36,8 @@ def histogram(
 def _histogram(
     spec: FigureSpec, run: Run, arrays: Mapping[str, np.ndarray], space: str, lines: Sequence[tuple[str, float]]
 ) -> Drawing:
-    ranks = arrays[f"worst_rank[{space}]"]
-    true, other, edges = (arrays[f"similarity_{part}[{space}]"] for part in ("true", "other", "edges"))
+    ranks = arrays["worst_rank"]
+    true, other, edges = (arrays[f"similarity_{part}"] for part in ("true", "other", "edges"))
 
     def draw(figure: Figure) -> None:
         (axes,) = panels(figure, 1, 1)
@@ -143,17 +143,18 @@ def encodings(spec: FigureSpec, runs: Sequence[Run], material: Material, example
     return Drawing(draw, size_of(len(found), 2, 0.8), text, [run for run, _ in found])
 
 
-def _with(what: str, spec: FigureSpec, runs: Sequence[Run], material: Material) -> tuple[Found, str]:
-    """The runs that have an array, their arrays of its task by the names after the task's, and that task."""
-    wanted = [f"{spec.task}.{what}"] if material.is_paper else []
+def _with(what: str, spec: FigureSpec, runs: Sequence[Run], material: Material, space: str = "") -> tuple[Found, str]:
+    """The runs that have an array, their arrays of its task and space by what they hold, and that task."""
+    task = spec.task if material.is_paper else None
     found: Found = []
     for run in runs:
         arrays = material.arrays(run.result)
-        wanted = wanted or [name for name in arrays if name.rpartition(".")[2] == what][:1]
-        if wanted and wanted[0] in arrays:
-            task = wanted[0].removesuffix(what)
-            found.append((run, {name.removeprefix(task): v for name, v in arrays.items() if name.startswith(task)}))
-    return found, wanted[0].removesuffix(f".{what}") if wanted else spec.task
+        if task is None:
+            task = next((name.task for name in arrays if (name.what, name.space) == (what, space)), None)
+        if task is not None and ArrayName(task, what, space) in arrays:
+            mine = {name.what: v for name, v in arrays.items() if (name.task, name.space) == (task, space)}
+            found.append((run, mine))
+    return found, task or spec.task
 
 
 def _steps(axes: Axes, heights: np.ndarray, edges: np.ndarray, index: int, name: str) -> None:

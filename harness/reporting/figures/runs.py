@@ -16,21 +16,25 @@ from harness.reporting.seeds.summary import Label, group_runs, kept_groups
 from harness.reporting.tables.filled import PROFILE
 from harness.spec import UNTRAINED
 from harness.stats import Summary, summarise
+from harness.store.arrays import NamedArrays
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas
 
 #: gives a result's arrays, as `Store.arrays`
-Arrays = Callable[[Any], Mapping[str, "np.ndarray"]]
+Arrays = Callable[[Any], NamedArrays]
 
 
 @dataclass(frozen=True)
 class Run:
-    """Runs that differ by their seed alone: scores by seed, and the result of the lowest seed."""
+    """Runs that differ by their seed alone: scores by seed, and the result of the lowest seed.
+
+    `parts` has those of parts of a task by score and part.
+    """
 
     label: Label
     scores: Mapping[Score, Mapping[int, float]]
+    parts: Mapping[tuple[Score, str], Mapping[int, float]]
     result: Any
 
     def summary(self, score: Score) -> Summary | None:
@@ -87,12 +91,17 @@ class Material:
 
     def _run(self, label: Label, group: str) -> Run:
         scores: dict[Score, dict[int, float]] = {}
+        parts: dict[tuple[Score, str], dict[int, float]] = {}
         mine = group_runs(self._part, label, group)
         columns = (mine[name] for name in ("suite", "task", "metric", "seed", "value"))
         for suite, task, metric, seed, value in zip(*columns, strict=True):
             scores.setdefault(Score(suite, task, metric), {})[int(seed)] = float(value)
+        rows = self._part[(self._part["group"] == group) & (self._part["part"] != "")]
+        columns = (rows[name] for name in ("suite", "task", "part", "metric", "seed", "value"))
+        for suite, task, part, metric, seed, value in zip(*columns, strict=True):
+            parts.setdefault((Score(suite, task, metric), part), {})[int(seed)] = float(value)
         same = [one for one in self.results if one.profile == self.profile and one.group == group]
-        return Run(label, scores, min(same, key=lambda one: one.spec.seed, default=None))
+        return Run(label, scores, parts, min(same, key=lambda one: one.spec.seed, default=None))
 
     def task(self, spec: FigureSpec, runs: Sequence[Run]) -> str:
         """The task that is shown: the figure's own, and of a profile of other data the first that has the metric."""

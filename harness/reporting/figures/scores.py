@@ -159,16 +159,20 @@ def subset_gain(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Dr
 
 def _gains(spec: FigureSpec, worse: Run, better: Run) -> dict[tuple[str, str], Summary]:
     """Differences by task and subset; where no task has subsets, by task."""
-    both = [score for score in better.scores if score in worse.scores and score.suite == spec.suite]
-    subsets = [score for score in both if score.metric.startswith(f"{spec.metric}[")]
-    whole = [score for score in both if score.metric == spec.metric and score.task != AVERAGE]
+    named = {
+        (score.task, part): (worse.parts[score, part], values)
+        for (score, part), values in better.parts.items()
+        if (score, part) in worse.parts and (score.suite, score.metric) == (spec.suite, spec.metric)
+    } or {
+        (score.task, ""): (worse.scores[score], values)
+        for score, values in better.scores.items()
+        if score in worse.scores and (score.suite, score.metric) == (spec.suite, spec.metric) and score.task != AVERAGE
+    }
     gains = {}
-    for score in subsets or whole:
-        first, second = worse.scores[score], better.scores[score]
+    for place, (first, second) in named.items():
         common = [second[seed] - first[seed] for seed in sorted(first.keys() & second.keys())]
         if common:
-            subset = score.metric.partition("[")[2].removesuffix("]")
-            gains[score.task, subset] = summarise(common)
+            gains[place] = summarise(common)
     return gains
 
 

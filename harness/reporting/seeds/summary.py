@@ -124,7 +124,7 @@ def summary_tables(frame: pandas.DataFrame) -> list[SummaryTable]:
 
 def summary_table(frame: pandas.DataFrame, profile: str, suite: str) -> SummaryTable:
     """The table of one profile and suite."""
-    part = frame[(frame["profile"] == profile) & (frame["suite"] == suite)]
+    part = frame[(frame["profile"] == profile) & (frame["suite"] == suite) & (frame["part"] == "")]
     columns = _columns(part, suite)
     rows = list(_rows(part, columns))
     places = sorted({(row.label.setting, row.label.encoder) for row in rows}, key=lambda at: (at[0] != UNTRAINED, *at))
@@ -151,7 +151,8 @@ def group_runs(frame: pandas.DataFrame, label: Label, group: str) -> pandas.Data
 
 
 def _in_order(part: pandas.DataFrame) -> pandas.DataFrame:
-    return part.drop_duplicates(["seed", "suite", "task", "metric"]).sort_values("seed", kind="stable")
+    whole = part[part["part"] == ""]
+    return whole.drop_duplicates(["seed", "suite", "task", "metric"], keep="last").sort_values("seed", kind="stable")
 
 
 def group_values(part: pandas.DataFrame) -> dict[Column, list[float]]:

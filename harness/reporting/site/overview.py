@@ -48,7 +48,7 @@ def what_ran(results: Sequence[Any]) -> Iterator[Ran]:
     for place in sorted(places):
         mine = places[place]
         variants = sorted({one.spec.variant for one in mine})
-        suites = dict.fromkeys(suite for one in mine for suite in one.scores)
+        suites = dict.fromkeys(evaluation.suite for one in mine for evaluation in one.evaluations)
         yield Ran(*place, tuple(variants), spans(one.spec.seed for one in mine), tuple(suites), len(mine))
 
 

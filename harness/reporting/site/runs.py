@@ -143,10 +143,10 @@ def _line(result: Any, page: str, columns: Sequence[tuple[str, str, str]]) -> Ru
         profile=result.profile,
         averages=tuple(average_of(result, suite, metric) for _, suite, metric in columns),
         dev=ABSENT if result.dev.best_score is None else fixed(result.dev.best_score, 2),
-        seconds=result.timings.total_s,
-        time=duration(result.timings.total_s),
+        seconds=result.seconds,
+        time=duration(result.seconds),
         finished=result.finished[:16].replace("T", " "),
-        warnings=len(result.warnings),
+        warnings=len(result.all_warnings),
     )
 
 
@@ -169,11 +169,14 @@ def _page(result: Any, page: str, seeds: tuple[Sibling, ...], log: tuple[str, ..
         best=best,
         losses=losses,
         scores=tuple(score_tables(result)),
-        hyperparameters=tuple((part, _pairs(values)) for part, values in result.hyperparameters.items()),
-        timings=tuple(_timings(result.timings)),
+        hyperparameters=(
+            *((part, _pairs(values)) for part, values in result.hyperparameters.items()),
+            ("teachers", tuple((role, f"{use.teacher} ({use.of})") for role, use in result.teachers.items())),
+        ),
+        timings=tuple(_timings(result)),
         hardware=(*_pairs(result.hardware), ("peak memory", f"{result.peak_memory_mb:.0f} MB")),
         packages=_pairs(dict(sorted(result.packages.items()))),
-        warnings=tuple(result.warnings),
+        warnings=tuple(result.all_warnings),
         log=log,
     )
 
@@ -187,17 +190,16 @@ def _facts(result: Any) -> Iterator[tuple[str, str]]:
     yield "changed with --set", overrides_of(result) or "nothing"
     yield "fingerprint", result.fingerprint
     yield "group, the same for all its seeds", result.group
-    yield "fingerprint of the training", result.training_fingerprint
     yield "code", result.revision or "unknown"
     yield "started", result.started
     yield "finished", result.finished
 
 
-def _timings(timings: Any) -> Iterator[tuple[str, str]]:
-    yield "training", duration(timings.train_s)
-    for suite, seconds in timings.evaluate_s.items():
-        yield f"evaluation, {suite}", duration(seconds)
-    yield "in all", duration(timings.total_s)
+def _timings(result: Any) -> Iterator[tuple[str, str]]:
+    yield "training", duration(result.train_seconds)
+    for evaluation in result.evaluations:
+        yield f"evaluation, {evaluation.suite}", duration(evaluation.seconds)
+    yield "in all", duration(result.seconds)
 
 
 def _pairs(values: Mapping[str, Any]) -> Pairs:

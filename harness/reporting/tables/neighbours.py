@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.formatting import fixed
+from harness.metrics import ArrayName
 from harness.papers.needed import Names
 from harness.papers.published import Paper
 from harness.papers.schema import Neighbours, pairs_of
@@ -19,6 +20,7 @@ from harness.reporting.seeds.summary import Label, kept_groups
 from harness.reporting.tables.cells import PROFILE
 from harness.reporting.tables.grids import Grid, Line, Section
 from harness.spec import Place
+from harness.store.arrays import NamedArrays
 
 if TYPE_CHECKING:
     import pandas
@@ -97,16 +99,16 @@ class _Finder:
         if kept is None:
             return {}
         runs = [one for one in self.results if (one.profile, one.group) == (self.profile, kept.group)]
-        return {one.spec.seed: one for one in runs if entry.suite in one.scores}
+        return {one.spec.seed: one for one in runs if one.latest(entry.suite)}
 
     def _read(self, result: Any, entry: Neighbours) -> Answers | None:
         """A result's answers of the table's task; on other data of the first task that has some."""
-        arrays: Mapping[str, np.ndarray] = {} if result is None else self.arrays(result)
-        tasks = [name.removesuffix(".neighbours") for name in arrays if name.endswith(".neighbours")]
+        arrays: NamedArrays = {} if result is None else self.arrays(result)
+        tasks = [name.task for name in arrays if name.what == "neighbours"]
         task = next((one for one in tasks if one == entry.task or self.profile != PROFILE), None)
         if task is None:
             return None
-        parts = [arrays[f"{task}.{what}"] for what in ("queries", "neighbours", "neighbour_cosines")]
+        parts = [arrays[ArrayName(task, what)] for what in ("queries", "neighbours", "neighbour_cosines")]
         queries, sentences, cosines = (part[: entry.queries] for part in parts)
         return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
 

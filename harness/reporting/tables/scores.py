@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.formatting import fixed
 from harness.metrics import AVERAGE
 from harness.reporting.formats import ABSENT, digits_of
 from harness.reporting.seeds.summary import MAIN_METRICS
+from harness.store import Evaluation, Result
 
 #: More metrics than these are folded away behind the main ones.
 MOST_COLUMNS = 8
@@ -30,24 +30,16 @@ class ScoreTable:
 Scores = Mapping[tuple[str, ...], Mapping[str, float]]
 
 
-def score_tables(result: Any) -> Iterator[ScoreTable]:
-    """Each suite: its tasks in all metrics, then the parts of its tasks (`metric[part]`) in a table of their own."""
-    for suite, tasks in result.scores.items():
-        whole: dict[tuple[str, ...], dict[str, float]] = {}
-        parts: dict[tuple[str, ...], dict[str, float]] = {}
-        for task, metrics in tasks.items():
-            for name, value in metrics.items():
-                metric, bracket, part = name.partition("[")
-                if bracket:
-                    parts.setdefault((task, part.removesuffix("]")), {})[metric] = value
-                else:
-                    whole.setdefault((task,), {})[metric] = value
-        yield from _tables(suite, result, whole, parts)
+def score_tables(result: Result) -> Iterator[ScoreTable]:
+    """Each suite: its tasks in all metrics, then the parts of its tasks in a table of their own."""
+    for evaluation in result.current:
+        whole = {(task,): metrics for task, metrics in evaluation.scores.items() if metrics}
+        parts = {(task, part): row for task, rows in evaluation.parts.items() for part, row in rows.items()}
+        yield from _tables(evaluation, whole, parts)
 
 
-def _tables(suite: str, result: Any, whole: Scores, parts: Scores) -> Iterator[ScoreTable]:
-    protocol = result.protocols.get(suite)
-    title = suite if protocol is None else f"{suite}, protocol {protocol.version}"
+def _tables(evaluation: Evaluation, whole: Scores, parts: Scores) -> Iterator[ScoreTable]:
+    suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
     names = list(dict.fromkeys(name for metrics in whole.values() for name in metrics))
     main = [name for name in MAIN_METRICS.get(suite, ()) if name in names]
     rest = [name for name in names if name not in main]
@@ -79,12 +71,12 @@ def _digits(name: str, values: Sequence[float]) -> int:
     return 2 if max(map(abs, values), default=0.0) >= 10 else 4
 
 
-def average_columns(results: Sequence[Any]) -> list[tuple[str, str, str]]:
+def average_columns(results: Sequence[Result]) -> list[tuple[str, str, str]]:
     """(title, suite, metric) of each suite's first main metric that any of the results has."""
     found: dict[str, str] = {}
     for one in results:
-        for suite, tasks in one.scores.items():
-            average = tasks.get(AVERAGE)
+        for evaluation in one.current:
+            suite, average = evaluation.suite, evaluation.scores.get(AVERAGE)
             if average and suite not in found:
                 found[suite] = next(
                     (name for name in MAIN_METRICS.get(suite, ()) if name in average), next(iter(average))
@@ -92,7 +84,8 @@ def average_columns(results: Sequence[Any]) -> list[tuple[str, str, str]]:
     return [(f"{suite} {metric}", suite, metric) for suite, metric in found.items()]
 
 
-def average_of(result: Any, suite: str, metric: str) -> str:
+def average_of(result: Result, suite: str, metric: str) -> str:
     """The average of a suite in a metric, or a dash."""
-    value = result.scores.get(suite, {}).get(AVERAGE, {}).get(metric)
+    evaluation = result.latest(suite)
+    value = evaluation.scores.get(AVERAGE, {}).get(metric) if evaluation else None
     return ABSENT if value is None else fixed(value, digits_of(metric))
