@@ -22,11 +22,12 @@ from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
 from harness.encoders.lit import Projections, fit
 from harness.encoders.locate import ModelSource
-from harness.encoders.teachers import Teacher, open_teacher
+from harness.encoders.teachers import Teacher, open_teacher, teacher_class
 from harness.errors import UserError
 from harness.execution.events import Preparation
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.grid import Resolved
+from harness.inputs import FeatureKind
 from harness.method import Feature
 from harness.profiles import Profile
 from harness.registry import suggest
@@ -37,13 +38,9 @@ RUN = "run:"
 CONTROLS = ("shuffled", "random")
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
-#: kind of teacher -> what it gives features of
-GIVES: Mapping[str, tuple[str, ...]] = {
-    "open-clip": ("image", "caption"),
-    "timm": ("image",),
-    "text": ("caption", "tokens"),
-    "lit": ("image", "caption"),
-}
+LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
+#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
+BY_MODEL_ALONE = ("open-clip", "timm")
 #: the rows of features `start` to `stop`, (stop - start, ...)
 Compute = Callable[[int, int], np.ndarray]
 
@@ -57,7 +54,7 @@ class KnownPairs:
     captions: str
     stored: Mapping[str, str]
 
-    def rows(self, of: str) -> int:
+    def rows(self, of: FeatureKind) -> int:
         """Images, or captions."""
         return self.pairs.image_count if of == "image" else len(self.pairs)
 
@@ -84,15 +81,15 @@ class FeatureMaker(ABC):
     """Computes a teacher's features of pairs."""
 
     @abstractmethod
-    def needs(self, corpus: UsedCorpus, of: str) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """What features of a corpus depend on besides the corpus itself."""
 
     @abstractmethod
-    def key(self, known: KnownPairs, of: str, context: FeatureContext) -> str:
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Names everything that the features of these pairs depend on; known without loading a model."""
 
     @abstractmethod
-    def compute(self, known: KnownPairs, of: str, context: FeatureContext) -> Compute:
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
         """A function that computes rows of features; models are loaded on its first call."""
 
 
@@ -109,9 +106,11 @@ class FrozenModel(Source):
         return self.model.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """The model's fingerprint; that of a text encoder includes its pooling."""
+        """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
         fingerprint = self.model.fingerprint(root)
-        return digest(self.kind, self.pooling, fingerprint) if self.kind == "text" else fingerprint
+        if teacher_class(self.kind).pooled:
+            return digest(self.kind, self.pooling, fingerprint)
+        return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
     def folder(self, models: TrainedModels) -> Path:
         """The model's folder. Raises MissingData."""
@@ -147,11 +146,11 @@ class ModelTeacher(FeatureMaker):
     name: str
     model: Ingredient[FrozenModel | RunModel]
 
-    def needs(self, corpus: UsedCorpus, of: str) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The model, and the corpus's image files if it reads them."""
         return [self.model, corpus.pixels] if of == "image" and corpus.pixels is not None else [self.model]
 
-    def key(self, known: KnownPairs, of: str, context: FeatureContext) -> str:
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
         if of != "image":
             return digest(known.captions, self.model.fingerprint, of, context.max_length)
@@ -159,7 +158,7 @@ class ModelTeacher(FeatureMaker):
         content = known.images + (files.content() if isinstance(files, Pixels) else "")
         return digest(content, self.model.fingerprint, of, None)
 
-    def compute(self, known: KnownPairs, of: str, context: FeatureContext) -> Compute:
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
         """The model's own features."""
         teacher = cache(lambda: self._opened(of, context))
         pairs = known.pairs
@@ -175,7 +174,7 @@ class ModelTeacher(FeatureMaker):
 
         return rows
 
-    def _opened(self, of: str, context: FeatureContext) -> Teacher:
+    def _opened(self, of: FeatureKind, context: FeatureContext) -> Teacher:
         source = self.model.source
         folder = source.folder(context.models)
         if of == "tokens":
@@ -206,20 +205,20 @@ class LitTeacher(FeatureMaker):
     captions: NamedTeacher
     corpus: UsedCorpus
 
-    def needs(self, corpus: UsedCorpus, of: str) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
         found: list[Ingredient[Checkable]] = [Ingredient(LitFit(), None)]
         for place in (corpus, self.corpus):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
 
-    def key(self, known: KnownPairs, of: str, context: FeatureContext) -> str:
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The projected features, and all that the projections are fitted on."""
         fitted = [need.fingerprint for need in self.needs(self.corpus, of)]
         inner = self._side(of).key(known, context)
         return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
 
-    def compute(self, known: KnownPairs, of: str, context: FeatureContext) -> Compute:
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
         """Fit both projections and apply the one asked for."""
         fitted = cache(lambda: self._fitted(context))
         features = cache(lambda: self._side(of).features(known, context))
@@ -230,7 +229,7 @@ class LitTeacher(FeatureMaker):
 
         return rows
 
-    def _side(self, of: str) -> NamedTeacher:
+    def _side(self, of: FeatureKind) -> NamedTeacher:
         return self.images if of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
@@ -244,15 +243,15 @@ class NoTeacher(FeatureMaker):
 
     why: str
 
-    def needs(self, corpus: UsedCorpus, of: str) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """Raise the error."""
         raise UserError(self.why)
 
-    def key(self, known: KnownPairs, of: str, context: FeatureContext) -> str:
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Raise the error."""
         raise UserError(self.why)
 
-    def compute(self, known: KnownPairs, of: str, context: FeatureContext) -> Compute:
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
         """Raise the error."""
         raise UserError(self.why)
 
@@ -262,7 +261,7 @@ class NamedTeacher:
     """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker."""
 
     name: str
-    of: str
+    of: FeatureKind
     maker: FeatureMaker
 
     def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
@@ -374,19 +373,24 @@ def known_pairs(corpus: UsedCorpus) -> KnownPairs:
     return KnownPairs(loaded, read.source.images_fingerprint(read.root), read.fingerprint, stored)
 
 
-def _named(name: str, of: str, run: Resolved, inventory: Inventory, runs: Mapping[str, RunModel]) -> NamedTeacher:
+def _named(
+    name: str, of: FeatureKind, run: Resolved, inventory: Inventory, runs: Mapping[str, RunModel]
+) -> NamedTeacher:
     return NamedTeacher(name, of, _maker(name, of, run, inventory, runs))
 
 
-def _maker(name: str, of: str, run: Resolved, inventory: Inventory, runs: Mapping[str, RunModel]) -> FeatureMaker:
+def _maker(
+    name: str, of: FeatureKind, run: Resolved, inventory: Inventory, runs: Mapping[str, RunModel]
+) -> FeatureMaker:
     profile = inventory.profile
     table = profile.teachers.get(name)
     kind = "text" if name in runs else table.kind if table is not None else None
     if kind is None:
         known = sorted({*profile.teachers, *(key for corpus in inventory.corpora.values() for key in corpus.stored)})
         return NoTeacher(f"the profile '{profile.name}' has no teacher '{name}'; {suggest(name, known)}")
-    if of not in GIVES[kind]:
-        given = " and ".join(GIVES[kind])
+    gives = LIT_GIVES if kind == "lit" else teacher_class(kind).gives
+    if of not in gives:
+        given = " and ".join(gives)
         return NoTeacher(f"the teacher '{name}' ({kind}) gives features of {given}, not of {of}; name another teacher")
     if name in runs:
         return ModelTeacher(name, Ingredient(runs[name], inventory.root))

@@ -73,7 +73,9 @@ class Job:
             if not acquired:
                 return None
             try:
-                finished = self.store.find(self.inventory.profile.name, Spec.of(self.run.resolved.spec), self.fingerprint)
+                finished = self.store.find(
+                    self.inventory.profile.name, Spec.of(self.run.resolved.spec), self.fingerprint
+                )
                 if finished and all(
                     finished.evaluated(suite, self.inventory.protocol(suite)) for suite in self.run.todo
                 ):
