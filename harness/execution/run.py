@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 
-from harness.evaluation.suites import SuiteScores
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
 from harness.execution.events import Event, Listener
@@ -27,7 +26,7 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
     torch.set_num_threads(machine.threads)
-    started = datetime.now(UTC)
+    started = _now()
     with RunLog(log_file(store, run), run.key) as log:
 
         def report(event: Event) -> None:
@@ -37,12 +36,12 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
         report(Event("start", run.key, device=machine.device))
         bench = Bench(store, machine.device, report)
         found = train(run.experiment, bench)
-        evaluations = _evaluated(run, inventory, found, bench)
-        result = _result(run, inventory, machine, found, started, evaluations)
-        log(Event("done", run.key, result=result))
-    # arrays and log before the result: a run that counts as done has them
+        evaluations = _evaluate(run, inventory, found, bench)
+        log(Event("done", run.key))
+    result = _result(run, inventory, machine, found, started, evaluations)
+    # arrays and log before the result: what counts as done is complete
     for evaluation in evaluations:
-        arrays = _scores_file(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
+        arrays = _saved(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
         if arrays.is_file():
             store.save_arrays(result, evaluation, read_named_arrays(arrays))
     store.save_log(result, log.text())
@@ -53,26 +52,26 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
 
 
 def log_file(store: Store, run: PlannedRun) -> Path:
-    """The log of a run in progress; it is moved beside the result at the end."""
+    """The log of a run in progress; `Store.save_log` keeps it beside the result."""
     return store.work(run.fingerprint) / "run.log"
 
 
-def _scores_file(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
-    """One evaluation of a run in progress; its arrays lie beside it."""
+def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
+    """The file of one evaluation until the run ends; its arrays lie beside it."""
     return store.work(run.fingerprint) / f"scores-{suite}-{protocol.key}.json"
 
 
-def _evaluated(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
+def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
     embedders = _embedders(run, inventory, found, bench)
     evaluations = []
     for name in run.todo:
         suite, protocol = inventory.suites[name], inventory.protocol(name)
-        saved = _scores_file(bench.store, run, name, protocol)
+        saved = _saved(bench.store, run, name, protocol)
         if not saved.is_file():
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
-            scored: SuiteScores = suite.evaluate(embedders[suite.remembers], inventory.root)
+            scored = suite.evaluate(embedders[suite.remembers], inventory.root)
             evaluation = Evaluation(
                 suite=name,
                 protocol=protocol,
@@ -91,7 +90,7 @@ def _evaluated(run: PlannedRun, inventory: Inventory, found: Trained, bench: Ben
 
 
 def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
-    """The run's embedder, by whether it caches vectors; suites of millions of texts use the other one."""
+    """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.method.shared_space() if found.method is not None else None
     keep = bench.folder(run.experiment)
     embedders = {}
@@ -106,19 +105,14 @@ def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Ben
 
 
 def _result(
-    run: PlannedRun,
-    inventory: Inventory,
-    machine: Machine,
-    found: Trained,
-    started: datetime,
-    evaluations: list[Evaluation],
+    run: PlannedRun, inventory: Inventory, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
 ) -> Result:
-    resolved, record = run.resolved, found.record
+    resolved, record, profile = run.resolved, found.record, inventory.profile
     features = run.experiment.ingredients.features
     return Result(
         spec=Spec.of(resolved.spec),
-        profile=inventory.profile.name,
-        profile_origin=inventory.profile.origin,
+        profile=profile.name,
+        profile_origin=profile.origin,
         overrides=dict(resolved.overrides),
         fingerprint=run.fingerprint,
         group=run.group,
@@ -143,7 +137,7 @@ def _result(
         hardware=dict(machine.hardware()),
         packages=package_versions(),
         revision=revision(),
-        started=started.isoformat(timespec="seconds"),
+        started=started,
         finished=_now(),
         warnings=list(found.warnings),
     )

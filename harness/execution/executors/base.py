@@ -54,6 +54,11 @@ class Job:
         return self.run.fingerprint
 
     @property
+    def spec(self) -> Spec:
+        """Which run it is."""
+        return Spec.of(self.run.resolved.spec)
+
+    @property
     def needs(self) -> frozenset[str]:
         """Fingerprints of the runs that are its teachers."""
         return self.run.needs
@@ -73,12 +78,9 @@ class Job:
             if not acquired:
                 return None
             try:
-                finished = self.store.find(
-                    self.inventory.profile.name, Spec.of(self.run.resolved.spec), self.fingerprint
-                )
-                if finished and all(
-                    finished.evaluated(suite, self.inventory.protocol(suite)) for suite in self.run.todo
-                ):
+                finished = self.store.find(self.inventory.profile.name, self.spec, self.fingerprint)
+                protocol = self.inventory.protocol
+                if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
                     listen(Event("done", self.run.key, result=finished))
                     return finished
                 machine = Machine.of_run(resources.device, resources.jobs)
@@ -90,7 +92,7 @@ class Job:
         """Record the run's failure with its log so far, and report it."""
         kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
         failure = Failure(
-            spec=Spec.of(self.run.resolved.spec),
+            spec=self.spec,
             profile=self.inventory.profile.name,
             fingerprint=self.fingerprint,
             error=f"{kind}{error}",
