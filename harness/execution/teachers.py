@@ -278,7 +278,7 @@ class NamedTeacher:
 
     def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
         """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
-        subject = f"{self.of}s of {self.name}"
+        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
         return cached_features(
             self.key(known, context),
             known.rows(self.of),
