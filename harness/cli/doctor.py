@@ -8,12 +8,6 @@ from pathlib import Path
 import click
 
 from harness.cli.options import data_option, results_option
-from harness.cli.tables import plain_table
-from harness.execution.environment import cores, package_versions, processor
-from harness.execution.inventory import Inventory
-from harness.profiles import load_profile, shipped_profiles
-from harness.sources import Missing, cache_folder, data_root
-from harness.store import Store
 
 
 @click.command()
@@ -21,6 +15,9 @@ from harness.store import Store
 @results_option
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show versions, devices, memory and the data found."""
+    from harness.cli.tables import plain_table
+    from harness.execution.environment import cores, package_versions, processor
+
     plain_table(("package", "version"), package_versions().items())
     plain_table(("machine", ""), [("processor", processor()), ("cores", str(cores())), *_memory(), *_devices()])
     plain_table(("folder", ""), _folders(data_root, results))
@@ -52,6 +49,9 @@ def _devices() -> list[tuple[str, str]]:
 
 
 def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
+    from harness.sources import cache_folder, data_root
+    from harness.store import Store
+
     root = data_root(given)
     return [
         ("data", str(root) if root else "none; give --data-root or HARNESS_DATA"),
@@ -62,16 +62,19 @@ def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
 
 def _data(given: Path | None) -> list[tuple[str, str, str]]:
     """Each source of each shipped profile, present or missing."""
+    from harness.execution.inventory import Inventory
+    from harness.profiles import load_profile, shipped_profiles
+    from harness.sources import data_root
+
     rows, root = [], data_root(given)
     for profile in map(load_profile, shipped_profiles()):
         inventory = Inventory(profile, root, {})
-        needed: dict[str, tuple[Missing, ...]] = {
-            f"encoder {e}": inventory.encoder(e).missing for e in profile.encoders
-        }
+        needed = {f"encoder {name}": inventory.encoder(name).missing for name in profile.encoders}
         for name, corpus in inventory.corpora.items():
             needed[f"corpus {name}"] = corpus.plain.missing
             needed |= {f"{teacher} features of {name}": file.missing for teacher, file in corpus.stored.items()}
         needed |= {f"suite {name}": tuple(suite.missing(root)) for name, suite in inventory.suites.items()}
-        for what, missing in needed.items():
-            rows.append((profile.name, what, f"missing {missing[0]}" if missing else "found"))
+        rows += [
+            (profile.name, what, f"missing {missing[0]}" if missing else "found") for what, missing in needed.items()
+        ]
     return rows

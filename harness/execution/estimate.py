@@ -16,7 +16,7 @@ from harness.execution.plan import Plan, PlannedRun
 from harness.grid import Resolved
 from harness.papers.published import read_published
 from harness.setting import kept_rows
-from harness.store import Result, Store
+from harness.store import Result
 
 #: Examples of the papers' corpora: MCSE section 4.1, SimCSE's NLI file, KDMCSE appendix B (a million pairs each).
 EXAMPLES = {"flickr": 29_783, "coco": 82_783, "nli": 275_601}
@@ -33,9 +33,9 @@ class Estimate:
     source: Literal["finished runs", "DALR Table 7"]
 
 
-def estimate(plan: Plan, store: Store) -> Estimate | None:
+def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None where nothing like them is finished or printed."""
-    finished = [result for result in store.load()[0] if result.profile == plan.request.profile.name]
+    finished = [result for result in plan.store.load()[0] if result.profile == plan.request.profile.name]
     if finished or not plan.todo:
         return Estimate(sum(_from_finished(run, finished) for run in plan.todo), "finished runs")
     examples = [examples_seen(run.resolved) for run in plan.todo]

@@ -15,7 +15,7 @@ from harness.execution.inventory import Inventory
 from harness.grid import resolve
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.profiles.schema import ModelTable, TeacherTable
-from harness.reporting.card import About, Part, model_card
+from harness.reporting.card import ModelFacts, Provenance, model_card
 from harness.sources import data_root, write_text
 from harness.spec import RunSpec, canonical
 from harness.store import Result, Store, find_results, frame_of
@@ -57,6 +57,11 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     except OSError as error:
         raise UserError(f"--to {to} cannot be written: {error.strerror}; name another folder") from error
     return Exported(folder, result, about.modules)
+
+
+def student_of(result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> Student:
+    """The model of a finished run at its best checkpoint. Raises UserError if its weights are gone."""
+    return _Origin(result, _profile(result, profile), profile or result.profile, encoder).student(store)
 
 
 def find_result(what: str, results: Path) -> tuple[Result, Store]:
@@ -145,12 +150,12 @@ class _Origin:
             words += ["--set", f"{name}={canonical(value)}"]
         return shlex.join([*words, "--results", "AGAIN"])
 
-    def about(self, student: Student) -> About:
+    def about(self, student: Student) -> ModelFacts:
         """What the card says beside the result."""
         name, trains = self.run.spec.encoder, self.run.method.trains
         table = self.profile.encoders.get(name)
         hub = table.hub if table else name if "/" in name else None
-        return About(
+        return ModelFacts(
             pooling=self.pooling,
             modules=student.pooling.switch is not None,
             width=student.width,
@@ -163,17 +168,17 @@ class _Origin:
             teachers=tuple(self._teachers()),
         )
 
-    def _corpora(self) -> Iterator[Part]:
+    def _corpora(self) -> Iterator[Provenance]:
         for name in self.run.streams:
             table = self.profile.corpora[name]
-            yield Part(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
+            yield Provenance(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
 
-    def _teachers(self) -> Iterator[Part]:
+    def _teachers(self) -> Iterator[Provenance]:
         """The teachers of the result by role, with their places in the profile."""
         for role, use in self.result.teachers.items():
             table = self.profile.teachers.get(use.teacher)
             text = f"{use.teacher} ({use.of})"
-            yield Part(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
+            yield Provenance(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
 
 
 def _place(table: ModelTable | TeacherTable) -> str:

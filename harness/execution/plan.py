@@ -63,6 +63,7 @@ class Plan:
     """All runs of a request in their order, teachers before the first run that needs them."""
 
     request: Request
+    store: Store
     inventory: Inventory
     runs: tuple[PlannedRun, ...]
     skipped: tuple[Skipped, ...]
@@ -87,7 +88,7 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
     inventory = Inventory(request.profile, data_root(request.data), request.given)
-    without_data = _suites_without_data(request, inventory)
+    without_data = suites_without_data(request, inventory)
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
     failures = store.failures()
@@ -96,7 +97,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
         suites = [name for name in wanted if name not in without_data]
         planned.append(_planned(experiment, inventory, suites, store, failures))
-    return Plan(request, inventory, tuple(planned), tuple(skipped), without_data)
+    return Plan(request, store, inventory, tuple(planned), tuple(skipped), without_data)
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
@@ -162,7 +163,7 @@ def _teachers_first(runs: Sequence[Experiment]) -> list[Experiment]:
     return list(ordered.values())
 
 
-def _suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
+def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
     """Requested suites that cannot run, with what is missing. Raises UserError for an unknown suite."""
     for name in request.suites:
         if name not in inventory.suites:
