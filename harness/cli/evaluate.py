@@ -1,124 +1,38 @@
-"""`harness eval`: score any model, or add suites to a finished run."""
+"""`harness eval`: evaluate any model, or add suites to a finished run."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.cli.options import data_option, make_request, profile_option, results_option
-from harness.cli.run import carry_out
-from harness.errors import UserError
-from harness.execution.environment import DeviceChoice
-from harness.execution.plan import Request
-from harness.registry import names
-from harness.spec import RunSpec, SpecError, Variant
-from harness.store import Store
-
-#: name of a mode in a sentence-transformers pooling file -> pooling here
-_MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
+from harness.cli.completion import completer, registered
+from harness.cli.options import data_option, device_option, profile_option, results_option, suites_option
 
 
 @click.command("eval")
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--pooling",
-    type=click.Choice(["cls", "mean", "avg-first-last", "pooler"]),
-    help="How sentences are read; else what the folder itself says.",
+    metavar="NAME",
+    help="How token vectors become a sentence vector: cls, mean, ... (default: what the folder declares).",
+    shell_complete=completer(registered("pooling")),
 )
-@click.option("--suites", metavar="A,B", help="Evaluation suites; else all of the profile.")
+@suites_option
 @profile_option
 @results_option
 @data_option
-@click.option("--device", default="auto", show_default=True, type=click.Choice(["auto", "cpu", "cuda"]))
+@device_option
 @click.pass_context
-def evaluate(
-    context: click.Context, model: str, pooling: str | None, results: Path, device: DeviceChoice, **rest: Any
-) -> None:
-    """Score MODEL: a folder, a hub name OWNER/NAME[@COMMIT], or the key of a run.
+def evaluate(context: click.Context, model: str, device: str, **options: Any) -> None:
+    """Evaluate MODEL: a folder, a hub name OWNER/NAME[@COMMIT], or the key of a run.
 
-    A folder is one that transformers or sentence-transformers saved. Scores go to the same results and
-    tables as those of runs, a model from outside as `none[pooling=...]`.
+    A folder is one that transformers or sentence-transformers saved. Scores go to the same results and tables as
+    those of runs; a model from outside is `none[pooling=...]`.
     """
-    spec = _run_key(model)
-    if spec is not None and pooling is not None:
-        raise UserError("a run is read as its method says; leave --pooling out")
-    request = _of_run(spec, Store(results), rest) if spec is not None else _of_model(model, pooling, rest)
-    carry_out(context, request, results, 1, device)
+    from harness import api
+    from harness.cli.planning import describe, show_results
 
-
-def _run_key(text: str) -> RunSpec | None:
-    """The run that a key names; None where it is no key of a registered method."""
-    try:
-        spec = RunSpec.parse(text)
-    except SpecError:
-        return None
-    return spec if spec.variant.name in names("method") else None
-
-
-def _of_run(spec: RunSpec, store: Store, rest: dict[str, Any]) -> Request:
-    """The request that made a finished run, with the overrides that it had."""
-    request = _request(spec.encoder, rest)
-    found = [r for r in store.load()[0] if r.spec.key == str(spec) and r.profile == request.profile.name]
-    kinds = {json.dumps(result.overrides, sort_keys=True) for result in found}
-    if len(kinds) != 1:
-        what = f"runs {spec} that differ by --set" if kinds else f"no run {spec}"
-        raise UserError(
-            f"{store.root} has {what} under the profile '{request.profile.name}'; `harness run --suites ...` with the "
-            "same options adds suites to it"
-        )
-    return replace(
-        request,
-        methods=[spec.variant],
-        settings=[spec.setting],
-        encoders=[spec.encoder],
-        seeds=(spec.seed,),
-        overrides=json.loads(kinds.pop()),
-    )
-
-
-def _of_model(model: str, pooling: str | None, rest: dict[str, Any]) -> Request:
-    folder = Path(model).expanduser()
-    place = model
-    if folder.is_dir():
-        root, told = sentence_transformer(folder)
-        place, pooling = f"{folder.resolve().name}={root}", pooling or told
-    elif model.startswith((".", "/", "~")):
-        raise UserError(f"there is no folder {model}; give the folder of a saved model, a hub name or a run's key")
-    if pooling is None:
-        raise UserError(f"{model} does not say how its sentences are read; give --pooling cls, mean or pooler")
-    variant = Variant.make("none", {"pooling": pooling})
-    return replace(_request(place, rest), methods=[variant], seeds=(0,))
-
-
-def _request(encoders: str, rest: dict[str, Any]) -> Request:
-    return make_request(methods=None, settings=None, encoders=encoders, seeds=None, sets=(), **rest)
-
-
-def sentence_transformer(folder: Path) -> tuple[Path, str | None]:
-    """Where the encoder of a sentence-transformers folder lies, and its pooling; (folder, None) for any other.
-
-    Raises UserError for a pooling or a module that is not read here.
-    """
-    listed = folder / "modules.json"
-    if not listed.is_file():
-        return folder, None
-    try:
-        modules = {
-            module["type"].rpartition(".")[2]: folder / module["path"] for module in json.loads(listed.read_text())
-        }
-        settings = json.loads((modules["Pooling"] / "config.json").read_text())
-    except (OSError, KeyError, ValueError) as error:
-        raise UserError(f"{listed} cannot be read as sentence-transformers writes it: {error}") from error
-    older = [key for key, on in settings.items() if on is True and key.startswith("pooling_mode_")]
-    chosen = [settings["pooling_mode"]] if "pooling_mode" in settings else older
-    strange = sorted(set(modules) - {"Transformer", "Pooling", "Normalize", "Dense"})
-    if len(chosen) != 1 or chosen[0] not in _MODES or strange:
-        what = ", ".join(strange) or ", ".join(map(str, chosen))
-        raise UserError(
-            f"{folder} has a module or pooling that is not read here: {what}; give --pooling and a plain folder"
-        )
-    return modules["Transformer"], "pooler" if "Dense" in modules else _MODES[chosen[0]]
+    plan = api.plan_model(model, **options)
+    describe(plan)
+    show_results(context, plan, api.execute(plan, device=device, progress=True))

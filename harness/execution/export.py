@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.encoders.folder import has_modules
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.identity import training_identity
-from harness.execution.sources import Sources
-from harness.grid import Resolved, check_setting, resolve
+from harness.execution.ingredients import Experiments
+from harness.execution.inventory import Inventory
+from harness.grid import resolve
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.profiles.schema import ModelTable, TeacherTable
-from harness.reporting.card import About, Part, model_card
-from harness.sources import data_root, digest, write_text
+from harness.reporting.card import ModelFacts, Provenance, model_card
+from harness.sources import data_root, write_text
 from harness.spec import RunSpec, canonical
-from harness.store import Result, Store
+from harness.store import Result, Store, find_results, frame_of
 from harness.training.checkpoint import replace_folder
 
 
@@ -47,7 +46,7 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     origin = _Origin(result, _profile(result, profile), profile or result.profile, encoder)
     student = origin.student(store)
     about = origin.about(student)
-    card = model_card(result, about, store.frame(siblings(result, store)))
+    card = model_card(result, about, frame_of(siblings(result, store)))
 
     def fill(path: Path) -> None:
         student.save(path)
@@ -60,35 +59,29 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     return Exported(folder, result, about.modules)
 
 
+def student_of(result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> Student:
+    """The model of a finished run at its best checkpoint. Raises UserError if its weights are gone."""
+    return _Origin(result, _profile(result, profile), profile or result.profile, encoder).student(store)
+
+
 def find_result(what: str, results: Path) -> tuple[Result, Store]:
     """The one result that a run's key or a result file names, and the store it lies in.
 
     Raises UserError where there is none, and where several have the key.
     """
-    path = Path(what)
-    if path.suffix == ".json":
-        if not path.is_file():
-            raise UserError(f"there is no file {path}; give a result file or a run's key")
-        return Store(results).read(path), Store(path.resolve().parents[:5][-1])
-    store = Store(results)
-    key = str(RunSpec.parse(what))
-    found = [result for result in store.load()[0] if result.spec.key == key]
-    if not found:
-        raise UserError(f"{results} has no result of {key}; `harness status` lists what there is")
+    found = find_results(Store(results), what)
+    store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
     if len(found) > 1:
         listed = ", ".join(str(store.path(result)) for result in found)
-        raise UserError(f"{results} has {len(found)} results of {key}; give the file of one of them: {listed}")
+        raise UserError(f"{results} has {len(found)} results of {what}; give the file of one of them: {listed}")
     return found[0], store
 
 
 def siblings(result: Result, store: Store) -> list[Result]:
     """The results of a store that differ from one by their seed alone, itself first."""
 
-    def experiment(one: Result) -> tuple[object, ...]:
-        return one.group, one.profile, one.overrides, one.spec.model_copy(update={"seed": 0})
-
-    others = (one for one in store.load()[0] if one.fingerprint != result.fingerprint)
-    return [result, *(one for one in others if experiment(one) == experiment(result))]
+    others = (one for one in store.seeds(result.profile, result.spec) if one.fingerprint != result.fingerprint)
+    return [result, *(one for one in others if one.group == result.group and one.overrides == result.overrides)]
 
 
 def _profile(result: Result, given: str | None) -> Profile:
@@ -109,11 +102,9 @@ class _Origin:
 
     def __init__(self, result: Result, profile: Profile, profile_text: str, encoder: Path | None) -> None:
         self.result, self.profile, self.profile_text = result, profile, profile_text
-        self.run: Resolved = resolve(profile, RunSpec.parse(result.spec.key), result.overrides)
-        if self.run.method.trains:
-            check_setting(profile, self.run.spec.setting)
+        self.run = resolve(profile, RunSpec.parse(result.spec.key), result.overrides)
         given = {} if encoder is None else {result.spec.encoder: FolderModel(encoder.expanduser().resolve())}
-        self.sources = Sources(profile, data_root(), given)
+        self.inventory = Inventory(profile, data_root(), given)
 
     @property
     def pooling(self) -> str:
@@ -127,7 +118,7 @@ class _Origin:
         set_verbosity_error()  # that a pooler nobody reads is not in the folder
         if not self.run.method.trains:
             return Student.load(self._untrained(), self.pooling)
-        best = store.work(self.result.training_fingerprint) / "best"
+        best = store.work(self.result.fingerprint) / "best"
         if not (best / "config.json").is_file():
             raise UserError(
                 f"the weights of {self.result.spec.key} are not in {store.root / '.work'}; train them again in a "
@@ -138,10 +129,10 @@ class _Origin:
     def _untrained(self) -> Path:
         """The folder of an encoder that was scored as it came. Raises UserError where it is another by now."""
         name = self.run.spec.encoder
-        if name not in self.sources.given and not self._named(name):
+        if name not in self.inventory.given and not self._named(name):
             raise UserError(f"{self.result.spec.key} scored a folder as it came; give that folder with --encoder")
-        folder = self.sources.encoder(name).path()
-        if digest(training_identity(self.run, self.sources)) != self.result.training_fingerprint:
+        folder = self.inventory.encoder(name).source.path()
+        if Experiments(self.inventory, self.run.overrides).of(self.run).fingerprint != self.result.fingerprint:
             raise UserError(f"{folder} is not the encoder that {self.result.spec.key} scored; give its with --encoder")
         return folder
 
@@ -159,14 +150,14 @@ class _Origin:
             words += ["--set", f"{name}={canonical(value)}"]
         return shlex.join([*words, "--results", "AGAIN"])
 
-    def about(self, student: Student) -> About:
+    def about(self, student: Student) -> ModelFacts:
         """What the card says beside the result."""
         name, trains = self.run.spec.encoder, self.run.method.trains
         table = self.profile.encoders.get(name)
         hub = table.hub if table else name if "/" in name else None
-        return About(
+        return ModelFacts(
             pooling=self.pooling,
-            modules=has_modules(self.pooling),
+            modules=student.pooling.switch is not None,
             width=student.width,
             longest=student.longest,
             encoder=f"{name} (in the profile: {_place(table)})" if table else name,
@@ -177,19 +168,17 @@ class _Origin:
             teachers=tuple(self._teachers()),
         )
 
-    def _corpora(self) -> Iterator[Part]:
-        for name in self.run.corpora(self.profile):
+    def _corpora(self) -> Iterator[Provenance]:
+        for name in self.run.streams:
             table = self.profile.corpora[name]
-            yield Part(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
+            yield Provenance(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
 
-    def _teachers(self) -> Iterator[Part]:
-        """The teachers of the result, `NAME (WHAT IT LOOKS AT)` by role, with their places in the profile.
-
-        The first results did not list them.
-        """
-        for role, text in self.result.hyperparameters.get("teachers", {}).items():
-            table = self.profile.teachers.get(text.rpartition(" (")[0])
-            yield Part(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
+    def _teachers(self) -> Iterator[Provenance]:
+        """The teachers of the result by role, with their places in the profile."""
+        for role, use in self.result.teachers.items():
+            table = self.profile.teachers.get(use.teacher)
+            text = f"{use.teacher} ({use.of})"
+            yield Provenance(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
 
 
 def _place(table: ModelTable | TeacherTable) -> str:

@@ -149,7 +149,7 @@ def _end_text(event: Event) -> str:
 
 def _result_text(result: Result) -> str:
     parts = []
-    for suite, tasks in result.scores.items():
-        means = "  ".join(f"{metric} {value:.2f}" for metric, value in tasks.get(AVERAGE, {}).items())
-        parts.append(f"{suite}: {means}")
-    return " | ".join([*parts, duration(result.timings.total_s)])
+    for evaluation in result.current:
+        means = "  ".join(f"{metric} {value:.2f}" for metric, value in evaluation.scores.get(AVERAGE, {}).items())
+        parts.append(f"{evaluation.suite}: {means}")
+    return " | ".join([*parts, duration(result.seconds)])

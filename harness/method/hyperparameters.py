@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from harness.errors import UserError
 from harness.inputs import OptionValue
-from harness.registry import suggest
+from harness.registry import suggest, target
 
 V = TypeVar("V", bound=OptionValue)
 
@@ -20,17 +20,21 @@ def hyper(
     source: str,
     unit: str = "",
     choices: tuple[str, ...] = (),
+    registered: str = "",
     teacher: bool = False,
     later: bool = False,
 ) -> V:
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
+    `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
     `teacher` marks an option that names teachers, joined by '+', or holds one of the words of `NO_TEACHER`.
     `later` marks an option added after results were published: at its default it is left out of a run's
     identity, so that those results keep their fingerprint.
     """
-    metadata = {"source": source, "unit": unit, "choices": choices, "teacher": teacher, "later": later}
-    return field(default=default, metadata=metadata)
+    allowed = {"choices": choices, "registered": registered}
+    return field(
+        default=default, metadata={"source": source, "unit": unit, "teacher": teacher, "later": later} | allowed
+    )
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> OptionV
         raise UserError(f"{method}: '{name}' must be of type {kind.__name__}, not '{value}'") from error
     if isinstance(converted, float) and not abs(converted) < float("inf"):
         raise UserError(f"{method}: '{name}' must be a finite number, not '{value}'")
+    if item.metadata["registered"]:
+        target(item.metadata["registered"], str(converted))
     choices = item.metadata["choices"]
     if choices and converted not in choices:
         raise UserError(f"{method}: '{name}' must be one of {', '.join(choices)}, not '{value}'")

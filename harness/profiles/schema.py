@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from harness import registry
 from harness.profiles.rules import Name, Rule
 
 #: a commit of the hub
@@ -79,12 +80,12 @@ class TeacherTable(Table):
     `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
     """
 
-    kind: Literal["open-clip", "timm", "text", "lit"] = "open-clip"
+    kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
     hub: Name | None = None
     revision: Commit | Literal["main"] | None = None
     folder: Name | None = None
     registered: Name | None = None
-    pooling: Literal["cls", "mean", "pooler"] = "cls"
+    pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
     images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
     captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
     corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None
@@ -103,6 +104,9 @@ class TeacherTable(Table):
     def _whole(self) -> TeacherTable:
         parts = (self.images, self.captions, self.corpus)
         if self.kind != "lit":
+            for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
+                if value not in registry.names(what):
+                    raise ValueError(f"unknown {what} '{value}'; {registry.suggest(value, registry.names(what))}")
             if any(parts):
                 raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
             _ = self.model

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from builders import frame
+from builders import result as fake
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from report_fakes import frame
-from report_fakes import result as fake
 
 from harness.reporting.card import About, Part, model_card
 

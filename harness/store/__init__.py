@@ -1,0 +1,36 @@
+"""The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
+
+from harness.store.files import Store
+from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
+from harness.store.lookup import find_results
+from harness.store.schema import (
+    SCHEMA_VERSION,
+    DevCurve,
+    Evaluation,
+    Failure,
+    LossCurves,
+    ProfileOrigin,
+    Protocol,
+    Result,
+    Spec,
+    TeacherUse,
+)
+
+__all__ = [
+    "FRAME_COLUMNS",
+    "SCHEMA_VERSION",
+    "DevCurve",
+    "Evaluation",
+    "Failure",
+    "LossCurves",
+    "ProfileOrigin",
+    "Protocol",
+    "Result",
+    "Spec",
+    "Store",
+    "TeacherUse",
+    "find_results",
+    "frame_of",
+    "metrics_of",
+    "overrides_text",
+]

@@ -1,0 +1,238 @@
+"""The results folder: one JSON file per run, written whole or not at all, scores in it never changed.
+
+RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a finished run; 16 hex digits
+RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
+RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
+RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
+RESULTS/.work/FINGERPRINT/                                                  checkpoints and best model
+RESULTS/.locks/                                                             one lock per training
+
+Files of schema 1 (see `harness.store.upgrade`) are upgraded while they are read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from harness.errors import UserError
+from harness.metrics import ArrayName
+from harness.sources import write_text
+from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
+from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
+from harness.store.upgrade import OldResult, has_old_name, old_header, upgraded_failure, version_of
+
+log = logging.getLogger(__name__)
+
+_SAFE = "[]=,+@.:-_"
+
+
+class Store:
+    """The results below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @classmethod
+    def holding(cls, path: Path) -> Store:
+        """The store that a result file lies in."""
+        return cls(path.resolve().parents[:5][-1])
+
+    def folder(self, profile: str, spec: Spec) -> Path:
+        """The folder of a run and of its other seeds."""
+        names = (profile, spec.variant, spec.setting, spec.encoder)
+        return self.root.joinpath(*(quote(name, safe=_SAFE) for name in names))
+
+    def path(self, result: Result) -> Path:
+        """The file of a result."""
+        return self._path(result.profile, result.spec, result.fingerprint)
+
+    def work(self, fingerprint: str) -> Path:
+        """The folder of a training's checkpoint and best model."""
+        return self.root / ".work" / fingerprint[:32]
+
+    def files(self) -> list[Path]:
+        """All result files, sorted; work, locks and failures are not among them."""
+        return sorted(self.root.glob("[!.]*/*/*/*/seed-*.json"))
+
+    def load(self) -> tuple[list[Result], list[str]]:
+        """All results, and one line for each file that cannot be used."""
+        return self._loaded(self.files())
+
+    def read(self, path: Path) -> Result:
+        """Read one file of any schema up to this one. Raises UserError naming a file that cannot be used."""
+        content = path.read_bytes()
+        try:
+            return Result.model_validate_json(content)
+        except ValidationError as error:
+            version = version_of(content)
+            if version is not None and version > SCHEMA_VERSION:
+                raise UserError(
+                    f"the result {path} has schema {version} and this harness reads up to {SCHEMA_VERSION}; "
+                    "update harness to use it"
+                ) from error
+            if version != 1:
+                raise _unusable(path, error) from error
+        try:
+            return OldResult.model_validate_json(content).upgraded()
+        except ValidationError as error:
+            raise _unusable(path, error) from error
+
+    def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
+        """The finished result of a run. Raises UserError where a file of it is damaged."""
+        path = self._path(profile, spec, fingerprint)
+        results = [self.read(each) for each in (*old_files(path, fingerprint), path) if each.is_file()]
+        if any(result.fingerprint != fingerprint for result in results):
+            raise UserError(f"{path} holds the result of another training than its name says; move it away")
+        return merge(results) if results else None
+
+    def of_key(self, spec: Spec) -> list[Result]:
+        """All results with one key, under any profile and configuration. Raises UserError where a file is damaged."""
+        folder = self.folder("", spec).relative_to(self.root)
+        paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
+        return _joined(self.read(path) for path in paths)
+
+    def has_key(self, profile: str, spec: Spec) -> bool:
+        """Whether a run's key has a result under any configuration."""
+        return bool(_of_seed(self.folder(profile, spec), spec.seed))
+
+    def seeds(self, profile: str, spec: Spec) -> list[Result]:
+        """The usable results of a run's key under any seed and configuration."""
+        return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))[0]
+
+    def save(self, result: Result) -> Result:
+        """Write a result and return it as stored.
+
+        Where the training has a result, evaluations of new suites and protocols are added to it; existing ones stay
+        as they are.
+        """
+        found = self.find(result.profile, result.spec, result.fingerprint)
+        kept = found.merged(result) if found else result
+        write_text(self.path(kept), kept.model_dump_json() + "\n")
+        for path, failure in self._failures():
+            if failure.concerns(result.profile, result.spec, result.fingerprint):
+                path.with_suffix(".log").unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+        return kept
+
+    def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
+        """Write the arrays of one evaluation, before the result; a file that exists is kept."""
+        path = self._arrays_path(result, evaluation)
+        if arrays and not path.is_file():
+            write_named_arrays(path, arrays)
+
+    def arrays(self, result: Result) -> NamedArrays:
+        """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
+        old = [path.with_suffix(".figures.npz") for path in old_files(self.path(result), result.fingerprint)]
+        new = [self._arrays_path(result, evaluation) for evaluation in result.evaluations]
+        found: dict[ArrayName, Array] = {}
+        for path in (*old, *new):
+            if path.is_file():
+                found |= read_named_arrays(path)
+        return found
+
+    def save_log(self, result: Result, text: str) -> None:
+        """Write a result's log, before the result; lines are added to an earlier log."""
+        there = self.log(result)
+        write_text(self.path(result).with_suffix(".log"), text if text.startswith(there) else there + text)
+
+    def log(self, result: Result) -> str:
+        """A result's log, one line per event; empty where there is none."""
+        path = self.path(result)
+        logs = [each.with_suffix(".log") for each in (path, *old_files(path, result.fingerprint))]
+        texts = [each.read_text(encoding="utf-8", errors="replace") for each in logs if each.is_file()]
+        return texts[0] if path.with_suffix(".log").is_file() else "".join(texts)
+
+    @contextmanager
+    def lock(self, fingerprint: str) -> Iterator[bool]:
+        """Hold a training's lock; gives False at once when another process holds it."""
+        folder = self.root / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        guard = FileLock(folder / f"{fingerprint[:32]}.lock")
+        try:
+            guard.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            guard.release()
+
+    def save_failure(self, failure: Failure, log: str = "") -> Path:
+        """Record a failure and the run's log; the latest of a run replaces the one before."""
+        path = self.root / "failed" / f"{failure.fingerprint[:16]}.json"
+        if log:
+            write_text(path.with_suffix(".log"), log)
+        write_text(path, failure.model_dump_json(indent=1) + "\n")
+        return path
+
+    def failures(self) -> list[Failure]:
+        """The failures on record, in order of their keys."""
+        return sorted((failure for _, failure in self._failures()), key=lambda failure: failure.spec.key)
+
+    def _failures(self) -> Iterator[tuple[Path, Failure]]:
+        for path in sorted((self.root / "failed").glob("*.json")):
+            try:
+                yield path, Failure.model_validate(upgraded_failure(path.read_bytes()))
+            except ValueError as error:
+                log.warning("the failure record %s cannot be read (%s); remove it", path, str(error).splitlines()[0])
+
+    def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
+        return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
+
+    def _arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
+        path = self.path(result)
+        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
+
+    def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
+        results, problems = [], []
+        for path in paths:
+            try:
+                results.append(self.read(path))
+            except UserError as error:
+                problems.append(str(error))
+        return _joined(results), problems
+
+
+def merge(results: Sequence[Result]) -> Result:
+    """One result of the files of one training: those of schema 1 from old to new, then the one of this schema."""
+    first, *others = results
+    for result in others:
+        first = first.merged(result)
+    return first
+
+
+def _joined(results: Iterable[Result]) -> list[Result]:
+    """Results in their order, those of one training as one."""
+    found: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        found.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
+    return [each[0] if len(each) == 1 else merge(sorted(each, key=lambda one: one.finished)) for each in found.values()]
+
+
+def _of_seed(folder: Path, seed: int) -> list[Path]:
+    return sorted(folder.glob(f"seed-{seed}-*.json"))
+
+
+def old_files(path: Path, fingerprint: str) -> list[Path]:
+    """The schema-1 files of a training, whose file in this schema is `path`, from old to new."""
+    seed = path.stem.rpartition("-")[0]
+    headers = {each: old_header(each) for each in path.parent.glob(f"{seed}-*.json") if has_old_name(each)}
+    mine = [each for each, header in headers.items() if header.training_fingerprint == fingerprint]
+    return sorted(mine, key=lambda each: (headers[each].finished, each))
+
+
+def _unusable(path: Path, error: ValidationError) -> UserError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return UserError(
+        f"the result {path} cannot be used ({place + ': ' if place else ''}{first['msg']}); "
+        "restore it, or move it away to repeat that run"
+    )

@@ -1,0 +1,198 @@
+"""The records of a result file (schema 2) and of a failure."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from harness.metrics import Metric
+from harness.sources import digest
+from harness.spec import RunSpec
+
+SCHEMA_VERSION = 2
+
+#: Where a run's profile was read from; results of schema 1 did not record it.
+ProfileOrigin = Literal["package", "file", "unknown"]
+#: task -> metric -> value
+ScoresByTask = dict[str, dict[str, float]]
+#: task -> part -> metric -> value
+ScoresByPart = dict[str, dict[str, dict[str, float]]]
+
+
+class Stored(BaseModel):
+    """Base of all records: immutable, finite numbers only, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Spec(Stored):
+    """Which run it was. `variant` is the method with its reading and options, `method` its name alone."""
+
+    method: str
+    variant: str
+    setting: str
+    encoder: str
+    seed: int
+
+    @classmethod
+    def of(cls, run: RunSpec) -> Spec:
+        """The record of a run's spec."""
+        return cls(
+            method=run.variant.name,
+            variant=str(run.variant),
+            setting=str(run.setting),
+            encoder=run.encoder,
+            seed=run.seed,
+        )
+
+    @property
+    def key(self) -> str:
+        """The run's key, equal to `str(RunSpec)`."""
+        return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
+
+
+class DevCurve(Stored):
+    """Dev score every `eval_every` steps; empty for a method that does not train."""
+
+    task: str
+    metric: str
+    steps: list[int]
+    scores: list[float]
+    best_step: int | None
+    best_score: float | None
+
+
+class LossCurves(Stored):
+    """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
+
+    steps: list[int]
+    terms: dict[str, list[float | None]]
+
+
+class Protocol(Stored):
+    """How a suite was scored.
+
+    `data` is the suite's fingerprint: a hash of its name, its version, its options and the contents of its tasks.
+    `metrics` are the suite's own, the main one first.
+    """
+
+    version: int
+    data: str
+    metrics: tuple[Metric, ...] = ()
+
+    @cached_property
+    def key(self) -> str:
+        """Short identity of the protocol within its suite: 12 hex digits, independent of how metrics are shown."""
+        return digest(self.version, self.data)[:12]
+
+
+class Evaluation(Stored):
+    """The scores of one suite under one protocol.
+
+    `scores[task][metric]` are those of whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
+    `parts[task][part][metric]` are those of subsets of a task. `seconds` is wall time.
+    """
+
+    suite: str
+    protocol: Protocol
+    scores: ScoresByTask
+    parts: ScoresByPart = {}
+    seconds: float = 0.0
+    warnings: list[str] = []
+    finished: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Suite and protocol key; a result holds at most one evaluation of each."""
+        return self.suite, self.protocol.key
+
+
+class TeacherUse(Stored):
+    """A teacher of a run and what it reads: a name of the profile, a control, or `run:KEY`."""
+
+    teacher: str
+    of: Literal["image", "caption", "tokens"]
+
+
+class Result(Stored):
+    """A finished run.
+
+    `fingerprint` identifies the training: two results share it only if everything that can change the weights is
+    equal. `group` is equal only for runs of one training that differ by seed. Results of schema 1 keep the group of
+    that schema, which also depended on the protocols of the profile's suites, so that one training may be spread
+    over several groups; two trainings never share one.
+    `train_seconds` is wall time; `warnings` are those of training.
+    """
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    spec: Spec
+    profile: str
+    profile_origin: ProfileOrigin
+    overrides: dict[str, JsonValue]
+    fingerprint: str
+    group: str
+    hyperparameters: dict[str, dict[str, JsonValue]]
+    teachers: dict[str, TeacherUse]
+    evaluations: list[Evaluation]
+    dev: DevCurve
+    losses: LossCurves
+    train_seconds: float
+    peak_memory_mb: float
+    hardware: dict[str, JsonValue]
+    packages: dict[str, str]
+    revision: str | None
+    started: str
+    finished: str
+    warnings: list[str]
+
+    @property
+    def current(self) -> list[Evaluation]:
+        """The newest evaluation of each suite."""
+        return list({evaluation.suite: evaluation for evaluation in self.evaluations}.values())
+
+    def latest(self, suite: str) -> Evaluation | None:
+        """The newest evaluation of one suite; None where it was not evaluated."""
+        return next((evaluation for evaluation in reversed(self.evaluations) if evaluation.suite == suite), None)
+
+    def evaluated(self, suite: str, protocol: Protocol) -> bool:
+        """Whether the suite has scores under this protocol."""
+        return any(evaluation.key == (suite, protocol.key) for evaluation in self.evaluations)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of training and of all evaluations."""
+        return self.train_seconds + sum(evaluation.seconds for evaluation in self.evaluations)
+
+    @property
+    def all_warnings(self) -> list[str]:
+        """Warnings of training and of all evaluations."""
+        return [*self.warnings, *(line for evaluation in self.evaluations for line in evaluation.warnings)]
+
+    def merged(self, newer: Result) -> Result:
+        """This result with the evaluations that only `newer`, a result of the same training, has."""
+        known = {evaluation.key for evaluation in self.evaluations}
+        added = [evaluation for evaluation in newer.evaluations if evaluation.key not in known]
+        origin = newer.profile_origin if self.profile_origin == "unknown" else self.profile_origin
+        changes = {"evaluations": [*self.evaluations, *added], "group": newer.group, "profile_origin": origin}
+        return self.model_copy(update=changes)
+
+
+class Failure(Stored):
+    """The last failure of a run. Failures are listed, never tabled.
+
+    `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
+    """
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    spec: Spec
+    profile: str
+    fingerprint: str
+    error: str
+    traceback: str
+    when: str
+
+    def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
+        """Whether this run failed; a record without fingerprint counts for every configuration of its key."""
+        return (self.profile, self.spec) == (profile, spec) and self.fingerprint in ("", fingerprint)
