@@ -90,7 +90,7 @@ def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: 
 
 def test_parquet_without_its_columns_is_one_line(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"image_id": ["a"], "vector": [[1.0]]}), tmp_path / "features.parquet")
-    with pytest.raises(UserError, match=r"features\.parquet is no Parquet file with columns image_id and feature") as error:
+    with pytest.raises(UserError, match=r"no Parquet file with columns image_id and feature") as error:
         FeatureFile("features.parquet", HOW).read(tmp_path)
     one_line(error)
 
