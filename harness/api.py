@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
+from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS, harness_command
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from harness.execution.events import Listener
     from harness.execution.plan import Plan
     from harness.execution.selection import Names
+    from harness.reporting.seeds.comparison import Comparison
     from harness.store import Failure, Result
 
 #: n sentences -> n rows of floats, (n, d)
@@ -218,11 +219,37 @@ class Results:
         One row a line of the table, mean and sample standard deviation over seeds with stars for significance; the
         numbers themselves are in `.frame`. `profile` is needed where results of several profiles are in the folder.
         """
-
         from harness.reporting.tables.named import named_table
 
-        chosen = self._profile(profile)
-        return named_table(name, chosen, self.frame[self.frame["profile"] == chosen])
+        return named_table(name, self._profile(profile), self.runs)
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        metric: str = "sts.Avg",
+        *,
+        profile: str | None = None,
+        setting: str | None = None,
+        encoder: str | None = None,
+        set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    ) -> Comparison:
+        """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every test over seeds.
+
+        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
+        sentence. Raises UserError when no runs or several groups of runs match.
+        """
+        from harness.grid import parse_overrides
+        from harness.profiles import load_profile
+        from harness.reporting.seeds.sides import compare_variants
+
+        if not self.runs:
+            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
+        overrides = set if isinstance(set, Mapping) else parse_overrides(set)
+        name = load_profile(profile).name if profile else None
+        return compare_variants(
+            self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
+        )
 
     def _profile(self, asked: str | None) -> str:
         from harness.profiles import load_profile

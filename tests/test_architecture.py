@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "formatting": 0,
+    "verdicts": 0,
     "inputs": 0,
     "metrics": 0,
     "seeds": 0,

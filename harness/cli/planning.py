@@ -89,7 +89,7 @@ def show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         click.echo("nothing to do: every run of this plan is finished")
     if len(results):
-        show_summaries(results.frame)
+        show_summaries(results.runs)
     if plan.todo:
         folder = results.folder
         click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

@@ -15,7 +15,7 @@ from harness.execution.sources import Sources
 from harness.grid import Resolved, check_setting, resolve
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.profiles.schema import ModelTable, TeacherTable
-from harness.reporting.card import About, Part, model_card
+from harness.reporting.card import Ingredient, ModelFacts, model_card
 from harness.sources import data_root, digest, write_text
 from harness.spec import RunSpec, canonical
 from harness.store import Result, Store, find_results, frame_of
@@ -152,12 +152,12 @@ class _Origin:
             words += ["--set", f"{name}={canonical(value)}"]
         return shlex.join([*words, "--results", "AGAIN"])
 
-    def about(self, student: Student) -> About:
+    def about(self, student: Student) -> ModelFacts:
         """What the card says beside the result."""
         name, trains = self.run.spec.encoder, self.run.method.trains
         table = self.profile.encoders.get(name)
         hub = table.hub if table else name if "/" in name else None
-        return About(
+        return ModelFacts(
             pooling=self.pooling,
             modules=student.pooling.switch is not None,
             width=student.width,
@@ -170,17 +170,17 @@ class _Origin:
             teachers=tuple(self._teachers()),
         )
 
-    def _corpora(self) -> Iterator[Part]:
+    def _corpora(self) -> Iterator[Ingredient]:
         for name in self.run.corpora(self.profile):
             table = self.profile.corpora[name]
-            yield Part(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
+            yield Ingredient(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
 
-    def _teachers(self) -> Iterator[Part]:
+    def _teachers(self) -> Iterator[Ingredient]:
         """The teachers of the result by role, with their places in the profile."""
         for role, use in self.result.teachers.items():
             table = self.profile.teachers.get(use.teacher)
             text = f"{use.teacher} ({use.of})"
-            yield Part(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
+            yield Ingredient(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
 
 
 def _place(table: ModelTable | TeacherTable) -> str:
