@@ -162,10 +162,10 @@ def _check_inputs(plan: Plan) -> None:
     """Raise MissingData if a run to do cannot load its inputs, or no suite can load its data."""
     from harness.formatting import count_of
 
-    if plan.lacking:
-        more = f" (and {len(plan.lacking) - 1} more)" if len(plan.lacking) > 1 else ""
+    if plan.missing:
+        more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         raise MissingData(
-            f"{count_of(len(plan.lacking), 'input')} missing: {plan.lacking[0]}{more}; the profile `tiny` needs none"
+            f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0]}{more}; the profile `tiny` needs none"
         )
     if plan.without_data and not any(run.todo for run in plan.todo):
         name, missing = next(iter(plan.without_data.items()))
@@ -346,18 +346,18 @@ def evaluate(
     import pandas
 
     from harness.evaluation.embed import PlainEmbedder
+    from harness.execution.inventory import Inventory
     from harness.execution.plan import suites_without_data
     from harness.execution.selection import Selection, make_request
-    from harness.execution.sources import Sources
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
-    sources = Sources(request.profile, find_root(request.data), {})
-    for name, missing in suites_without_data(request, sources).items():
+    inventory = Inventory(request.profile, find_root(request.data), {})
+    for name, missing in suites_without_data(request, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
     for name in request.suites:
-        scored = sources.suites[name].evaluate(PlainEmbedder(model), sources.root)
+        scored = inventory.suites[name].evaluate(PlainEmbedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
         blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
         rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]

@@ -12,7 +12,7 @@ from typing import Any
 from harness.command_line import DEFAULT_PROFILE
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.execution.plan import Request
+from harness.execution.request import Request
 from harness.grid import parse_overrides
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.profiles import Profile, load_profile

@@ -34,7 +34,7 @@ _HUB_TASKS = {
 _TAGS = ("feature-extraction", "sentence-similarity")
 
 
-class Ingredient(NamedTuple):
+class Provenance(NamedTuple):
     """A corpus or teacher: its name or role, and what it is."""
 
     name: str
@@ -58,8 +58,8 @@ class ModelFacts:
     base_model: str | None = None
     language: str | None = None
     setting: str = ""
-    corpora: tuple[Ingredient, ...] = ()
-    teachers: tuple[Ingredient, ...] = ()
+    corpora: tuple[Provenance, ...] = ()
+    teachers: tuple[Provenance, ...] = ()
 
 
 class CardScore(NamedTuple):

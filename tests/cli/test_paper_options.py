@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli.cost import minutes_an_example
 from harness.cli.main import cli
 from harness.errors import UserError
+from harness.execution.estimate import minutes_an_example
 from harness.execution.plan import make_plan
 from harness.execution.selection import Selection, make_request
 from harness.store import Store
