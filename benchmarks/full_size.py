@@ -112,7 +112,7 @@ def train(root: Path) -> None:
     before, clock = resident_mb("RssAnon"), time.perf_counter()
     sources = Sources(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
-    bench = Bench(sources, Store(root / "results"), "cpu", lambda key, progress, text: None)
+    bench = Bench(sources, Store(root / "results"), "cpu", lambda event: None)
     data = training_data(run, bench, model.tokenizer)
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))

@@ -1,12 +1,13 @@
-"""Errors that a person can mend: one line, exit code 2 at the command line."""
+"""Errors that users can fix: one line, exit code 2 on the command line."""
 
 
 class UserError(Exception):
-    """Something a person typed or put on disk is wrong.
-
-    The message is one line that names the thing, what was wrong and what to do.
-    """
+    """Wrong input, on the command line or on disk; the message is one line: what, why, what to do."""
 
 
 class MissingData(UserError):  # noqa: N818
-    """A file or a model that a run needs is not there; the message says how to get it."""
+    """A file or model that a run needs is missing; the message says how to get it."""
+
+
+class PlugInError(UserError):
+    """A registered object cannot be loaded, or its own code raised an error; other objects are not affected."""

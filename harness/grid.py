@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
 
-from harness.errors import UserError
-from harness.method import Feature, Method
-from harness.profiles import Profile, Training
-from harness.registry import get, suggest
+from harness.errors import PlugInError, UserError
+from harness.method import Feature, Method, method_named
+from harness.profiles import Profile, Rule, Training, check_readings
+from harness.registry import get, names, suggest
 from harness.setting import check_streams, setting_options
 from harness.spec import RunSpec, Variant, canonical
 
@@ -78,7 +80,11 @@ def expand(
     skipped: dict[Skipped, None] = {}
     _check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
-        method: type[Method] = get("method", variant.name)
+        try:
+            method = method_named(variant.name)
+        except PlugInError as error:
+            skipped[Skipped(str(variant), str(error))] = None
+            continue
         check_setting(profile, setting)
         reason = impossible(profile, method, setting)
         if reason:
@@ -95,7 +101,8 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Mapping[str, Any]) -> Re
     Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's options.
     Training: the profile's [training] table, its rules, --set. Later ones win. Raises UserError.
     """
-    method: type[Method] = get("method", spec.variant.name)
+    method = method_named(spec.variant.name)
+    _check_rules(profile.name, profile.hyperparameters)
     training_values: dict[str, Any] = {}
     method_values: dict[str, Any] = {}
     known = set(method.configure(spec.variant.reading).named())
@@ -131,6 +138,19 @@ def _value(text: str) -> int | float | bool | str:
     return text
 
 
+@lru_cache(maxsize=8)
+def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
+    """Refuse a rule that would silently replace values of a method's reading. Raises UserError.
+
+    Methods that fail to import are not checked: they cost only their own runs.
+    """
+    readings = {}
+    for name in names("method"):
+        with suppress(PlugInError):
+            readings[name] = method_named(name).reading_values
+    check_readings(profile, rules, readings)
+
+
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[dict[str, Any]]:
     variant = spec.variant
     for rule in profile.hyperparameters:
@@ -150,7 +170,8 @@ def _training(profile: Profile, values: Mapping[str, Any]) -> Training:
 def _check_overrides(methods: Sequence[Variant], overrides: Mapping[str, Any]) -> None:
     known = set(Training.model_fields)
     for variant in methods:
-        known |= set(get("method", variant.name).configure(variant.reading).named())
+        with suppress(PlugInError):
+            known |= set(method_named(variant.name).configure(variant.reading).named())
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")

@@ -1,9 +1,12 @@
-"""The names of what a method learns from: streams of training data and kinds of teacher features."""
+"""Types of what methods learn from and are configured with, shared by all floors."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+#: a kind of training data
 Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
 #: what a teacher's feature describes: an image, a caption, or each token of a caption
 FeatureKind = Literal["image", "caption", "tokens"]
+#: a value of a hyperparameter
+OptionValue = int | float | str | bool

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 
 T = TypeVar("T")
 
@@ -67,8 +67,8 @@ def target(kind: str, name: str) -> str:
 def get(kind: str, name: str) -> Any:
     """Import and return a registered object.
 
-    Raises UserError if the name is unknown (listing the closest names), if two packages register it, or if
-    its package fails to import.
+    Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages
+    register it or its package fails to import.
     """
     point = _find(kind, name)
     with errors_of(kind, name, "cannot be loaded"):
@@ -76,24 +76,26 @@ def get(kind: str, name: str) -> Any:
 
 
 def get_class(kind: str, name: str, base: type[T]) -> type[T]:
-    """Import a registered class. Raises UserError as `get` does, or if it does not derive from `base`."""
+    """Import a registered class. Raises as `get` does, and PlugInError if it does not derive from `base`."""
     found = get(kind, name)
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise UserError(f"the {kind} '{name}' ({target(kind, name)}) is not a subclass of {_path(base)}; derive it")
+        raise PlugInError(f"the {kind} '{name}' ({target(kind, name)}) is not a subclass of {_path(base)}; derive it")
     return found
 
 
 def get_instance(kind: str, name: str, base: type[T]) -> T:
-    """Import a registered object. Raises UserError as `get` does, or if it is not an instance of `base`."""
+    """Import a registered object. Raises as `get` does, and PlugInError if it is not an instance of `base`."""
     found = get(kind, name)
     if not isinstance(found, base):
-        raise UserError(f"the {kind} '{name}' ({target(kind, name)}) is not an instance of {_path(base)}")
+        raise PlugInError(
+            f"the {kind} '{name}' ({target(kind, name)}) is not an instance of {_path(base)}; make it one"
+        )
     return found
 
 
 @contextmanager
 def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
-    """Convert whatever a registered object's own code raises into a UserError of one line naming its package.
+    """Convert whatever a registered object's own code raises into a PlugInError of one line naming its package.
 
     A UserError passes unchanged; a SystemExit does not end the program.
     """
@@ -105,7 +107,7 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
         point = _find(kind, name)
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-        raise UserError(
+        raise PlugInError(
             f"the {kind} '{name}' ({package}{point.value}) {what}: {reason}; repair or uninstall the package"
         ) from error
 
@@ -117,7 +119,7 @@ def _find(kind: str, name: str) -> EntryPoint:
     first, *others = points[name]
     if others:
         places = " and ".join(point.value for point in points[name])
-        raise UserError(f"two packages register the {kind} '{name}': {places}; rename or uninstall one")
+        raise PlugInError(f"two packages register the {kind} '{name}': {places}; rename or uninstall one")
     return first
 
 

@@ -21,7 +21,7 @@ class UntrainedHyperparameters(Hyperparameters):
         "avg-first-last",
         source="MCSE section 4.2, footnote 4",
         unit="'first' is the embedding layer, as the papers' numbers have it",
-        choices=("cls", "mean", "avg-first-last", "pooler"),
+        registered="pooling",
     )
 
 

@@ -38,7 +38,7 @@ def plan(tmp_path: Path, setting: str, method: str, seed: int = 0) -> Plan:
 def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -> tuple[TrainingData, Batches]:
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
-    bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
+    bench = Bench(made.sources, Store(tmp_path), "cpu", lambda event: None)
     student = Student.load(made.sources.encoder("toy-bert").path())
     data = training_data(run.resolved, bench, student.tokenizer)
     return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
@@ -160,7 +160,7 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
         setting = parse_setting(f"few[captions={which}]")
         request = Request(profile, [Variant.parse("mcse")], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS)
         made = make_plan(dataclasses.replace(request, data=tmp_path), Store(tmp_path))
-        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
+        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda event: None)
         tokenizer = Student.load(made.sources.encoder("toy-bert").path()).tokenizer
         found[which] = training_data(made.runs[0].resolved, bench, tokenizer)
     rows = np.arange(7)
@@ -193,7 +193,7 @@ def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> N
         )
         made = make_plan(request, Store(tmp_path))
         run = next(one for one in made.runs if one.resolved.spec.variant == variant)
-        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda key, progress, text: None)
+        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda event: None)
         tokenizer = Student.load(made.sources.encoder("toy-bert").path()).tokenizer
         data = training_data(run.resolved, bench, tokenizer)
         found[which] = data.features["image"][np.array([0])]

@@ -11,22 +11,20 @@ import click
 
 from harness.cli.options import data_option, make_request, profile_option, results_option
 from harness.cli.run import carry_out
+from harness.encoders.folder import read_modules
 from harness.errors import UserError
+from harness.execution.environment import DeviceChoice
 from harness.execution.plan import Request
 from harness.registry import names
 from harness.spec import RunSpec, SpecError, Variant
 from harness.store import Store, find_results
-
-#: name of a mode in a sentence-transformers pooling file -> pooling here
-_MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "cls": "cls", "mean": "mean"}
 
 
 @click.command("eval")
 @click.argument("model", metavar="MODEL")
 @click.option(
     "--pooling",
-    type=click.Choice(["cls", "mean", "avg-first-last", "pooler"]),
-    help="How sentences are read; else what the folder itself says.",
+    help="How sentence vectors are pooled, such as cls or mean; else what the folder says.",
 )
 @click.option("--suites", metavar="A,B", help="Evaluation suites; else all of the profile.")
 @profile_option
@@ -34,7 +32,9 @@ _MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "
 @data_option
 @click.option("--device", default="auto", show_default=True, type=click.Choice(["auto", "cpu", "cuda"]))
 @click.pass_context
-def evaluate(context: click.Context, model: str, pooling: str | None, results: Path, device: str, **rest: Any) -> None:
+def evaluate(
+    context: click.Context, model: str, pooling: str | None, results: Path, device: DeviceChoice, **rest: Any
+) -> None:
     """Score MODEL: a folder, a hub name OWNER/NAME[@COMMIT], or the key of a run.
 
     A folder is one that transformers or sentence-transformers saved. Scores go to the same results and
@@ -80,7 +80,7 @@ def _of_model(model: str, pooling: str | None, rest: dict[str, Any]) -> Request:
     folder = Path(model).expanduser()
     place = model
     if folder.is_dir():
-        root, told = sentence_transformer(folder)
+        root, told = read_modules(folder)
         place, pooling = f"{folder.resolve().name}={root}", pooling or told
     elif model.startswith((".", "/", "~")):
         raise UserError(f"there is no folder {model}; give the folder of a saved model, a hub name or a run's key")
@@ -92,29 +92,3 @@ def _of_model(model: str, pooling: str | None, rest: dict[str, Any]) -> Request:
 
 def _request(encoders: str, rest: dict[str, Any]) -> Request:
     return make_request(methods=None, settings=None, encoders=encoders, seeds=None, sets=(), **rest)
-
-
-def sentence_transformer(folder: Path) -> tuple[Path, str | None]:
-    """Where the encoder of a sentence-transformers folder lies, and its pooling; (folder, None) for any other.
-
-    Raises UserError for a pooling or a module that is not read here.
-    """
-    listed = folder / "modules.json"
-    if not listed.is_file():
-        return folder, None
-    try:
-        modules = {
-            module["type"].rpartition(".")[2]: folder / module["path"] for module in json.loads(listed.read_text())
-        }
-        settings = json.loads((modules["Pooling"] / "config.json").read_text())
-    except (OSError, KeyError, ValueError) as error:
-        raise UserError(f"{listed} cannot be read as sentence-transformers writes it: {error}") from error
-    older = [key for key, on in settings.items() if on is True and key.startswith("pooling_mode_")]
-    chosen = [settings["pooling_mode"]] if "pooling_mode" in settings else older
-    strange = sorted(set(modules) - {"Transformer", "Pooling", "Normalize", "Dense"})
-    if len(chosen) != 1 or chosen[0] not in _MODES or strange:
-        what = ", ".join(strange) or ", ".join(map(str, chosen))
-        raise UserError(
-            f"{folder} has a module or pooling that is not read here: {what}; give --pooling and a plain folder"
-        )
-    return modules["Transformer"], "pooler" if "Dense" in modules else _MODES[chosen[0]]

@@ -6,9 +6,9 @@ import click
 
 from harness.cli.options import profile_option
 from harness.cli.tables import plain_table
-from harness.errors import UserError
+from harness.errors import PlugInError
 from harness.profiles import load_profile, shipped_profiles
-from harness.registry import get, names, target
+from harness.registry import names, target
 
 KINDS = ("methods", "settings", "encoders", "suites", "profiles")
 
@@ -27,11 +27,13 @@ def list_command(kind: str, profile: str) -> None:
 
 
 def _methods() -> None:
+    from harness.method import method_named  # imports torch
+
     rows: list[tuple[str, ...]] = []
     for name in names("method"):
         try:
-            method = get("method", name)
-        except UserError as error:
+            method = method_named(name)
+        except PlugInError as error:
             rows.append((name, "cannot be loaded", str(error)))
             continue
         readings = " ".join(f"@{reading}" for reading in method.readings)

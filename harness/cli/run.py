@@ -9,7 +9,7 @@ import click
 
 from harness.cli.options import grid_options, make_request
 from harness.cli.planning import describe, refuse_lacking
-from harness.errors import UserError
+from harness.execution.environment import DeviceChoice
 from harness.execution.plan import Plan, Request, make_plan
 from harness.store import Result, Store, frame_of
 
@@ -20,7 +20,7 @@ from harness.store import Result, Store, frame_of
 @click.option("--device", default="auto", show_default=True, type=click.Choice(["auto", "cpu", "cuda"]))
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
-def run(context: click.Context, results: Path, jobs: int, device: str, dry_run: bool, **grid: Any) -> None:
+def run(context: click.Context, results: Path, jobs: int, device: DeviceChoice, dry_run: bool, **grid: Any) -> None:
     """Train and evaluate a grid of methods x settings x encoders x seeds.
 
     What is done is not done again; what was interrupted goes on where it stopped.
@@ -29,7 +29,7 @@ def run(context: click.Context, results: Path, jobs: int, device: str, dry_run: 
 
 
 def carry_out(
-    context: click.Context, request: Request, results: Path, jobs: int, device: str, *, dry_run: bool = False
+    context: click.Context, request: Request, results: Path, jobs: int, device: DeviceChoice, *, dry_run: bool = False
 ) -> None:
     """Plan a request, tell the plan, do it and show its table; exit code 1 when a run failed."""
     store = Store(results)
@@ -52,39 +52,20 @@ def carry_out(
         context.exit(1)
 
 
-def _execute(plan: Plan, store: Store, jobs: int, device: str) -> tuple[list[Result], int]:
-    from harness.cli.progress import display
-    from harness.execution.environment import pick_device, threads_a_run
-    from harness.execution.local import execute
-    from harness.execution.worker import Context
-    from harness.training.trainer import check_precision
+def _execute(plan: Plan, store: Store, jobs: int, device: DeviceChoice) -> tuple[list[Result], int]:
+    from harness.execution.executors.base import execute
+    from harness.execution.progress import display
 
-    _check_writable(store.root)
-    device = pick_device(device)
-    for planned in plan.todo:
-        if planned.resolved.method.trains:
-            check_precision(planned.resolved.training.precision, device)
-    jobs = min(jobs, len(plan.todo))
-    where = Context(store.root, device, threads_a_run(jobs))
-    with display(len(plan.todo)) as report:
-        outcome = execute(plan.todo, plan.sources, where, jobs, report)
-    if outcome.failures:
+    with display(len(plan.todo)) as listen:
+        ends = execute(plan, store, listen, jobs=jobs, device=device)
+    results = [end for end in ends if isinstance(end, Result)]
+    failures = len(ends) - len(results)
+    if failures:
         click.echo(
-            f"{len(outcome.failures)} of {len(plan.todo)} runs failed; `harness status` lists them, the same "
-            "command tries them again",
+            f"{failures} of {len(plan.todo)} runs failed; `harness status` lists them, the same command retries them",
             err=True,
         )
-    return outcome.results, len(outcome.failures)
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UserError(f"--results {folder} cannot be written: {error.strerror}; give another folder") from error
+    return results, failures
 
 
 def _table(results: list[Result]) -> None:

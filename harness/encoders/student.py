@@ -1,4 +1,4 @@
-"""The student: a Hugging Face encoder, its tokenizer and how its sentence vector is read."""
+"""The student: a Hugging Face encoder, its tokenizer and its pooling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from harness.encoders.folder import write_modules
 from harness.encoders.patches import media_forward
+from harness.encoders.poolings import pooling_named
 from harness.errors import UserError
 
-#: 'pooler' is [CLS] through a head: the model's own pooler, or the one that a method keeps for testing
-POOLINGS = ("cls", "mean", "avg-first-last", "pooler")
 #: Padded tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
 TOKENS_A_BATCH = 8192
-#: Longest sequence in `embed`; the papers' evaluation does not cut below the encoder's own limit.
+#: Longest sequence in `embed`: the papers' evaluation cuts at the encoder's own limit only.
 LONGEST = 512
 
 
@@ -30,7 +29,7 @@ class Student(nn.Module):
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
-        self.pooling = pooling
+        self.pooling = pooling_named(pooling)
         self.patches = nn.ModuleDict()
         # in a tuple, since the head belongs to the method: its parameters are not the student's
         self._heads: tuple[nn.Module, ...] = ()
@@ -39,8 +38,8 @@ class Student(nn.Module):
     def load(cls, folder: Path, pooling: str = "cls") -> Student:
         """Read a model folder (config.json, weights, tokenizer) in float32.
 
-        Its pooler is left out, or with the pooling 'pooler' becomes the head until a method gives another.
-        Raises UserError when transformers cannot read the folder.
+        The encoder's pooler is dropped, or becomes the head where the pooling needs one. Raises UserError for an
+        unknown pooling and for a folder that transformers cannot read.
         """
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils.logging import disable_progress_bar
@@ -55,7 +54,7 @@ class Student(nn.Module):
                 f"the model folder {folder} cannot be read: {first}; save it again with transformers"
             ) from error
         student = cls(model, tokenizer, pooling)
-        if pooling == "pooler":
+        if student.pooling.head:
             student.read_through(pooler_head(model))
         if hasattr(model, "pooler"):
             model.pooler = None
@@ -89,19 +88,18 @@ class Student(nn.Module):
         return {name: batch[name] for name in ("input_ids", "attention_mask")}
 
     def attach(self, name: str, patches: nn.Module) -> None:
-        """Let inputs called `name` ('pixels', 'spectrograms') pass a patch embedding of the encoder's width."""
+        """Add the patch embedding for inputs called `name` ('pixels', 'spectrograms'), of the encoder's width."""
         self.patches[name] = patches.to(self.device)
 
     def read_through(self, head: nn.Module | None) -> None:
-        """Let [CLS] pass a method's head, (n, d) -> (n, d), when sentences are embedded."""
+        """Set the head, (n, d) -> (n, d), that pooled vectors pass where the pooling has one."""
         self._heads = () if head is None else (head,)
 
     def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        """First output vectors of each item under `views` views in one forward pass: (B, views, d).
+        """Compute [CLS] of each item under `views` views in one forward pass: (B, views, d).
 
-        Sentences (input_ids and attention_mask, (B, L)) and spectrograms (B, frames, bins) are repeated,
-        pixels (B, views, 3, H, W) bring their views along. Images and spectrograms enter the encoder's
-        layers as sequences of patches.
+        Sentences (input_ids and attention_mask, (B, L)) and spectrograms (B, frames, bins) are repeated; pixels
+        are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of patches.
         """
         if "input_ids" not in inputs:
             return self._encode_media(inputs, views)
@@ -116,26 +114,17 @@ class Student(nn.Module):
         return hidden.view(-1, views, hidden.shape[-1])
 
     def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
-        """Sentence vectors (B, d) by this student's pooling.
-
-        `avg-first-last` averages the embedding layer with the last one, as the papers' numbers do, and
-        then the tokens; `mean` averages the last layer's tokens; both count special tokens, not padding.
-        """
-        output = self.model(**tokens, output_hidden_states=self.pooling == "avg-first-last")
-        if self.pooling in ("cls", "pooler"):
-            first = output.last_hidden_state[:, 0]
-            return self._heads[0](first) if self.pooling == "pooler" else first
-        hidden = output.last_hidden_state
-        if self.pooling == "avg-first-last":
-            hidden = (output.hidden_states[0] + hidden) / 2
-        mask = tokens["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-        return (hidden * mask).sum(1) / mask.sum(1)
+        """Compute sentence vectors (B, d) by this student's pooling, through the head where the pooling has one."""
+        output = self.model(**tokens, output_hidden_states=self.pooling.all_layers)
+        layers = (*(output.hidden_states or ())[:-1], output.last_hidden_state)
+        vectors = self.pooling(layers, tokens["attention_mask"])
+        return self._heads[0](vectors) if self.pooling.head else vectors
 
     @torch.inference_mode()
     def embed(self, sentences: Sequence[str]) -> np.ndarray:
         """Embed n sentences in evaluation mode and the order given: float32 (n, d).
 
-        They are tokenised once and run in order of length, in batches of a bounded number of tokens.
+        Sentences are tokenised once and batched by length, with a bounded number of tokens a batch.
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
@@ -153,9 +142,8 @@ class Student(nn.Module):
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers load.
 
-        A head that sentences are read through becomes the model's pooler: the same layer and tanh. The pooling
-        'avg-first-last' is none of sentence-transformers: AutoModel alone loads its folder. Raises UserError for
-        the pooling 'pooler' without a head.
+        The head becomes the model's pooler: the same layer and tanh. Where sentence-transformers lacks the pooling,
+        only AutoModel loads the folder. Raises UserError for a pooling that needs a head where there is none.
         """
         head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
         state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}
@@ -177,13 +165,13 @@ class Student(nn.Module):
 
 
 def pooler_head(model: Any) -> nn.Module | None:
-    """A model's own pooler as a head on [CLS], (n, d) -> (n, d); None where it has none."""
+    """Return a model's own pooler as a head on [CLS], (n, d) -> (n, d); None where it has none."""
     pooler = getattr(model, "pooler", None)
     return None if pooler is None else nn.Sequential(pooler.dense, nn.Tanh())
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Row numbers in batches of similar length, longest first, each of about TOKENS_A_BATCH padded tokens."""
+    """Batch row numbers by similar length, longest first, each of about TOKENS_A_BATCH padded tokens."""
     order = np.argsort(-lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):

@@ -1,33 +1,80 @@
-"""Frozen teachers by their kind."""
+"""Frozen teachers: the interface of a kind of teacher, and loading one by its kind.
+
+A kind is registered under an entry point of `harness.teacher_kinds` that names a subclass of `Teacher`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import ClassVar
 
-from harness.encoders.teachers_base import Teacher
-from harness.encoders.teachers_clip import ClipTeacher
-from harness.encoders.teachers_text import TextTeacher
-from harness.encoders.teachers_timm import TimmTeacher
+import numpy as np
+from safetensors import SafetensorError
+
+from harness import registry
 from harness.errors import UserError
+from harness.inputs import FeatureKind
 
-__all__ = ["KINDS", "Teacher", "open_teacher"]
+#: raised by the libraries for a folder, a configuration or weights that they cannot read
+UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, UnpicklingError, SafetensorError)
+Images = Sequence[np.ndarray] | np.ndarray
 
-KINDS = ("open-clip", "timm", "text")
+
+class Teacher(ABC):
+    """A frozen model that computes features of the kinds in `gives`, rows in the order of its input.
+
+    A row does not depend on the rest of the batch, except for rounding. Asking for another kind of feature raises
+    UserError.
+    """
+
+    #: The kinds of features it computes.
+    gives: ClassVar[tuple[FeatureKind, ...]]
+    #: Whether its features depend on the pooling, which is then part of their identity.
+    pooled: ClassVar[bool] = False
+
+    @abstractmethod
+    def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
+        """Load a model folder in evaluation mode and float32. Raises UserError for one that cannot be read.
+
+        `pooling` (a registered name) and `max_length` (tokens, special ones included) say how sentences are encoded,
+        where the model leaves that open.
+        """
+
+    def images(self, pixels: Images) -> np.ndarray:
+        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
+        raise self._refusal("image")
+
+    def captions(self, sentences: Sequence[str]) -> np.ndarray:
+        """Compute features of n sentences: (n, f) float32."""
+        raise self._refusal("caption")
+
+    def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:
+        """Compute features of every token of n sentences: (n, max_length, f) float32."""
+        raise self._refusal("tokens")
+
+    def _refusal(self, kind: FeatureKind) -> UserError:
+        given = " and ".join(self.gives)
+        return UserError(f"{type(self).__name__} computes {given} features, not {kind} features; name another teacher")
+
+
+def teacher_class(kind: str) -> type[Teacher]:
+    """Return the class of a registered kind of teacher. Raises UserError for an unknown kind."""
+    return registry.get_class("teacher kind", kind, Teacher)  # type: ignore[type-abstract]
 
 
 def open_teacher(
     kind: str, folder: Path, *, pooling: str = "cls", max_length: int = 32, device: str = "cpu"
 ) -> Teacher:
-    """Load a teacher from a model folder, in evaluation mode and float32.
+    """Load a teacher of a registered kind (see `Teacher`). Raises UserError."""
+    return teacher_class(kind)(folder, pooling=pooling, max_length=max_length, device=device)
 
-    `pooling` and `max_length` (tokens, special ones included) say how a 'text' teacher reads sentences; the
-    captions of an 'open-clip' one are cut at its own context length. Raises UserError for an unknown kind or
-    pooling, and for a folder that cannot be read.
-    """
-    if kind == "open-clip":
-        return ClipTeacher(folder, device)
-    if kind == "timm":
-        return TimmTeacher(folder, device)
-    if kind == "text":
-        return TextTeacher(folder, pooling, max_length, device)
-    raise UserError(f"there is no kind of teacher '{kind}'; valid: {', '.join(KINDS)}")
+
+def unreadable(folder: Path, error: Exception | str, needs: str) -> UserError:
+    """Make the one-line error for a teacher folder that a library cannot read."""
+    first = next(iter(str(error).splitlines()), "") or type(error).__name__
+    if not folder.is_dir():
+        first = "there is no such folder"
+    return UserError(f"the teacher folder {folder} cannot be read: {first}; it needs {needs}")

@@ -1,4 +1,4 @@
-"""CLIP teachers: both towers of a dual encoder, read by open_clip from a folder."""
+"""CLIP teachers: both towers of a dual encoder, loaded by open_clip from a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from harness.encoders.teachers_base import UNREADABLE, Images, Teacher, unreadable
+from harness.encoders.teachers import UNREADABLE, Images, Teacher, unreadable
 
 #: images or sentences in one forward pass
 BATCH = 64
@@ -24,11 +24,13 @@ class ClipTeacher(Teacher):
     CLIP's own, and cut at the context length of the text tower.
     """
 
-    kind = "open-clip"
-    gives = "images and captions"
+    gives = ("image", "caption")
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
-        """Load open_clip_config.json and the weights of a folder in float32. Raises UserError."""
+    def __init__(self, folder: Path, *, pooling: str = "cls", max_length: int = 0, device: str = "cpu") -> None:
+        """Load open_clip_config.json and the weights of a folder in float32; `pooling` and `max_length` are ignored.
+
+        Raises UserError.
+        """
         import open_clip
 
         try:
@@ -47,11 +49,11 @@ class ClipTeacher(Teacher):
         self._mean, self._std = (torch.tensor(about[name]).view(3, 1, 1) for name in ("mean", "std"))
 
     def images(self, pixels: Images) -> np.ndarray:
-        """Features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where the size differs."""
+        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where the size differs."""
         return self._batched(pixels, lambda part: self._model.encode_image(self._prepared(part).to(self._device)))
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
-        """Features of n captions: (n, f) float32."""
+        """Compute features of n captions: (n, f) float32."""
         return self._batched(sentences, lambda part: self._model.encode_text(self._tokenizer(part).to(self._device)))
 
     @torch.inference_mode()
@@ -60,7 +62,7 @@ class ClipTeacher(Teacher):
         return np.concatenate([encode(part).float().cpu().numpy() for part in parts])
 
     def _prepared(self, pixels: Images) -> Tensor:
-        """What the image tower takes, (n, 3, H, W)."""
+        """Return the input of the image tower, (n, 3, H, W)."""
         if isinstance(pixels, np.ndarray) and pixels.shape[1:3] == self._size:
             scaled = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2) / 255
             return (scaled - self._mean) / self._std

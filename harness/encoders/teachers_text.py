@@ -10,33 +10,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.encoders.student import POOLINGS, Student, pooler_head
-from harness.encoders.teachers_base import UNREADABLE, Teacher, unreadable
-from harness.errors import UserError
+from harness.encoders.poolings import pooling_named
+from harness.encoders.student import Student, pooler_head
+from harness.encoders.teachers import UNREADABLE, Teacher, unreadable
 
 #: sentences in one forward pass
 BATCH = 128
 
 
 class TextTeacher(Teacher):
-    """Sentence vectors of an encoder, (n, d), and the last layer's vectors of its tokens, (n, L, d).
+    """Sentence vectors of an encoder by a registered pooling, (n, d), and the last layer at every token, (n, L, d)."""
 
-    Poolings: `cls` takes the first position of the last layer before any pooler (unsupervised SimCSE, DiffCSE,
-    RankCSE, MCSE); `pooler` takes it through the pre-trained pooler (supervised SimCSE); `mean` averages the
-    last layer's tokens, and `avg-first-last` those of the embedding and the last layer, padding left out.
-    """
+    gives = ("caption", "tokens")
+    pooled = True
 
-    kind = "text"
-    gives = "captions and tokens"
-
-    def __init__(self, folder: Path, pooling: str = "cls", max_length: int = 32, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, *, pooling: str = "cls", max_length: int = 32, device: str = "cpu") -> None:
         """Load a model folder of transformers in float32; sentences are cut at `max_length` tokens.
 
-        Raises UserError for an unknown pooling, a folder that cannot be read, or one that lacks weights.
+        Raises UserError for an unknown pooling, a folder that cannot be read, or missing weights.
         """
-        if pooling not in POOLINGS:
-            raise UserError(f"a text teacher has no pooling '{pooling}'; valid: {', '.join(POOLINGS)}")
-        model, tokenizer = _loaded(folder, with_pooler=pooling == "pooler")
+        with_head = pooling_named(pooling).head
+        model, tokenizer = _loaded(folder, with_pooler=with_head)
         self._student = Student(model, tokenizer, pooling).eval()
         self._student.read_through(pooler_head(model))
         self._student.to(torch.device(device))
@@ -44,7 +38,7 @@ class TextTeacher(Teacher):
 
     @torch.inference_mode()
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
-        """Sentence vectors: (n, d) float32. They are run in order of length."""
+        """Compute sentence vectors, (n, d) float32, in batches of similar length."""
         tokenizer = self._student.tokenizer
         encoded = tokenizer(list(sentences), truncation=True, max_length=self._max_length)["input_ids"]
         order = np.argsort([-len(ids) for ids in encoded], kind="stable")
@@ -57,9 +51,9 @@ class TextTeacher(Teacher):
 
     @torch.inference_mode()
     def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:
-        """The last layer at all positions of sentences padded to `max_length`: (n, max_length, d) float32.
+        """Compute the last layer at all positions of sentences padded to `max_length`: (n, max_length, d) float32.
 
-        Position 0 and padded positions are among them: the public code of DALR normalises over all tokens.
+        Position 0 and padding are included: the public code of DALR normalises over all tokens.
         """
         vectors = np.empty((len(sentences), max_length, self._student.width), dtype=np.float32)
         for start in range(0, len(sentences), BATCH):
@@ -76,12 +70,12 @@ class TextTeacher(Teacher):
 
 
 def _loaded(folder: Path, with_pooler: bool) -> tuple[Any, Any]:
-    """Model and tokenizer. Raises UserError where weights that count are not in the folder."""
+    """Load model and tokenizer. Raises UserError where needed weights are not in the folder."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()
-    set_verbosity_error()  # what is missing is checked below, not told
+    set_verbosity_error()  # missing weights are checked below
     needs = "config.json, weights and a tokenizer, as transformers saves them"
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from harness.encoders.teachers_base import UNREADABLE, Images, Teacher, unreadable
+from harness.encoders.teachers import UNREADABLE, Images, Teacher, unreadable
 
 #: images in one forward pass
 BATCH = 64
@@ -18,16 +18,18 @@ BATCH = 64
 class TimmTeacher(Teacher):
     """Pooled features of an image network before its classifier: (n, f).
 
-    Images are resized, cropped and normalised as the folder's own configuration says. For
-    timm/resnet50.tv_in1k that is what the public code of MCSE does: shorter side 256, bilinear, central
+    Images are resized, cropped and normalised as the folder's configuration says. For timm/resnet50.tv_in1k that is
+    the preprocessing of MCSE's public code: shorter side 256, bilinear, central
     224 x 224, ImageNet mean and deviation; 2,048 features.
     """
 
-    kind = "timm"
-    gives = "images"
+    gives = ("image",)
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
-        """Load config.json and the weights of a folder in float32. Raises UserError."""
+    def __init__(self, folder: Path, *, pooling: str = "cls", max_length: int = 0, device: str = "cpu") -> None:
+        """Load config.json and the weights of a folder in float32; `pooling` and `max_length` are ignored.
+
+        Raises UserError.
+        """
         import timm
         from timm.data import create_transform, resolve_model_data_config
 
@@ -41,7 +43,7 @@ class TimmTeacher(Teacher):
 
     @torch.inference_mode()
     def images(self, pixels: Images) -> np.ndarray:
-        """Features of n images, each (h, w, 3) uint8: (n, f) float32."""
+        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
         features = np.empty((len(pixels), self._model.num_features), dtype=np.float32)
         for start in range(0, len(pixels), BATCH):
             part = pixels[start : start + BATCH]

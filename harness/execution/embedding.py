@@ -1,4 +1,4 @@
-"""A finished model as the suites see it: sentences to vectors, and where it has one the space it shares with images."""
+"""The model of a run as suites see it: sentences to vectors, and the spaces it shares with images."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.teaching import Teaching
 
+#: Rows that pass a head at once.
+ROWS = 4096
 
-@dataclass
-class SharedSpace:
-    """Captions and images through a method's own heads (harness/evaluation/retrieval.py asks for it)."""
+
+@dataclass(frozen=True)
+class HeadSpace:
+    """Captions and images through the method's own heads (an `ImageTextSpace`)."""
 
     embed: EmbedFunction
     heads: tuple[nn.Module, nn.Module]
@@ -26,60 +29,73 @@ class SharedSpace:
     contents: Callable[[str], str]
 
     def texts(self, sentences: Sequence[str]) -> np.ndarray:
-        """Captions in the shared space: (n, p) float32."""
+        """Project n captions: (n, p) float32."""
         return _through(self.heads[0], self.embed(sentences))
 
-    def images(self, pairs: Pairs, name: str) -> np.ndarray:
-        """Images in the shared space: (m, p) float32; `name` is the retrieval task's."""
-        features = self.teaching.of_images(pairs, self.contents(name))
+    def images(self, pairs: Pairs, task: str) -> np.ndarray:
+        """Project the m images of a retrieval task: (m, p) float32."""
+        features = self.teaching.of_images(pairs, self.contents(task))
         return _through(self.heads[1], np.asarray(features, dtype=np.float32))
 
 
-@dataclass
+@dataclass(frozen=True)
 class TeacherSpace:
-    """Captions and images as the run's frozen teacher places them (harness/evaluation/figure_data.py asks for it)."""
+    """Captions and images as the run's frozen teacher embeds them (an `ImageTextTeacher`)."""
 
     teaching: Teaching
     contents: Callable[[str], str]
 
-    def both(self, texts: Sequence[str], pairs: Pairs, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Captions (n, f) and images (m, f) of the retrieval task `name`; None without a teacher of both."""
-        captions = self.teaching.of_captions(texts, self.contents(name))
+    def both(self, texts: Sequence[str], pairs: Pairs, task: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Embed captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
+        captions = self.teaching.of_captions(texts, self.contents(task))
         if captions is None:
             return None
-        return np.asarray(captions), np.asarray(self.teaching.of_images(pairs, self.contents(name)))
+        return np.asarray(captions), np.asarray(self.teaching.of_images(pairs, self.contents(task)))
 
 
-class Model:
-    """An Embedder that embeds each sentence once, whatever suite asks for it again.
+class CachedEmbedding:
+    """An `EmbedFunction` that embeds each sentence once, whichever suite asks for it again."""
 
-    `shared` is the space shared with images or None, `teacher` that of a frozen teacher or None, `keep` a folder of
-    the run's own.
+    def __init__(self, embed: EmbedFunction) -> None:
+        self._embed = embed
+        self._rows: dict[str, np.ndarray] = {}
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        """Embed n sentences: (n, d) float32."""
+        new = [text for text in dict.fromkeys(sentences) if text not in self._rows]
+        if new:
+            self._rows.update(zip(new, self._embed(new), strict=True))
+        return np.stack([self._rows[text] for text in sentences])
+
+
+@dataclass(frozen=True)
+class RunEmbedder:
+    """The `Embedder` of a run's student.
+
+    `keep` is a folder of the run's own for partial results; `shared` and `teacher` are the spaces of captions and
+    images, None where the method or its teacher has none.
     """
 
-    def __init__(self, student: Student, keep: Path) -> None:
-        self.student, self.keep = student, keep
-        self.shared: SharedSpace | None = None
-        self.teacher: TeacherSpace | None = None
-        self._rows: dict[str, np.ndarray] = {}
+    student: Student
+    embed: EmbedFunction
+    keep: Path
+    shared: HeadSpace | None = None
+    teacher: TeacherSpace | None = None
 
     @property
     def device(self) -> str:
-        """Where the model is, as PyTorch calls it."""
+        """The student's device."""
         return str(self.student.device)
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        """n sentences -> (n, d) float32."""
-        new = [text for text in dict.fromkeys(sentences) if text not in self._rows]
-        if new:
-            self._rows.update(zip(new, self.student.embed(new), strict=True))
-        return np.stack([self._rows[text] for text in sentences])
+        """Embed n sentences: (n, d) float32."""
+        return self.embed(sentences)
 
     @torch.inference_mode()
     def views(self, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
-        """n encodings of each of s sentences with dropout active, (s, n, d) float32; the seed says which.
+        """Encode each of s sentences n times with dropout active: (s, n, d) float32.
 
-        The caller's random numbers are left as they were.
+        The dropout masks depend on `seed` alone; the caller's random state is not changed.
         """
         student = self.student
         device, was_training = student.device, student.training
@@ -94,16 +110,8 @@ class Model:
         return rows.float().cpu().numpy().reshape(len(sentences), n, -1)
 
 
-class Forgetful(Model):
-    """A Model that keeps no vector, for suites of millions of texts."""
-
-    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        """n sentences -> (n, d) float32."""
-        return self.student.embed(sentences)
-
-
 @torch.inference_mode()
 def _through(head: nn.Module, rows: np.ndarray) -> np.ndarray:
     device = next(head.eval().parameters()).device
-    parts = [head(torch.tensor(rows[start : start + 4096], device=device)) for start in range(0, len(rows), 4096)]
+    parts = [head(torch.tensor(rows[start : start + ROWS], device=device)) for start in range(0, len(rows), ROWS)]
     return torch.cat(parts).float().cpu().numpy()

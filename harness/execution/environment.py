@@ -1,4 +1,4 @@
-"""Where a run happened: hardware, versions, code revision. Recorded, never part of a fingerprint."""
+"""Device, threads, versions and code revision of a run. Recorded, never part of a fingerprint."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import platform
 import resource
 import subprocess
 import sys
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import harness
+from harness.errors import UserError
+
+Device = Literal["cpu", "cuda"]
+DeviceChoice = Literal["auto", "cpu", "cuda"]
 
 PACKAGES = (
     "sentence-harness",
@@ -28,7 +33,7 @@ PACKAGES = (
 
 
 def package_versions() -> dict[str, str]:
-    """Installed versions of what moves numbers, by package."""
+    """Installed versions of the packages that can change numbers, by package."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -38,16 +43,59 @@ def package_versions() -> dict[str, str]:
     return found
 
 
-def pick_device(asked: str) -> str:
-    """'auto' is cuda where there is one, else cpu. Raises UserError for a cuda that is not there."""
-    import torch
+def passive_threads() -> None:
+    """Let waiting OpenMP threads sleep instead of spin, unless OMP_WAIT_POLICY is set.
 
-    from harness.errors import UserError
+    Spinning makes small models many times slower on a machine that other processes keep busy. OpenMP reads the
+    variable when torch is imported: call this before, or before starting a process that imports torch.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The device and the number of threads of a run, decided in the process that carries it out."""
+
+    device: Device
+    threads: int
+
+    @classmethod
+    def of_run(cls, device: DeviceChoice, jobs: int) -> Machine:
+        """Decide for one of `jobs` runs at a time. Raises UserError for a device that is not available."""
+        return cls(pick_device(device), threads_per_run(jobs))
+
+    def hardware(self) -> dict[str, str | int]:
+        """Device, processor, cores and threads, as results record them."""
+        found: dict[str, str | int] = {
+            "device": self.device,
+            "processor": processor(),
+            "cores": cores(),
+            "threads": self.threads,
+        }
+        if self.device == "cuda":
+            import torch
+
+            found["accelerator"] = torch.cuda.get_device_name()
+        return found
+
+    def peak_memory_mb(self) -> float:
+        """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
+        if self.device == "cuda":
+            import torch
+
+            return torch.cuda.max_memory_allocated() / 1e6
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def pick_device(asked: DeviceChoice) -> Device:
+    """Resolve 'auto' to cuda where there is a device, else cpu. Raises UserError for a missing CUDA device."""
+    import torch
 
     available = torch.cuda.is_available()
     if asked == "cuda" and not available:
         raise UserError("--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`")
-    return ("cuda" if available else "cpu") if asked == "auto" else asked
+    return "cuda" if available and asked != "cpu" else "cpu"
 
 
 def cores() -> int:
@@ -55,7 +103,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads_a_run(jobs: int) -> int:
+def threads_per_run(jobs: int) -> int:
     """Threads of each of `jobs` runs at a time: OMP_NUM_THREADS where it is set, else an equal share of the cores.
 
     Sums of floating-point numbers depend on the number of threads in their last bits.
@@ -66,7 +114,7 @@ def threads_a_run(jobs: int) -> int:
 
 @cache
 def processor() -> str:
-    """The processor's model name."""
+    """Model name of the processor."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
         for line in info.read_text().splitlines():
@@ -75,29 +123,9 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def hardware(device: str, threads: int) -> dict[str, Any]:
-    """Device, processor, cores and threads of a run."""
-    found: dict[str, Any] = {"device": device, "processor": processor(), "cores": cores(), "threads": threads}
-    if device == "cuda":
-        import torch
-
-        found["accelerator"] = torch.cuda.get_device_name()
-    return found
-
-
-def peak_memory_mb(device: str) -> float:
-    """Largest resident memory of this process so far in MB, or on CUDA the largest allocated memory."""
-    if device == "cuda":
-        import torch
-
-        return torch.cuda.max_memory_allocated() / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-
-
 @cache
 def revision() -> str | None:
-    """The commit of the code, with '+' where the tree has changes; None outside a checkout."""
+    """Commit of the code, with '+' for uncommitted changes; None outside a checkout."""
     folder = Path(harness.__file__).resolve().parent.parent
     if not (folder / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""What a run reports while it goes. Every listener (terminal, log, notebook) gets these and nothing else."""
+"""What a run reports while it is carried out. Every listener (terminal, log, notebook) gets these events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from harness.store import Result
 from harness.training.trainer import Progress
 
-EventKind = Literal["start", "prepare", "progress", "suite", "done", "failed"]
+EventKind = Literal["start", "prepare", "progress", "suite", "evaluated", "done", "failed"]
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,20 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Event:
-    """One report of a run. `run` is its key; of the other fields those of the kind are set."""
+    """One report of a run. `run` is its key; of the other fields those of the kind are set.
+
+    start: `device`; prepare: `preparation`; progress: `progress`; suite: `suite`, whose evaluation starts; evaluated:
+    `suite` and its `seconds`; done: `result`; failed: `error`. A teacher that is trained for a run reports under its
+    own key.
+    """
 
     kind: EventKind
     run: str
+    device: str = ""
     preparation: Preparation | None = None
     progress: Progress | None = None
     suite: str = ""
+    seconds: float = 0.0
     result: Result | None = None
     error: str = ""
 

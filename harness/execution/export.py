@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.encoders.folder import has_modules
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -155,7 +154,7 @@ class _Origin:
         hub = table.hub if table else name if "/" in name else None
         return About(
             pooling=self.pooling,
-            modules=has_modules(self.pooling),
+            modules=student.pooling.switch is not None,
             width=student.width,
             longest=student.longest,
             encoder=f"{name} (in the profile: {_place(table)})" if table else name,

@@ -15,6 +15,7 @@ from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
 from harness.encoders.lit import Projections, fit
 from harness.encoders.teachers import Teacher, open_teacher
+from harness.encoders.vocabulary import check_vocabulary
 from harness.errors import UserError
 from harness.execution.identity import RUN, RunTeacher, feature_sources, run_teacher
 from harness.execution.sources import LitTeacher, Sources
@@ -124,7 +125,7 @@ class Teaching:
         else:
             folder, pooling = source.model.path(), source.pooling
         if wanted.of == "tokens":
-            _check_vocabulary(self.sources.encoder(self.run.spec.encoder).path(), folder, wanted.teacher)
+            check_vocabulary(self.sources.encoder(self.run.spec.encoder).path(), folder, wanted.teacher)
         return open_teacher(kind, folder, pooling=pooling, max_length=self.run.training.max_length, device=self.device)
 
     def _of_lit(
@@ -189,15 +190,3 @@ def _look(teacher: Teacher, of: str, pairs: Pairs, start: int, stop: int, length
     if pairs.images is None:
         raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
     return teacher.images(pairs.images[start:stop])
-
-
-def _check_vocabulary(student: Path, teacher: Path, name: str) -> None:
-    """Raise UserError where the teacher's tokens would not be the student's."""
-    from transformers import AutoTokenizer
-
-    ours, theirs = (AutoTokenizer.from_pretrained(str(folder), local_files_only=True) for folder in (student, teacher))
-    if ours.get_vocab() != theirs.get_vocab():
-        raise UserError(
-            f"the token features of the teacher {name} need the student's own vocabulary; "
-            "name a teacher of the same family, or leave the term g2l out"
-        )

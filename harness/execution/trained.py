@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.dev import dev_scorer
+from harness.execution.events import Event, Listener, Preparation
 from harness.execution.identity import training_identity
 from harness.execution.sources import Sources
 from harness.execution.teaching import Teaching
@@ -29,14 +30,12 @@ from harness.setting import SPEAKS_OF, setting_options
 from harness.sources import digest, write_text
 from harness.store import Store
 from harness.training.streams import Part, TrainingData
-from harness.training.trainer import Progress, Record, Trainer, load_best
+from harness.training.trainer import Record, Trainer, load_best
 
 #: streams that are no text
 MEDIA = ("images", "audio")
 #: seconds between two looks at a teacher that another process trains
 PATIENCE_S = 0.5
-#: hears of a run's key, its progress, and in words of what else goes on
-Report = Callable[[str, Progress | None, str], None]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Bench:
     sources: Sources
     store: Store
     device: str
-    report: Report
+    listen: Listener
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def trained(run: Resolved, bench: Bench) -> Trained:
         setting=str(run.spec.setting),
         dev=dev_scorer(bench.sources.dev(run.spec.setting), bench.sources.root),
         folder=folder,
-        report=lambda progress: bench.report(str(run.spec), progress, ""),
+        report=lambda progress: bench.listen(Event("progress", str(run.spec), progress=progress)),
     )
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
@@ -144,7 +143,7 @@ def _tokens(run: Resolved, listed: Mapping[str, CorpusSource], bench: Bench, tok
 
 
 def _tell(bench: Bench, key: str, corpus: str, done: int) -> None:
-    bench.report(key, None, f"{corpus}: {done} sentences tokenised")
+    bench.listen(Event("prepare", key, preparation=Preparation("tokens", corpus, done)))
 
 
 def _media(run: Resolved, listed: Mapping[str, CorpusSource], root: Path | None) -> Media:
@@ -186,7 +185,9 @@ def teaching_of(run: Resolved, bench: Bench, pairs: Mapping[str, Pairs]) -> Teac
         pairs,
         lambda teacher: teacher_folder(teacher, bench),
         bench.device,
-        lambda what, done, rows: bench.report(str(run.spec), None, f"{what} {done}/{rows}"),
+        lambda what, done, rows: bench.listen(
+            Event("prepare", str(run.spec), preparation=Preparation("features", what, done, rows))
+        ),
     )
 
 

@@ -1,9 +1,9 @@
 """The interface of a method, all that a method file imports besides losses and heads."""
 
-from harness.inputs import FeatureKind, Stream
+from harness.inputs import FeatureKind, OptionValue, Stream
 from harness.method.base import Method, method_named
 from harness.method.batches import Batch, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
-from harness.method.hyperparameters import Hyperparameters, Value, hyper
+from harness.method.hyperparameters import Hyperparameters, hyper
 from harness.method.mixing import MixingRule, by_batches
 from harness.method.needs import Dimensions, Feature, OwnSteps, Patches
 from harness.method.teachers import NO_TEACHER, split_teachers
@@ -19,13 +19,13 @@ __all__ = [
     "MediaBatch",
     "Method",
     "MixingRule",
+    "OptionValue",
     "OwnSteps",
     "PairBatch",
     "Patches",
     "SentenceBatch",
     "Stream",
     "TripletBatch",
-    "Value",
     "by_batches",
     "hyper",
     "method_named",

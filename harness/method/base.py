@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from harness.errors import UserError
-from harness.inputs import Stream
+from harness.inputs import OptionValue, Stream
 from harness.method.batches import Batch, Encode, MediaBatch
-from harness.method.hyperparameters import Hyperparameters, Value
+from harness.method.hyperparameters import Hyperparameters
 from harness.method.mixing import MixingRule, by_batches
 from harness.method.needs import Dimensions, Feature, OwnSteps
 from harness.registry import get_class
@@ -41,7 +41,7 @@ class Method(nn.Module, ABC):
     #: reading of the paper -> one sentence on what it follows
     readings: ClassVar[Mapping[str, str]] = {"paper": "the equations of the paper"}
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
-    reading_values: ClassVar[Mapping[str, Mapping[str, Value]]] = {}
+    reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
     trains: ClassVar[bool] = True
 
@@ -147,5 +147,5 @@ class Method(nn.Module, ABC):
 
 
 def method_named(name: str) -> type[Method]:
-    """The registered method of a name. Raises UserError if it is unknown, fails to import or is no Method."""
+    """The registered method of a name. Raises UserError if it is unknown, PlugInError if it cannot be loaded."""
     return get_class("method", name, Method)

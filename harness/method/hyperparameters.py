@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from harness.errors import UserError
-from harness.registry import suggest
+from harness.inputs import OptionValue
+from harness.registry import suggest, target
 
-Value = int | float | str | bool
-V = TypeVar("V", bound=Value)
+V = TypeVar("V", bound=OptionValue)
 
 
 def hyper(
@@ -20,17 +20,21 @@ def hyper(
     source: str,
     unit: str = "",
     choices: tuple[str, ...] = (),
+    registered: str = "",
     teacher: bool = False,
     later: bool = False,
 ) -> V:
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
+    `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
     `teacher` marks an option that names teachers, joined by '+', or holds one of the words of `NO_TEACHER`.
     `later` marks an option added after results were published: at its default it is left out of a run's
     identity, so that those results keep their fingerprint.
     """
-    metadata = {"source": source, "unit": unit, "choices": choices, "teacher": teacher, "later": later}
-    return field(default=default, metadata=metadata)
+    allowed = {"choices": choices, "registered": registered}
+    return field(
+        default=default, metadata={"source": source, "unit": unit, "teacher": teacher, "later": later} | allowed
+    )
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,11 @@ class Hyperparameters:
                 raise UserError(f"the method '{method}' has no option '{name}'; {hint}")
         return cls(**{options[name].name: _converted(method, options[name], item) for name, item in values.items()})
 
-    def named(self) -> dict[str, Value]:
+    def named(self) -> dict[str, OptionValue]:
         """Values by the names that users type."""
         return {name: getattr(self, item.name) for name, item in self.options().items()}
 
-    def identity(self) -> dict[str, Value]:
+    def identity(self) -> dict[str, OptionValue]:
         """The values that distinguish one experiment from another."""
         values = self.named()
         return {
@@ -73,17 +77,19 @@ class Hyperparameters:
         }
 
 
-def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> Value:
+def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
     """Convert a value to the type of the option's default."""
     name, kind = item.name.rstrip("_"), type(item.default)
     try:
-        converted: Value = _boolean(value) if kind is bool else kind(value)
+        converted: OptionValue = _boolean(value) if kind is bool else kind(value)
         if kind is int and float(value) != converted:
             raise ValueError
     except (TypeError, ValueError) as error:
         raise UserError(f"{method}: '{name}' must be of type {kind.__name__}, not '{value}'") from error
     if isinstance(converted, float) and not abs(converted) < float("inf"):
         raise UserError(f"{method}: '{name}' must be a finite number, not '{value}'")
+    if item.metadata["registered"]:
+        target(item.metadata["registered"], str(converted))
     choices = item.metadata["choices"]
     if choices and converted not in choices:
         raise UserError(f"{method}: '{name}' must be one of {', '.join(choices)}, not '{value}'")

@@ -1,6 +1,7 @@
-"""Profiles: TOML files that fix corpora, encoders, hyperparameters and suites. Data, not code."""
+"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites."""
 
 from harness.profiles.load import load_profile, shipped_profiles
+from harness.profiles.rules import Rule, check_readings
 from harness.profiles.schema import Profile, Training
 
-__all__ = ["Profile", "Training", "load_profile", "shipped_profiles"]
+__all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles"]

@@ -1,4 +1,4 @@
-"""Reading profiles: the shipped ones by name, a user's own by path."""
+"""Loading profiles: shipped ones by name, others by path."""
 
 from __future__ import annotations
 
@@ -17,43 +17,48 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def shipped_profiles() -> list[str]:
-    """Names of the profiles inside the package, sorted."""
+    """Names of the profiles in this package, sorted."""
     return sorted(Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml"))
 
 
 def load_profile(name: str) -> Profile:
-    """Read a shipped profile by name, or the file at a path that ends in .toml.
+    """Load a shipped profile by name, or a profile file by a path that ends in .toml.
 
-    Raises UserError naming the file, the table and the key of whatever is wrong.
+    Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a
+    shipped profile, whose results could not be told from its own.
     """
+    shipped = shipped_profiles()
     if name.endswith(".toml"):
-        return read_profile(Path(name))
-    if name not in shipped_profiles():
-        hint = suggest(name, shipped_profiles())
-        raise UserError(f"unknown profile '{name}'; {hint} (a profile of your own: --profile ./{name}.toml)")
-    return read_profile(Path(str(files(__package__) / f"{name}.toml")))
+        path = Path(name)
+        if path.stem in shipped:
+            raise UserError(
+                f"the profile {path} has the name of a shipped profile; rename the file, for example to "
+                f"my-{path.name}, or use --profile {path.stem}"
+            )
+        return read_toml(path, "profile", Profile, origin="file")
+    if name not in shipped:
+        hint = suggest(name, shipped)
+        raise UserError(f"unknown profile '{name}'; {hint} (a profile file of your own: --profile ./{name}.toml)")
+    return read_toml(Path(str(files(__package__) / f"{name}.toml")), "profile", Profile, origin="package")
 
 
-def read_profile(path: Path) -> Profile:
-    """Read and check one profile file."""
-    return read_toml(path, "profile", Profile)
+def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
+    """Read a TOML file into a pydantic model with a `name`, the file's stem, and the `given` fields.
 
-
-def read_toml(path: Path, what: str, model: type[Model]) -> Model:
-    """Read a TOML file into a pydantic model that has a `name`, which is the file's stem.
-
-    `what` is what the file is called in errors. Raises UserError naming file, table and key.
+    `what` is what errors call the file. Raises UserError naming file, table and key.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"the {what} {path} cannot be read: {error.strerror}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"the {what} {path} is not valid TOML: {error}; mend that line") from error
-    if "name" in content:
-        raise UserError(f"the {what} {path} sets 'name'; remove it, the file's own name serves")
+        raise UserError(f"the {what} {path} is not valid TOML: {error}; correct that line") from error
+    fixed = {"name": path.stem, **given}
+    for key in fixed:
+        if key in content:
+            raise UserError(f"the {what} {path} sets '{key}', which follows from the file itself; remove the line")
     try:
-        return model.model_validate({**content, "name": path.stem})
+        return model.model_validate({**content, **fixed})
     except ValidationError as error:
         first = error.errors()[0]
         place = [str(part) for part in first["loc"]]

@@ -1,4 +1,4 @@
-"""The shape of a profile file, checked by pydantic: unknown keys are refused."""
+"""The schema of profile files; unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Name = Annotated[str, Field(min_length=1)]
+from harness import registry
+from harness.profiles.rules import Name, Rule
+
 #: a commit of the hub
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
@@ -18,53 +20,24 @@ class Table(BaseModel):
 
 
 class Training(Table):
-    """What the shared backend needs to know; one value each for a run."""
+    """Training values of a run; the defaults are those of the public code of SimCSE and MCSE."""
 
-    batch_size: Annotated[int, Field(ge=1, description="rows a batch")] = 64
+    batch_size: Annotated[int, Field(ge=1, description="rows per batch")] = 64
     learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")] = 3e-5
-    epochs: Annotated[int, Field(ge=1, description="passes of (text + paired) batches; ignored when steps is set")] = 1
-    steps: Annotated[int | None, Field(ge=1, description="optimizer steps in all")] = None
-    eval_every: Annotated[int, Field(ge=1, description="steps between two dev scores (and two checkpoints)")] = 125
-    max_length: Annotated[int, Field(ge=3, description="tokens a sentence in training, special ones included")] = 32
+    epochs: Annotated[int, Field(ge=1, description="passes over text and paired batches; ignored if steps is set")] = 1
+    steps: Annotated[int | None, Field(ge=1, description="optimizer steps, instead of epochs")] = None
+    eval_every: Annotated[int, Field(ge=1, description="steps between dev scores, and between checkpoints")] = 125
+    max_length: Annotated[int, Field(ge=3, description="tokens per sentence in training, with special tokens")] = 32
     warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")] = 0
     weight_decay: Annotated[float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")] = 0.0
     adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon")] = 1e-8
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
-    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32 is none")] = "fp32"
+    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
 
 
-class Rule(BaseModel):
-    """Values for the runs it matches; an absent list matches everything, a later rule wins."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    methods: tuple[Name, ...] = ()
-    readings: tuple[Name, ...] = ()
-    settings: tuple[Name, ...] = ()
-    encoders: tuple[Name, ...] = ()
-    source: Name
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The hyperparameters that the rule sets, of the trainer or of the method."""
-        return dict(self.__pydantic_extra__ or {})
-
-    def matches(self, method: str, reading: str, setting: str, encoder: str) -> bool:
-        """Whether the rule speaks of this run."""
-        pairs = ((self.methods, method), (self.readings, reading), (self.settings, setting), (self.encoders, encoder))
-        return all(not listed or value in listed for listed, value in pairs)
-
-    @model_validator(mode="after")
-    def _plain_values(self) -> Rule:
-        for key, value in self.values.items():
-            if not isinstance(value, int | float | str | bool):
-                raise ValueError(f"'{key}' must be a number, a text or true/false")
-        return self
-
-
 class Corpus(BaseModel):
-    """One source of training data: a registered kind and that kind's own options."""
+    """Training data: a registered kind of corpus, with the options of that kind."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -72,7 +45,7 @@ class Corpus(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the kind's own factory is called with."""
+        """Keyword arguments of the corpus class."""
         return dict(self.__pydantic_extra__ or {})
 
 
@@ -81,13 +54,11 @@ class Setting(Table):
 
     corpora: Annotated[tuple[Name, ...], Field(min_length=1)]
     description: str = ""
-    dev: Annotated[Name | None, Field(description="the similarity task that picks checkpoints; else the profile's")] = (
-        None
-    )
+    dev: Annotated[Name | None, Field(description="default: the profile's")] = None
 
 
 class ModelTable(Table):
-    """Where a model comes from: the hub at a pinned revision, a folder below the data root, or a package."""
+    """A model on the hub at a pinned revision, in a folder below the data root, or in an installed package."""
 
     hub: Name | None = None
     revision: Commit | None = None
@@ -97,9 +68,9 @@ class ModelTable(Table):
     @model_validator(mode="after")
     def _one_place(self) -> ModelTable:
         if sum(place is not None for place in (self.hub, self.folder, self.registered)) != 1:
-            raise ValueError("give exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
+            raise ValueError("set exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
         if (self.hub is None) != (self.revision is None):
-            raise ValueError("'hub' needs 'revision', the 40 digits of a commit, and only 'hub' has one")
+            raise ValueError("set 'hub' and 'revision' (the 40 digits of a commit) together")
         return self
 
 
@@ -109,12 +80,12 @@ class TeacherTable(Table):
     `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
     """
 
-    kind: Literal["open-clip", "timm", "text", "lit"] = "open-clip"
+    kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
     hub: Name | None = None
     revision: Commit | Literal["main"] | None = None
     folder: Name | None = None
     registered: Name | None = None
-    pooling: Literal["cls", "mean", "pooler"] = "cls"
+    pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
     images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
     captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
     corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None
@@ -133,6 +104,9 @@ class TeacherTable(Table):
     def _whole(self) -> TeacherTable:
         parts = (self.images, self.captions, self.corpus)
         if self.kind != "lit":
+            for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
+                if value not in registry.names(what):
+                    raise ValueError(f"unknown {what} '{value}'; {registry.suggest(value, registry.names(what))}")
             if any(parts):
                 raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
             _ = self.model
@@ -142,21 +116,21 @@ class TeacherTable(Table):
 
 
 class SuiteTable(BaseModel):
-    """The tasks of one evaluation suite, and its own options; `asked` keeps it for command lines that name it."""
+    """The tasks of an evaluation suite, with the options of that suite."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
-    asked: Annotated[bool, Field(description="evaluated only where --suites names it")] = False
+    asked: Annotated[bool, Field(description="evaluated only if --suites names it")] = False
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the suite is made with beside its tasks."""
+        """Keyword arguments of the suite besides its tasks."""
         return dict(self.__pydantic_extra__ or {})
 
 
 class Defaults(Table):
-    """What a command line that leaves something out asks for."""
+    """Methods, settings, encoders and seeds of a command line that does not name them."""
 
     methods: Annotated[tuple[Name, ...], Field(min_length=1)]
     settings: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -165,24 +139,25 @@ class Defaults(Table):
 
 
 class StandsFor(Table):
-    """What stands in a profile for the papers' own settings, encoders, teachers and tasks (by suite, then name).
+    """Replacements for the papers' settings, encoders, teachers and tasks, to rerun a paper's tables on other data.
 
-    With it a table of a paper can be run in its shape alone. What has no stand-in is left out of the table.
+    Rows and columns without a replacement are left out of the table.
     """
 
     settings: dict[Name, Name] = {}
     encoders: dict[Name, Name] = {}
-    teachers: Annotated[dict[Name, Name], Field(description="as a method's options name them")] = {}
+    teachers: Annotated[dict[Name, Name], Field(description="as named in a method's options")] = {}
     tasks: Annotated[dict[Name, dict[Name, Name]], Field(description="suite -> task -> task")] = {}
 
 
 class Profile(Table):
-    """A whole profile. `name` is the file's stem."""
+    """A profile. `name` is the file's stem; `origin` tells a profile of this package from a user's own file."""
 
     name: Name
+    origin: Literal["package", "file"]
     description: str
-    images: Annotated[str | None, Field(description="the image teacher of a method that names none")] = None
-    dev: Annotated[Name, Field(description="the similarity task that picks the best checkpoint")]
+    images: Annotated[str | None, Field(description="the default image teacher")] = None
+    dev: Annotated[Name, Field(description="the similarity task that selects the best checkpoint")]
     defaults: Defaults
     corpora: dict[str, Corpus]
     settings: dict[str, Setting]
@@ -192,10 +167,10 @@ class Profile(Table):
     training: Training = Training()
     hyperparameters: tuple[Rule, ...] = ()
     suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]
-    stands_for: Annotated[StandsFor | None, Field(description="stand-ins for what the papers use")] = None
+    stands_for: Annotated[StandsFor | None, Field(description="replacements for what the papers use")] = None
 
     def dev_of(self, setting: str) -> str:
-        """The similarity task that picks checkpoints in a setting."""
+        """The similarity task that selects checkpoints in a setting."""
         table = self.settings.get(setting)
         return (table.dev if table else None) or self.dev
 

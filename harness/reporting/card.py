@@ -8,8 +8,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from harness import __version__
+from harness.encoders.poolings import pooling_named
 from harness.formatting import count_of, fixed
 from harness.method import Method
 from harness.registry import get
@@ -45,7 +47,7 @@ class Part(NamedTuple):
 class About:
     """What a result file does not say of the model that is exported.
 
-    `pooling` and `modules` say how sentences are read and whether sentence-transformers reads them so; `width` are
+    `pooling` is a registered name, and `modules` says whether sentence-transformers loads the folder; `width` are
     the dimensions of a vector, `longest` the tokens of the longest sequence. `base_model` is the encoder's name on
     the hub and `language` a code of ISO 639, None where they are not known.
     """
@@ -82,6 +84,7 @@ def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
     tables = summary_tables(frame)
     method: type[Method] = get("method", result.spec.method)
     variant = Variant.parse(result.spec.variant)
+    pooling = pooling_named(about.pooling)
     values = result.hyperparameters
     without = str(values["method"].get("without", "")).split("+")
     environment = Environment(
@@ -95,6 +98,8 @@ def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
     body = environment.get_template("card.md").render(
         result=result,
         about=about,
+        pooling=pooling,
+        code=Markup(pooling.code or f"# computed by the pooling '{pooling.name}' of the package that registers it"),
         method=method,
         reading=(variant.reading, method.readings[variant.reading]),
         terms=[term for term in method.terms if term not in without],
@@ -116,6 +121,8 @@ def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
 
 def _shown(value: Any) -> str:
     """What a template prints: escaped, lists with commas."""
+    if isinstance(value, Markup):
+        return str(value)
     return escape(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 

@@ -6,11 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli.evaluate import sentence_transformer
 from harness.cli.main import cli
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
@@ -116,35 +114,3 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: 
     assert isinstance(refused.exception, UserError)
     assert message in str(refused.exception)
     assert "\n" not in str(refused.exception)
-
-
-def test_what_is_not_read_here_is_refused(model: Path) -> None:
-    assert sentence_transformer(model) == (model, "mean")
-    listed = json.loads((model / "modules.json").read_text())
-    (model / "modules.json").write_text(json.dumps([*listed, {"idx": 2, "path": "2", "type": "x.models.LSTM"}]))
-    with pytest.raises(UserError, match="not read here: LSTM"):
-        sentence_transformer(model)
-    (model / "modules.json").write_text("[")
-    with pytest.raises(UserError, match=r"modules\.json cannot be read"):
-        sentence_transformer(model)
-
-
-def test_embeddings_of_a_run_are_made_once_for_all_suites() -> None:
-    from harness.execution.embedding import Forgetful, Model
-
-    student = Student.load(student_folder())
-    asked: list[int] = []
-    plain = student.embed
-
-    def counting(sentences: list[str]) -> np.ndarray:
-        asked.append(len(sentences))
-        return plain(sentences)
-
-    student.embed = counting  # type: ignore[method-assign]
-    texts = ["the red circle", "the blue ring", "the red circle"]
-    model = Model(student, Path())
-    np.testing.assert_array_equal(model(texts), model(texts))
-    model([*texts, "another"])
-    assert asked == [2, 1]
-    Forgetful(student, Path())(texts)
-    assert asked == [2, 1, 3]

@@ -12,13 +12,14 @@ from safetensors.torch import load_file
 
 from harness.corpora.toy import student_folder
 from harness.encoders import student as module
-from harness.encoders.student import POOLINGS, Student
+from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.registry import names
 
 SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
 
 
-@pytest.fixture(scope="module", params=POOLINGS)
+@pytest.fixture(scope="module", params=names("pooling"))
 def student(request: pytest.FixtureRequest) -> Student:
     return Student.load(student_folder(), request.param)
 
@@ -26,15 +27,15 @@ def student(request: pytest.FixtureRequest) -> Student:
 @torch.inference_mode()
 def alone(student: Student, sentence: str) -> np.ndarray:
     """A sentence by itself, without padding, by the definition of its pooling."""
-    student.eval()
+    name = student.eval().pooling.name
     output = student.model(**student.tokenize([sentence], 512), output_hidden_states=True)
     last, first = output.last_hidden_state[0], output.hidden_states[0][0]
-    if student.pooling == "cls":
+    if name == "cls":
         return last[0].numpy()
-    if student.pooling == "pooler":
+    if name == "pooler":
         weights = load_file(student_folder() / "model.safetensors")
         return torch.tanh(weights["pooler.dense.weight"] @ last[0] + weights["pooler.dense.bias"]).numpy()
-    return (last if student.pooling == "mean" else (first + last) / 2).mean(0).numpy()
+    return (last if name == "mean" else (first + last) / 2).mean(0).numpy()
 
 
 def test_a_vector_does_not_depend_on_what_is_beside_it(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +68,7 @@ def test_two_views_differ_by_dropout_only() -> None:
 
 def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:
     student.save(tmp_path)
-    again = Student.load(tmp_path, student.pooling)
+    again = Student.load(tmp_path, student.pooling.name)
     np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
 
 

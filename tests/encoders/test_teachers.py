@@ -19,9 +19,9 @@ from harness.corpora.base import Pairs
 from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.sources import ToyPairs
 from harness.encoders import teachers_clip, teachers_text, teachers_timm
-from harness.encoders.student import POOLINGS
 from harness.encoders.teachers import Teacher, open_teacher
 from harness.errors import UserError
+from harness.registry import names
 
 SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
 #: preprocessing of timm/resnet50.tv_in1k in its config.json, which is that of MCSE's extraction script
@@ -89,7 +89,7 @@ def test_clip_cuts_captions_at_its_own_length(clip: Teacher) -> None:
     np.testing.assert_allclose(longer, longest, atol=1e-6)
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("pooling", names("pooling"))
 def test_sentence_vectors_follow_their_pooling(pooling: str) -> None:
     """Each sentence alone, without padding, and the pooler by its weights."""
     tokenizer, model = AutoTokenizer.from_pretrained(student_folder()), AutoModel.from_pretrained(student_folder())
@@ -173,20 +173,20 @@ def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_f
 
 def test_each_kind_refuses_what_it_has_not_in_one_line(clip: Teacher, timm_folder: Path) -> None:
     resnet, text = open_teacher("timm", timm_folder), open_teacher("text", student_folder())
-    with pytest.raises(UserError, match="kind 'timm' gives features of images, not of captions"):
+    with pytest.raises(UserError, match="TimmTeacher computes image features, not caption features"):
         resnet.captions(["a"])
-    with pytest.raises(UserError, match="kind 'timm' gives features of images, not of tokens"):
+    with pytest.raises(UserError, match="TimmTeacher computes image features, not tokens features"):
         resnet.tokens(["a"], 4)
-    with pytest.raises(UserError, match="kind 'text' gives features of captions and tokens, not of images"):
+    with pytest.raises(UserError, match="TextTeacher computes caption and tokens features, not image features"):
         text.images([np.zeros((4, 4, 3), np.uint8)])
-    with pytest.raises(UserError, match="kind 'open-clip' gives features of images and captions, not of tokens"):
+    with pytest.raises(UserError, match="ClipTeacher computes image and caption features, not tokens features"):
         clip.tokens(["a"], 4)
 
 
 def test_unknown_kinds_and_poolings_are_refused() -> None:
-    with pytest.raises(UserError, match="no kind of teacher 'resnet'; valid: open-clip, timm, text"):
+    with pytest.raises(UserError, match="unknown teacher kind 'resnet'; known: open-clip, text, timm"):
         open_teacher("resnet", student_folder())
-    with pytest.raises(UserError, match="no pooling 'max'; valid: cls"):
+    with pytest.raises(UserError, match="unknown pooling 'max'; did you mean mean"):
         open_teacher("text", student_folder(), pooling="max")
 
 

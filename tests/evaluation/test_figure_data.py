@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.evaluation.figure_data import EDGES, FiguresSuite, similarities
 from harness.evaluation.figure_views import sentence_triples, view_cosines
 from harness.evaluation.planes import clusters_of, plane
-from harness.execution.embedding import Model
+from harness.execution.embedding import RunEmbedder
 from harness.metrics import ArrayName
 
 RNG = np.random.default_rng(0)
@@ -106,11 +106,12 @@ def test_view_cosines_are_means_over_pairs() -> None:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return Model(Student.load(student_folder(), "cls"), tmp_path_factory.mktemp("kept"))
+def model(tmp_path_factory: pytest.TempPathFactory) -> RunEmbedder:
+    student = Student.load(student_folder(), "cls")
+    return RunEmbedder(student, student.embed, tmp_path_factory.mktemp("kept"))
 
 
-def test_views_differ_and_are_those_of_their_seed(model: Model) -> None:
+def test_views_differ_and_are_those_of_their_seed(model: RunEmbedder) -> None:
     texts = ["a red circle", "a large blue square above a small green ring"]
     before = torch.get_rng_state()
     views = model.views(texts, 6, 3)
@@ -124,7 +125,7 @@ def test_views_differ_and_are_those_of_their_seed(model: Model) -> None:
     assert np.linalg.norm(views.mean(axis=1) - model(texts), axis=1).max() < far
 
 
-def test_the_suite_on_the_toy_world(model: Model) -> None:
+def test_the_suite_on_the_toy_world(model: RunEmbedder) -> None:
     suite = FiguresSuite(["ToySTS", "ToyRetrieval"], captions=60, clusters=4, views=5)
     done = suite.evaluate(model, None)
     arrays, scores = done.arrays, done.scores

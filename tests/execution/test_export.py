@@ -20,14 +20,13 @@ from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
+from harness.execution.executors.base import execute
 from harness.execution.export import export, find_result, siblings
-from harness.execution.local import execute
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, trained
-from harness.execution.worker import Context
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.training.checkpoint import replace_folder
 
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
@@ -54,8 +53,8 @@ def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
 
 
 def carry_out(made: Plan, results: Path) -> None:
-    outcome = execute(made.todo, made.sources, Context(results, "cpu", 1), 1, lambda event: None)
-    assert not outcome.failures, outcome.failures
+    ends = execute(made, Store(results), lambda event: None, device="cpu")
+    assert all(isinstance(end, Result) for end in ends), ends
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     made = plan(results, *METHODS)
     (run,) = (one for one in made.runs if one.key == key)
-    return trained(run.resolved, Bench(made.sources, Store(results), "cpu", lambda *told: None)).student
+    return trained(run.resolved, Bench(made.sources, Store(results), "cpu", lambda event: None)).student
 
 
 def sentence_transformer(folder: Path) -> Any:

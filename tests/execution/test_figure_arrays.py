@@ -10,8 +10,9 @@ import pytest
 from harness.cli.options import make_request
 from harness.errors import UserError
 from harness.evaluation.suites import SuiteScores
+from harness.execution.environment import Machine
 from harness.execution.plan import make_plan
-from harness.execution.worker import Context, run_one
+from harness.execution.run import run_one
 from harness.metrics import ArrayName
 from harness.sources import read_arrays, write_arrays
 from harness.store import Store
@@ -62,15 +63,14 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     def killed(self: Store, result: object) -> None:
         raise KilledError
 
-    context = Context(tmp_path, "cpu", 1)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "save", killed)
         with pytest.raises(KilledError):
-            run_one(run, plan.sources, context, lambda event: None)
+            run_one(run, plan.sources, store, Machine("cpu", 1), lambda event: None)
     assert store.files() == []
     assert len(list(tmp_path.rglob("seed-0-*.npz"))) == 1
 
-    result = run_one(run, plan.sources, context, lambda event: None)
+    result = run_one(run, plan.sources, store, Machine("cpu", 1), lambda event: None)
     assert calls == [1], "a suite that was done is not evaluated again"
     assert store.load()[0] == [result]
     assert store.arrays(result)[ArrayName("ToySTS", "gold")].tolist() == [0]
@@ -82,7 +82,7 @@ def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
         data_root=None,
     )  # fmt: skip
     (run,) = (plan := make_plan(request, Store(tmp_path))).runs
-    result = run_one(run, plan.sources, Context(tmp_path, "cpu", 1), lambda event: None)
+    result = run_one(run, plan.sources, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     assert Store(tmp_path).arrays(result) == {}
     assert not list(tmp_path.rglob("seed-*.npz"))
 
@@ -93,7 +93,7 @@ def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path:
         sets=("steps=2", "eval_every=2", "batch_size=8"), data_root=None,
     )  # fmt: skip
     (run,) = (plan := make_plan(request, Store(tmp_path))).runs
-    result = run_one(run, plan.sources, Context(tmp_path, "cpu", 1), lambda event: None)
+    result = run_one(run, plan.sources, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     arrays = Store(tmp_path).arrays(result)
     # the toy teacher knows its captions, a method after two steps does not
     assert np.median(arrays[ArrayName("ToyRetrieval", "worst_rank", "teacher")]) < 10

@@ -15,7 +15,6 @@ from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.plan import Plan, Request, make_plan
 from harness.profiles import Training, load_profile
-from harness.profiles.load import read_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 
@@ -106,14 +105,14 @@ def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
 def test_the_profile_and_its_name_are_not_in_it(tmp_path: Path) -> None:
     copy = tmp_path / "mine.toml"
     copy.write_text((files("harness.profiles") / "tiny.toml").read_text().replace("embedded toy", "other words"))
-    assert fingerprint(tmp_path, profile=read_profile(copy)) == fingerprint(tmp_path)
+    assert fingerprint(tmp_path, profile=load_profile(str(copy))) == fingerprint(tmp_path)
 
 
 def test_another_evaluation_task_leaves_the_training_as_it_is(tmp_path: Path) -> None:
     copy = tmp_path / "mine.toml"
     text = (files("harness.profiles") / "tiny.toml").read_text()
     copy.write_text(text.replace('tasks = ["ToySTS"]', 'tasks = ["ToySTS-dev"]'))
-    (one,), (other,) = plan(tmp_path).runs, plan(tmp_path, profile=read_profile(copy)).runs
+    (one,), (other,) = plan(tmp_path).runs, plan(tmp_path, profile=load_profile(str(copy))).runs
     assert one.fingerprint == other.fingerprint
 
 

@@ -70,7 +70,7 @@ def test_killed_at_random_steps_it_ends_the_same(undisturbed: dict[str, object],
     (log,) = tmp_path.glob("tiny/*/*/*/seed-0-*.log")
     lines = log.read_text()
     # a process killed while it loads has none
-    assert lines.index("  training begins of 60") < lines.index("  training goes on from step "), "lines are lost"
+    assert lines.index("  training starts: 60 steps") < lines.index("  training resumes at step "), "lines are lost"
 
 
 _seen: dict[Path, set[int]] = {}

@@ -14,15 +14,16 @@ from harness.corpora.toy import student_folder
 from harness.corpora.toy.sources import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.local import execute
+from harness.execution.events import Event
+from harness.execution.executors.base import execute
+from harness.execution.log import preparation_text
 from harness.execution.plan import Plan, Request, make_plan
 from harness.execution.trained import Bench, training_data
-from harness.execution.worker import Context, Event
 from harness.grid import Resolved
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.spec import Variant, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.training.streams import TrainingData
 
 SHORT = {"steps": 6, "eval_every": 3, "batch_size": 16}
@@ -45,13 +46,13 @@ def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
 
 def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
-    outcome = execute(made.todo, made.sources, Context(tmp_path / "results", "cpu", 1), jobs, events.append)
-    assert not outcome.failures, outcome.failures
-    return [event.text for event in events if event.kind == "teaching"]
+    ends = execute(made, Store(tmp_path / "results"), events.append, jobs=jobs, device="cpu")
+    assert all(isinstance(end, Result) for end in ends), ends
+    return [preparation_text(event.preparation) for event in events if event.preparation]
 
 
 def bench(made: Plan, tmp_path: Path) -> Bench:
-    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda key, progress, text: None)
+    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda event: None)
 
 
 def data_of(resolved: Resolved, made: Plan, tmp_path: Path) -> TrainingData:

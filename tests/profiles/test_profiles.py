@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import csv
 import tomllib
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,14 +11,11 @@ import pytest
 from harness import profiles
 from harness.errors import UserError
 from harness.grid import expand, resolve
-from harness.method import Feature
-from harness.profiles import Profile, Training, load_profile, shipped_profiles
+from harness.method import Feature, method_named
+from harness.profiles import Training, load_profile, shipped_profiles
 from harness.profiles.schema import Rule
 from harness.registry import get, names
 from harness.spec import RunSpec, Variant
-
-#: Methods of the papers that may have rules before they are registered.
-ANNOUNCED = {"kdmcse", "dalr", "visualcse", "audiocse", "simcse-sup", "visualcse-sup", "audiocse-sup"}
 
 #: parameter, as the transcription of the papers calls it -> key of a rule
 KEYS = {
@@ -78,16 +77,7 @@ def _other(method: str) -> str:
 
 def variants() -> list[Variant]:
     """Every registered method in each of its readings."""
-    return [Variant(name, (), reading) for name in names("method") for reading in get("method", name).readings]
-
-
-def matching(profile: Profile, method: str, setting: str, encoder: str) -> dict[str, object]:
-    """What the rules alone say of a @paper run, registered or not."""
-    values: dict[str, object] = {}
-    for rule in profile.hyperparameters:
-        if rule.matches(method, "paper", setting, encoder):
-            values |= rule.values
-    return values
+    return [Variant(name, (), reading) for name in names("method") for reading in method_named(name).readings]
 
 
 @pytest.mark.parametrize("name", shipped_profiles())
@@ -99,7 +89,7 @@ def test_every_shipped_profile_resolves_every_method_setting_and_encoder(name: s
     asked = {
         (variant, setting, encoder)
         for variant in variants()
-        if get("method", variant.name).trains
+        if method_named(variant.name).trains
         for setting in profile.settings
         for encoder in profile.encoders
         if f"{variant}/{setting}" not in {skip.what for skip in skipped}
@@ -114,7 +104,7 @@ def test_defaults_name_runs_and_tasks_that_exist(name: str) -> None:
     methods = [Variant.parse(text) for text in profile.defaults.methods]
     settings = [Variant(setting) for setting in profile.defaults.settings]
     runs, skipped = expand(profile, methods, settings, profile.defaults.encoders, range(profile.defaults.seeds), {})
-    trained = sum(get("method", variant.name).trains for variant in methods)
+    trained = sum(method_named(variant.name).trains for variant in methods)
     cells = trained * len(settings) * profile.defaults.seeds + len(methods) - trained
     assert len(runs) == cells * len(profile.defaults.encoders)
     assert not skipped
@@ -127,41 +117,27 @@ def test_defaults_name_runs_and_tasks_that_exist(name: str) -> None:
 def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: str) -> None:
     profile = load_profile(name)
     for rule in profile.hyperparameters:
-        assert set(rule.methods) <= {*names("method"), *ANNOUNCED}, rule
+        assert set(rule.methods) <= set(names("method")), rule
         assert rule.values, f"a rule without values: {rule}"
-        for method in set(rule.methods or names("method")) & set(names("method")):
-            known = {*Training.model_fields, *get("method", method).configure("paper").named()}
+        for method in rule.methods or names("method"):
+            known = {*Training.model_fields, *method_named(method).configure("paper").named()}
             assert set(rule.values) <= known, f"{name}, rule '{rule.source}': {method} lacks some of {rule.values}"
-            assert set(rule.readings) <= set(get("method", method).readings), rule
+            assert set(rule.readings) <= set(method_named(method).readings), rule
             assert set(rule.settings) <= set(profile.settings), rule
             assert set(rule.encoders) <= set(profile.encoders), rule
 
 
-def test_paper_is_what_the_mcse_paper_prints(published: Published) -> None:
+def test_paper_has_the_published_hyperparameters(published: Published) -> None:
     profile = load_profile("paper")
-    wrong, checked = [], 0
+    wrong = []
     for method, setting, encoder, key, value, where in published:
-        if method not in names("method"):
-            continue
         resolved = resolve(profile, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
         values = {**resolved.training.model_dump(), **resolved.hyperparameters.named()}
-        checked += 1
         if values[key] != value:
             wrong.append(f"{method}/{setting}/{encoder}: {key} is {values[key]}, {where} has {value}")
     assert not wrong
-    assert checked >= 99, "the transcription of MCSE's hyperparameters has shrunk"
-
-
-def test_rules_of_methods_to_come_are_what_their_papers_print(published: Published) -> None:
-    profile = load_profile("paper")
-    rows = [row for row in published if row[0] in ANNOUNCED]
-    wrong = []
-    for method, setting, encoder, key, value, where in rows:
-        given = matching(profile, method, setting, encoder).get(key, getattr(profile.training, key, None))
-        if given != value:
-            wrong.append(f"{method}/{setting}/{encoder}: {key} is {given}, {where} has {value}")
-    assert not wrong
-    assert {row[0] for row in rows} >= ANNOUNCED - {"simcse-sup"} - set(names("method"))
+    assert len(published) >= 150, "the transcription of the papers' hyperparameters has shrunk"
+    assert {row[0] for row in published} == set(PAPERS)
 
 
 def test_paper_has_the_published_number_of_seeds_and_the_seven_tasks() -> None:
@@ -246,7 +222,7 @@ def test_a_users_own_profile_is_read_by_path(tmp_path: Path) -> None:
 def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> None:
     text = (Path(profiles.__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
     copy = load_profile(write(tmp_path, text))
-    assert copy == load_profile(name).model_copy(update={"name": "mine"})
+    assert copy == load_profile(name).model_copy(update={"name": "mine", "origin": "file"})
     assert "name" not in tomllib.loads(text)
 
 
@@ -271,7 +247,8 @@ def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> 
         ("lambda = 0.25", "lambda = [0.25]", ["mine.toml", "hyperparameters", "'lambda' must be a number"]),
         ('tasks = ["STS-B"]', "tasks = []", ["mine.toml", "[suites.sts]", "tasks", "at least 1"]),
         ('kind = "captions-file"', "", ["mine.toml", "[corpora.captions]", "kind", "required"]),
-        ('description = "mine"', 'name = "mine"', ["mine.toml", "'name'", "remove it"]),
+        ('description = "mine"', 'name = "mine"', ["mine.toml", "'name'", "remove the line"]),
+        ('description = "mine"', 'origin = "package"', ["mine.toml", "'origin'", "remove the line"]),
         ("[training]", "[training", ["mine.toml", "not valid TOML", "line 17"]),
     ],
 )
@@ -282,6 +259,38 @@ def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, ne
     message = str(caught.value)
     assert "\n" not in message
     assert all(part in message for part in parts), message
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_a_file_with_the_name_of_a_shipped_profile_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.toml").write_text(MINE)
+    with pytest.raises(UserError, match=rf"{name}\.toml has the name of a shipped profile; rename the file"):
+        load_profile(str(tmp_path / f"{name}.toml"))
+    assert load_profile(name).origin == "package"
+
+
+@pytest.mark.parametrize("methods", ['methods = ["kdmcse"]\n', 'methods = ["simcse", "kdmcse"]\n', ""])
+def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(methods: str, tmp_path: Path) -> None:
+    rule = f'[[hyperparameters]]\n{methods}margin = 0.3\nsource = "a guess"\n[suites.sts]'
+    profile = load_profile(write(tmp_path, MINE.replace("[suites.sts]", rule)))
+    spec = RunSpec(Variant("kdmcse"), Variant("pairs"), "mine", 0)
+    with pytest.raises(UserError, match="rule with source 'a guess'") as caught:
+        resolve(profile, spec, {})
+    assert "\n" not in str(caught.value)
+    assert "of kdmcse@official; add the readings" in str(caught.value)
+    named = rule.replace("margin", 'readings = ["paper"]\nmargin')
+    profile = load_profile(write(tmp_path, MINE.replace("[suites.sts]", named)))
+    found = {r: resolve(profile, replace(spec, variant=Variant("kdmcse", (), r)), {}) for r in ("paper", "official")}
+    assert {r: run.hyperparameters.margin for r, run in found.items()} == {"paper": 0.3, "official": 0.15}
+
+
+def test_no_value_of_paper_repeats_a_default() -> None:
+    """Values that hold without a rule are stated in the method's file, with their source."""
+    for rule in load_profile("paper").hyperparameters:
+        for method, (name, value) in product(rule.methods, rule.values.items()):
+            if name not in Training.model_fields:
+                readings = rule.readings or method_named(method).readings
+                assert {method_named(method).configure(r).named()[name] for r in readings} != {value}, rule
 
 
 def test_several_mistakes_are_counted(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution import run_log
-from harness.execution.local import execute
+from harness.execution import log as log_module
+from harness.execution.events import Event, Listener, Preparation
+from harness.execution.executors.base import execute
+from harness.execution.log import RunLog
 from harness.execution.plan import Plan, Request, make_plan
-from harness.execution.run_log import RunLog
-from harness.execution.worker import Context, Event
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -44,39 +44,44 @@ def said(text: str) -> list[str]:
     return [re.sub(TIME, "", line) for line in lines]
 
 
-def progress(step: int, *, scored: bool = False, first: int = 0) -> Progress:
-    return Progress(step, 100, 12.34, {"text": 1.0}, 50.126 if step >= 40 else None, scored, first)
+def progress(step: int, run: str = "mine", *, scored: bool = False, first: int = 0) -> Event:
+    dev = 50.126 if step >= 40 else None
+    return Event("progress", run, progress=Progress(step, 100, 12.34, {"text": 1.0}, dev, scored, first))
+
+
+def features(subject: str, done: int, total: int) -> Event:
+    return Event("prepare", "mine", preparation=Preparation("features", subject, done, total))
 
 
 def test_what_is_worth_a_line(tmp_path: Path) -> None:
     with opened(tmp_path / "work" / "run.log") as mine:
         mine.write("start")
         for done in (10, 20, 30):
-            mine.hear("mine", None, f"clip image {done}/30")
+            mine(features("clip image", done, 30))
         for done in (10, 20):
-            mine.hear("mine", None, f"clip text {done}/20")
+            mine(features("clip text", done, 20))
         for step in (10, 20, 40, 50):
-            mine.hear("mine", progress(step, scored=step == 40), "")
-        mine.hear("mine", None, "wiki: 7 sentences tokenised")
+            mine(progress(step, scored=step == 40))
+        mine(Event("prepare", "mine", preparation=Preparation("tokens", "wiki", 7)))
     assert mine.text().splitlines() == [
         "2026-01-02T03:04:05Z  start",
         "2026-01-02T03:04:06Z  clip image 30/30",
         "2026-01-02T03:04:07Z  clip text 20/20",
-        "2026-01-02T03:04:08Z  training begins of 100",
-        "2026-01-02T03:04:09Z  step 40/100, dev 50.13, 12.3 steps a second",
+        "2026-01-02T03:04:08Z  training starts: 100 steps",
+        "2026-01-02T03:04:09Z  step 40/100, dev 50.13, 12.3 steps/s",
         "2026-01-02T03:04:10Z  wiki: 7 sentences tokenised",
     ]
 
 
 def test_a_teacher_that_is_trained_on_the_way_is_named(tmp_path: Path) -> None:
     with opened(tmp_path / "run.log") as mine:
-        mine.hear("teacher", progress(40, scored=True), "")
-        mine.hear("mine", progress(60, scored=True, first=50), "")
+        mine(progress(40, "teacher", scored=True))
+        mine(progress(60, scored=True, first=50))
     assert said(mine.text()) == [
-        "teacher: training begins of 100",
-        "teacher: step 40/100, dev 50.13, 12.3 steps a second",
-        "training goes on from step 50 of 100",
-        "step 60/100, dev 50.13, 12.3 steps a second",
+        "teacher: training starts: 100 steps",
+        "teacher: step 40/100, dev 50.13, 12.3 steps/s",
+        "training resumes at step 50 of 100",
+        "step 60/100, dev 50.13, 12.3 steps/s",
     ]
 
 
@@ -107,7 +112,7 @@ def test_warnings_are_kept_while_the_run_goes_and_no_longer(tmp_path: Path) -> N
 
 
 def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_log, "WARNINGS", 3)
+    monkeypatch.setattr(log_module, "WARNINGS", 3)
     monkeypatch.setattr(logging, "raiseExceptions", False)
     with opened(tmp_path / "run.log") as mine:
         log.warning("%d", "no number")
@@ -115,7 +120,7 @@ def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monke
             log.warning("number %d", index)
     lines = said(mine.text())
     assert lines[:2] == ["warning, harness.some.room: number 0", "warning, harness.some.room: number 1"]
-    assert lines[2:] == ["more than 3 warnings; the others are not kept"]
+    assert lines[2:] == ["more than 3 warnings; the rest are not kept"]
 
 
 class KilledError(Exception):
@@ -135,8 +140,8 @@ def plan(root: Path, method: str, *suites: str) -> Plan:
     return make_plan(replace(request, suites=list(suites)), Store(root))
 
 
-def do(made: Plan, root: Path, report: object = lambda event: None) -> None:
-    execute(made.todo, made.sources, Context(root, "cpu", 1), 1, report)  # type: ignore[arg-type]
+def do(made: Plan, root: Path, listen: Listener = lambda event: None) -> None:
+    execute(made, Store(root), listen, device="cpu")
 
 
 def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:
@@ -158,12 +163,12 @@ def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> Non
     lines = said(text)
     assert [line for line in lines if line.startswith(("start", "training", "done"))] == [
         "start simcse/toy-text/toy-bert/seed-0 on cpu",
-        "training begins of 6",
+        "training starts: 6 steps",
         "start simcse/toy-text/toy-bert/seed-0 on cpu",
-        "training goes on from step 3 of 6",
+        "training resumes at step 3 of 6",
         "done",
     ]
-    scored = [re.fullmatch(r"step (\d)/6, dev (.*), [\d.]+ steps a second", line) for line in lines]
+    scored = [re.fullmatch(r"step (\d)/6, dev (.*), [\d.]+ steps/s", line) for line in lines]
     assert [(int(m[1]), m[2]) for m in scored if m] == [
         (step, f"{score:.2f}") for step, score in zip((3, 6), result.dev.scores, strict=True)
     ]
@@ -181,8 +186,8 @@ def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
     key = "start none[pooling=mean]/none/toy-bert/seed-0 on cpu"
     assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(first)] == [
         key,
-        "suite sts begins",
-        "suite sts ends after S",
+        "suite sts starts",
+        "suite sts took S",
         "done",
     ]
     do(plan(tmp_path, "none[pooling=mean]", "sts", "geometry"), tmp_path)
@@ -190,8 +195,8 @@ def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
     assert text.startswith(first)
     assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(text.removeprefix(first))] == [
         key,
-        "suite geometry begins",
-        "suite geometry ends after S",
+        "suite geometry starts",
+        "suite geometry took S",
         "done",
     ]
 

@@ -1,0 +1,1 @@
+"""Executors: how the runs of a plan are distributed."""

@@ -1,0 +1,136 @@
+"""The log of a run: a line for each event worth keeping, written at once so that the lines of a killed run remain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from harness.execution.events import Event, Preparation
+from harness.training.trainer import Progress
+
+#: Warnings kept per session of a run.
+WARNINGS = 200
+
+
+def utc_now() -> datetime:
+    """The current time, in UTC."""
+    return datetime.now(UTC)
+
+
+def preparation_text(preparation: Preparation) -> str:
+    """Describe how far a preparation is."""
+    if preparation.what == "tokens":
+        return f"{preparation.subject}: {preparation.done} sentences tokenised"
+    return f"{preparation.subject} {preparation.done}/{preparation.total}"
+
+
+class RunLog:
+    """A listener that appends lines with UTC times to a file, among them warnings of `logging`.
+
+    One line per event, none longer than a line of the file; of a preparation only its end is kept. The log of a
+    killed run is continued.
+    """
+
+    def __init__(self, path: Path, key: str, now: Callable[[], datetime] = utc_now) -> None:
+        """`key` is the run's own; lines about another run, its teacher, start with that run's key."""
+        self.path, self.key, self.now = path, key, now
+        self._pending: Event | None = None
+        self._training: set[str] = set()
+        self._handler = _Warnings(self)
+
+    def __enter__(self) -> RunLog:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        existing = self.path.read_bytes() if self.path.is_file() else b""
+        self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
+        if existing and not existing.endswith(b"\n"):
+            self._stream.write("\n")
+        logging.getLogger().addHandler(self._handler)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        logging.getLogger().removeHandler(self._handler)
+        self._flush_pending()
+        if error is not None:
+            self._line(f"stopped by {type(error).__name__}: {error}")
+        self._stream.close()
+
+    def __call__(self, event: Event) -> None:
+        """Write the lines of an event; a preparation is held back until another one or another event follows."""
+        held = self._pending.preparation if self._pending else None
+        new = event.preparation
+        if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
+            self._flush_pending()
+        if new:
+            self._pending = event
+        for text in self._texts(event):
+            self._line(text)
+
+    def write(self, text: str) -> None:
+        """Write one line, after the preparation that is held back."""
+        self._flush_pending()
+        self._line(text)
+
+    def text(self) -> str:
+        """All lines so far, those of earlier sessions included."""
+        return self.path.read_text(encoding="utf-8", errors="replace")
+
+    def _texts(self, event: Event) -> Iterator[str]:
+        run = "" if event.run == self.key else f"{event.run}: "
+        if event.kind == "start":
+            yield f"start {event.run} on {event.device}"
+        elif event.progress:
+            if event.run not in self._training:
+                self._training.add(event.run)
+                yield f"{run}{_training_text(event.progress)}"
+            if event.progress.scored:
+                yield f"{run}{_score_text(event.progress)}"
+        elif event.kind == "suite":
+            yield f"suite {event.suite} starts"
+        elif event.kind == "evaluated":
+            yield f"suite {event.suite} took {event.seconds:.1f} s"
+        elif event.kind == "done":
+            yield "done"
+
+    def _flush_pending(self) -> None:
+        event, self._pending = self._pending, None
+        if event and event.preparation:
+            run = "" if event.run == self.key else f"{event.run}: "
+            self._line(f"{run}{preparation_text(event.preparation)}")
+
+    def _line(self, text: str) -> None:
+        self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(text.split())}\n")
+        self._stream.flush()
+
+
+def _training_text(progress: Progress) -> str:
+    if progress.first:
+        return f"training resumes at step {progress.first} of {progress.steps}"
+    return f"training starts: {progress.steps} steps"
+
+
+def _score_text(progress: Progress) -> str:
+    return f"step {progress.step}/{progress.steps}, dev {progress.dev:.2f}, {progress.rate:.1f} steps/s"
+
+
+class _Warnings(logging.Handler):
+    """Writes up to WARNINGS warnings of `logging` into a run's log."""
+
+    def __init__(self, log: RunLog) -> None:
+        super().__init__(logging.WARNING)
+        self.log, self.count = log, 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; one that cannot be formatted is handled as `logging` does and stops no run."""
+        self.count += 1
+        try:
+            if self.count <= WARNINGS:
+                self.log.write(f"{record.levelname.lower()}, {record.name}: {record.getMessage()}")
+            elif self.count == WARNINGS + 1:
+                self.log.write(f"more than {WARNINGS} warnings; the rest are not kept")
+        except (TypeError, ValueError, KeyError):
+            self.handleError(record)

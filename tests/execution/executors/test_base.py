@@ -1,0 +1,97 @@
+"""What all executors share: the order of jobs, locks, finished runs, recorded failures and early refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from executor_jobs import STUDENT, TAUGHT, jobs, plan
+
+from harness.errors import UserError
+from harness.execution.events import Event
+from harness.execution.executors import base
+from harness.execution.executors.base import Queue, Resources, execute
+from harness.store import Failure, Result, Store
+
+ONE = Resources(1, "cpu")
+
+
+def ignore(event: Event) -> None:
+    """A listener that does nothing."""
+
+
+def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:
+    student, taught, other = jobs(tmp_path, TAUGHT, "simcse[temperature=0.1]")
+    assert (student.run.key, taught.needs) == (STUDENT, {student.fingerprint})
+    queue = Queue([taught, student, other])
+    assert [queue.take(), queue.take(), queue.take()] == [student, other, None]
+    queue.end(other, other.fail("stopped", ignore))
+    assert queue.take() is None
+    queue.end(student, student.fail("stopped", ignore))
+    assert queue.take() is taught, "its teacher has ended, if badly: the job may train it again"
+    assert len(queue) == 1
+
+
+def test_a_job_that_another_process_holds_comes_back_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = jobs(tmp_path, "simcse", seeds=(0, 1))
+    queue = Queue([first, second])
+    assert queue.take() is first
+    queue.end(first, None)
+    assert [queue.take(), queue.take()] == [second, None]
+    monkeypatch.setattr(base, "RETRY_S", 0.0)
+    queue.end(second, None)
+    assert queue.take() is second
+
+
+def test_a_held_lock_is_respected_and_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    with job.store.lock(job.fingerprint):
+        assert job.perform(ONE, ignore) is None
+    events: list[Event] = []
+    result = job.perform(ONE, events.append)
+    assert isinstance(result, Result)
+    assert [event.kind for event in events] == ["start", "suite", "evaluated", "done"]
+    assert job.perform(ONE, events.append) == result
+    assert [event.kind for event in events[4:]] == ["done"]
+
+
+def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if event.kind == "suite":
+            raise RuntimeError("no more memory")
+
+    failure = job.perform(ONE, listen)
+    assert isinstance(failure, Failure)
+    assert failure.error == "RuntimeError: no more memory"
+    assert "no more memory" in failure.traceback
+    assert (events[-1].kind, events[-1].error) == ("failed", failure.error)
+    assert Store(tmp_path).failures() == [failure]
+    (log,) = (tmp_path / "failed").glob("*.log")
+    assert "stopped by RuntimeError: no more memory" in log.read_text()
+
+
+def test_a_user_error_is_recorded_as_the_line_it_is(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    assert job.fail(UserError("the file x is missing"), ignore).error == "the file x is missing"
+
+
+def test_what_this_machine_does_not_have_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    made = plan(tmp_path / "results", "simcse", precision="fp16")
+    events: list[Event] = []
+    with pytest.raises(UserError, match="fp16 needs a CUDA device"):
+        execute(made, Store(tmp_path / "results"), events.append, device="cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="no CUDA device"):
+            execute(made, Store(tmp_path / "results"), events.append, device="cuda")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        execute(made, Store(tmp_path / "file"), events.append)
+    with pytest.raises(UserError, match="unknown executor 'seriel'; did you mean serial"):
+        execute(made, Store(tmp_path / "results"), events.append, executor="seriel")
+    assert not events
+    assert not list((tmp_path / "results").iterdir())
