@@ -157,8 +157,7 @@ def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_o
     runs = []
     for variant, margin, value in (("kdmcse[margin=0.05]", 0.05, 70.0), ("kdmcse", 0.125, 76.0)):
         (run,) = averages(variant, "wiki+flickr", [value])
-        run.hyperparameters = {"method": {"margin": margin}}
-        runs.append(run)
+        runs.append(run.model_copy(update={"hyperparameters": {"method": {"margin": margin}}}))
     (run,) = averages("kdmcse[margin=0.2]", "wiki+flickr", [71.0])
     figure = figures("kdmcse-F7", [*runs, run])
     (curve,) = (marks(one) for one in group(figure, r"curve-\d+"))
