@@ -65,6 +65,11 @@ class PlannedRun:
         """The run's key."""
         return str(self.resolved.spec)
 
+    @property
+    def spec(self) -> Spec:
+        """The run's spec, as the store records it."""
+        return Spec.of(self.resolved.spec)
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -18,7 +18,7 @@ from harness.execution.sources import Sources
 from harness.execution.trained import Bench, Trained, teaching_of, trained
 from harness.profiles import shipped_profiles
 from harness.sources import write_text
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
+from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
 
 
@@ -119,7 +119,7 @@ def _result(
     resolved, record = run.resolved, found.record
     features = resolved.features(sources.profile) if resolved.method.trains else {}
     return Result(
-        spec=Spec.of(resolved.spec),
+        spec=run.spec,
         profile=sources.profile.name,
         profile_origin="package" if sources.profile.name in shipped_profiles() else "file",
         overrides=dict(resolved.overrides),

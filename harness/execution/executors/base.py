@@ -20,7 +20,7 @@ from harness.execution.plan import Plan, PlannedRun
 from harness.execution.run import log_file, run_one
 from harness.execution.sources import Sources
 from harness.registry import get
-from harness.store import Failure, Result, Spec, Store
+from harness.store import Failure, Result, Store
 from harness.training.trainer import check_precision
 
 #: Seconds before a run that another process holds is tried again.
@@ -73,9 +73,7 @@ class Job:
             if not acquired:
                 return None
             try:
-                finished = self.store.find(
-                    self.sources.profile.name, Spec.of(self.run.resolved.spec), self.run.fingerprint
-                )
+                finished = self.store.find(self.sources.profile.name, self.run.spec, self.run.fingerprint)
                 if finished and all(finished.evaluated(suite, self.sources.protocol(suite)) for suite in self.run.todo):
                     listen(Event("done", self.run.key, result=finished))
                     return finished
@@ -88,7 +86,7 @@ class Job:
         """Record the run's failure with its log so far, and report it."""
         kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
         failure = Failure(
-            spec=Spec.of(self.run.resolved.spec),
+            spec=self.run.spec,
             profile=self.sources.profile.name,
             fingerprint=self.run.fingerprint,
             error=f"{kind}{error}",
