@@ -1,3 +1,47 @@
-"""A harness to reproduce, compare and extend multimodal sentence embeddings."""
+"""A harness to reproduce, compare and extend multimodal sentence embeddings. See `harness.api` for what it exports."""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from harness.api import (
+        Results,
+        SentenceModel,
+        evaluate,
+        execute,
+        load_model,
+        plan,
+        plan_model,
+        report,
+        results,
+        run,
+    )
+    from harness.errors import UserError
+
+__all__ = [
+    "Results",
+    "SentenceModel",
+    "UserError",
+    "evaluate",
+    "execute",
+    "load_model",
+    "plan",
+    "plan_model",
+    "report",
+    "results",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, so that `import harness` stays quick."""
+    if name not in __all__:
+        raise AttributeError(f"module 'harness' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module("harness.errors" if name == "UserError" else "harness.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

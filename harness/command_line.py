@@ -10,6 +10,7 @@ from harness.spec import canonical
 #: what commands and functions use where nothing is given
 DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
+DEFAULT_REPORT = "reports/build"
 
 Option = str | int | Sequence[object] | Mapping[str, object] | None
 

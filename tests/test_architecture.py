@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "formatting": 0,
+    "verdicts": 0,
     "inputs": 0,
     "metrics": 0,
     "seeds": 0,
@@ -28,15 +29,16 @@ FLOORS = {
     "corpora": 2,
     "evaluation": 2,
     "profiles": 2,
-    "setting": 2,
-    "grid": 3,
+    "setting": 3,
+    "grid": 4,
     "papers": 3,
     "training": 3,
     "reporting": 4,
     "execution": 5,
+    "api": 6,
     "cli": 7,
 }
-ALONE = ("losses", "stats", "spec", "seeds", "errors")
+ALONE = ("losses", "stats", "seeds", "errors")
 METHODS_MAY = ("harness.method", "harness.losses", "harness.encoders.heads")
 
 
@@ -96,6 +98,7 @@ def test_methods_enter_by_three_doors_or_extend_each_other(path: Path) -> None:
 
 def test_no_two_files_import_each_other() -> None:
     graph = {module(path): imports(path) for path in files("harness")}
+    graph.pop("harness")  # exports api on first use
     for name, targets in graph.items():
         for target in targets:
             reached, todo = set(), [target]

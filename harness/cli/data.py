@@ -1,42 +1,44 @@
-"""`harness data`: what the papers' data are, where they come from, and getting them."""
+"""`harness data`: list, fetch, import and verify the papers' data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from harness import catalogue
-from harness.catalogue import Entry, Watch
+from harness.cli.completion import completer, data_sets
 from harness.cli.options import FOLDER, data_option, profile_option
-from harness.cli.tables import plain_table
-from harness.errors import MissingData, UserError
-from harness.execution.sources import Sources
-from harness.profiles import Profile, load_profile
-from harness.sources import data_root as find_root
 
-_STATES = {"unchecked": "present, not put there by the catalogue", "note": ""}
+if TYPE_CHECKING:
+    from harness.catalogue import Entry, Watch
+    from harness.profiles import Profile
+
+_STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
+_NAMES = completer(data_sets)
 
 
 @click.group("data")
 def data() -> None:
-    """List, fetch, verify and import the data of the papers."""
+    """List, fetch, verify and import the papers' data."""
 
 
 @data.command("list")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_NAMES)
 @profile_option
 @data_option
 def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> None:
-    """Show what a profile's settings and suites need, what is there, and how to get the rest.
+    """Show which data a profile needs, what is present, and how to get the rest.
 
-    With NAMEs, show all that is known of those entries.
+    With NAMEs, show the details of those entries.
     """
+    from harness import catalogue
+    from harness.cli.tables import plain_table
+    from harness.profiles import load_profile
+    from harness.sources import data_root as find_root
+
     root = find_root(data_root)
     if names:
         for name in names:
@@ -51,11 +53,13 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 
 
 @data.command("fetch")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--offline", is_flag=True, help="Take files from the local hub cache alone, as HF_HUB_OFFLINE=1 does.")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_NAMES)
+@click.option("--offline", is_flag=True, help="Use the local hub cache only, as HF_HUB_OFFLINE=1 does.")
 @data_option
 def fetch(names: tuple[str, ...], offline: bool, data_root: Path | None) -> None:
-    """Fetch entries by NAME into the data root; an interrupted fetch goes on where it stopped."""
+    """Download entries into the data root; an interrupted download resumes."""
+    from harness import catalogue
+
     root = _root(data_root)
     wanted = [catalogue.entry(name) for name in names]
     with _watching() as watch:
@@ -64,51 +68,62 @@ def fetch(names: tuple[str, ...], offline: bool, data_root: Path | None) -> None
 
 
 @data.command("import")
-@click.argument("name")
+@click.argument("name", shell_complete=_NAMES)
 @click.argument("folder", type=FOLDER)
-@click.option("--link", is_flag=True, help="Put symbolic links to the files there, not copies.")
+@click.option("--link", is_flag=True, help="Link the files instead of copying them.")
 @data_option
 def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> None:
-    """Check the files of NAME in FOLDER, as downloaded by hand, and put them below the data root."""
+    """Check files of NAME that were downloaded by hand to FOLDER, and install them below the data root."""
+    from harness import catalogue
+
     with _watching() as watch:
         catalogue.bring(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
 
 
 @data.command("verify")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_NAMES)
 @data_option
 @click.pass_context
 def verify(context: click.Context, name: str | None, data_root: Path | None) -> None:
-    """Hash and count the files of NAME, else of every entry that is there; exit code 1 where one differs."""
+    """Check hashes and counts of NAME, or of every entry present; exit code 1 if one differs."""
+    from harness import catalogue
+    from harness.errors import MissingData
+
     root = _root(data_root)
     asked = [catalogue.entry(name)] if name else list(catalogue.entries().values())
     there = [entry for entry in asked if catalogue.state(root, entry).word in ("present", "unchecked", "part")]
     if not there:
-        raise MissingData(f"{name or 'no entry'} is there below {root}; `harness data list` shows how to get it")
+        raise MissingData(f"{name or 'no entry'} is present below {root}; `harness data list` shows how to get it")
     failed = False
     for entry in there:
         wrong = catalogue.verify(root, entry)
         failed = failed or bool(wrong)
-        click.echo(f"{entry.name}: {'; '.join(wrong) or 'as it should be'}")
+        click.echo(f"{entry.name}: {'; '.join(wrong) or 'OK'}")
     context.exit(int(failed))
 
 
 @data.command("path")
-@click.argument("name")
+@click.argument("name", shell_complete=_NAMES)
 @data_option
 def path(name: str, data_root: Path | None) -> None:
-    """Print where the files of NAME lie, one path a line."""
+    """Print the paths of the files of NAME, one a line."""
+    from harness import catalogue
+    from harness.errors import MissingData, UserError
+
     root, entry = _root(data_root), catalogue.entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
     absent = catalogue.state(root, entry).absent
     if absent:
-        raise MissingData(f"{name}: {', '.join(absent)} is not below {root}; {_how(entry)}")
+        raise MissingData(f"{name}: {', '.join(absent)} missing below {root}; {_how(entry)}")
     for output in entry.outputs:
         click.echo(root / output.path)
 
 
 def _root(given: Path | None) -> Path:
+    from harness.errors import UserError
+    from harness.sources import data_root as find_root
+
     root = find_root(given)
     if root is None:
         raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
@@ -121,12 +136,15 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _watching() -> Iterator[Watch]:
-    """Progress bars on a terminal, nothing elsewhere."""
+    """Show progress bars on a terminal, nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
 
-        def watch(name: str) -> catalogue.Progress:
+        def watch(name: str) -> Callable[[int, int | None], None]:
             task = bars.add_task(name, total=None)
             return lambda done, total: bars.update(task, completed=done, total=total)
 
@@ -142,6 +160,8 @@ def _how(entry: Entry) -> str:
 
 
 def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
+    from harness import catalogue
+
     word = catalogue.state(root, entry).word
     size = "" if entry.by_hand or not entry.origins else catalogue.readable(entry.about)
     how = entry.note if not entry.origins else "by hand, import" if entry.by_hand else "fetch"
@@ -149,6 +169,9 @@ def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
 
 
 def _details(entry: Entry, root: Path | None) -> None:
+    from harness import catalogue
+    from harness.cli.tables import plain_table
+
     click.echo(f"{entry.name}: {entry.title}")
     word = catalogue.state(root, entry).word
     rows = [
@@ -170,7 +193,9 @@ def _details(entry: Entry, root: Path | None) -> None:
 
 
 def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str, str]]:
-    """What the corpora and suites of a profile read, files of one entry and state in one row."""
+    """The files that corpora and suites of a profile read; one row for the files of one entry and state."""
+    from harness import catalogue
+
     for label, source in _readers(profile, root):
         absent = {item.what for item in source.missing(root)}
         rows: dict[tuple[bool, str], list[str]] = {}
@@ -188,12 +213,14 @@ def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str,
 
 
 def _readers(profile: Profile, root: Path | None) -> Iterator[tuple[str, Any]]:
-    """What reads files, by what it is for."""
-    sources = Sources(profile, root, {})
-    for name, source in sources.corpora.items():
+    """Each source of files, with what it is for."""
+    from harness.execution.inventory import Inventory
+
+    inventory = Inventory(profile, root, {})
+    for name, corpus in inventory.corpora.items():
         settings = ", ".join(key for key, setting in profile.settings.items() if name in setting.corpora)
-        yield f"settings {settings}" if settings else f"corpus {name}", source
-        for teacher, stored in source.stored.items():
-            yield f"{teacher} features of {name}", stored
-    for name, suite in sources.suites.items():
+        yield f"settings {settings}" if settings else f"corpus {name}", corpus.plain.source
+        for teacher, stored in corpus.stored.items():
+            yield f"{teacher} features of {name}", stored.source
+    for name, suite in inventory.suites.items():
         yield f"suite {name}", suite

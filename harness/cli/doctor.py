@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
 from harness.cli.options import data_option, results_option
-from harness.cli.tables import plain_table
-from harness.execution.environment import cores, package_versions, processor
-from harness.execution.sources import Sources
-from harness.profiles import load_profile, shipped_profiles
-from harness.sources import cache_folder, data_root
-from harness.store import Store
 
 
 @click.command()
@@ -22,6 +15,9 @@ from harness.store import Store
 @results_option
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show versions, devices, memory and the data found."""
+    from harness.cli.tables import plain_table
+    from harness.execution.environment import cores, package_versions, processor
+
     plain_table(("package", "version"), package_versions().items())
     plain_table(("machine", ""), [("processor", processor()), ("cores", str(cores())), *_memory(), *_devices()])
     plain_table(("folder", ""), _folders(data_root, results))
@@ -53,6 +49,9 @@ def _devices() -> list[tuple[str, str]]:
 
 
 def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
+    from harness.sources import cache_folder, data_root
+    from harness.store import Store
+
     root = data_root(given)
     return [
         ("data", str(root) if root else "none; give --data-root or HARNESS_DATA"),
@@ -63,15 +62,19 @@ def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
 
 def _data(given: Path | None) -> list[tuple[str, str, str]]:
     """Each source of each shipped profile, present or missing."""
-    rows = []
-    for name in shipped_profiles():
-        profile = load_profile(name)
-        sources = Sources(profile, data_root(given), {})
-        needed: dict[str, Any] = {f"encoder {e}": sources.encoder(e) for e in profile.encoders}
-        needed |= {f"corpus {c}": source for c, source in sources.corpora.items()}
-        needed |= {f"{t} features of {c}": s for c, source in sources.corpora.items() for t, s in source.stored.items()}
-        needed |= {f"suite {s}": suite for s, suite in sources.suites.items()}
-        for what, source in needed.items():
-            missing = sources.missing(source)
-            rows.append((name, what, f"missing {missing[0]}" if missing else "found"))
+    from harness.execution.inventory import Inventory
+    from harness.profiles import load_profile, shipped_profiles
+    from harness.sources import data_root
+
+    rows, root = [], data_root(given)
+    for profile in map(load_profile, shipped_profiles()):
+        inventory = Inventory(profile, root, {})
+        needed = {f"encoder {name}": inventory.encoder(name).missing for name in profile.encoders}
+        for name, corpus in inventory.corpora.items():
+            needed[f"corpus {name}"] = corpus.plain.missing
+            needed |= {f"{teacher} features of {name}": file.missing for teacher, file in corpus.stored.items()}
+        needed |= {f"suite {name}": tuple(suite.missing(root)) for name, suite in inventory.suites.items()}
+        rows += [
+            (profile.name, what, f"missing {missing[0]}" if missing else "found") for what, missing in needed.items()
+        ]
     return rows

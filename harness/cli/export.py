@@ -1,4 +1,4 @@
-"""`harness export`: a finished run as a model folder with its card."""
+"""`harness export`: a finished run as a model folder with a model card."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from pathlib import Path
 
 import click
 
+from harness.cli.completion import complete_profile
 from harness.cli.options import FOLDER, results_option
 
 
 @click.command("export")
 @click.argument("run", metavar="RUN")
-@click.option("--to", required=True, metavar="DIR", type=FOLDER, help="A new folder, or an empty one.")
+@click.option("--to", required=True, metavar="DIR", type=FOLDER, help="A new or empty folder.")
 @results_option
-@click.option("--profile", metavar="FILE.toml", help="The run's profile, where it is a file of yours.")
 @click.option(
-    "--encoder",
-    metavar="DIR",
-    type=FOLDER,
-    help="The encoder's folder, for a run that trains nothing and was given it.",
+    "--profile", metavar="FILE.toml", help="The run's profile, if it is your own file.", shell_complete=complete_profile
 )
+@click.option("--encoder", metavar="DIR", type=FOLDER, help="The encoder's folder, for an untrained run.")
 def export_command(run: str, to: Path, results: Path, profile: str | None, encoder: Path | None) -> None:
     """Write the best checkpoint of RUN as a folder for transformers and sentence-transformers, with a model card.
 
@@ -28,7 +26,7 @@ def export_command(run: str, to: Path, results: Path, profile: str | None, encod
     from harness.execution.export import export
 
     done = export(run, to, results, profile, encoder)
-    libraries = "transformers and sentence-transformers load it" if done.modules else "transformers loads it"
-    click.echo(f"{done.result.spec.key} is in {to}; {libraries}, README.md is its card")
+    loads = "transformers and sentence-transformers load it" if done.modules else "transformers loads it"
+    click.echo(f"{done.result.spec.key} is in {to}; {loads}, README.md is its model card")
     if not done.modules:
-        click.echo("sentence-transformers has no module for its pooling; the card says how to read it")
+        click.echo("sentence-transformers has no module for its pooling; the model card shows how to pool")

@@ -10,9 +10,8 @@ import click
 
 from harness import __version__
 from harness.errors import UserError
-from harness.spec import SpecError
 
-#: command -> its module below harness.cli and its name there; imported when asked for, since some need no torch
+#: command -> its module in harness.cli and its name there; a module imports little until its command runs
 COMMANDS = {
     "run": "run:run",
     "eval": "evaluate:evaluate",
@@ -50,16 +49,16 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; a mistake that a person can mend is one line and exit code 2."""
+    """Run the command line. A user's mistake prints one line and exits with code 2."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     try:
-        code = cli(standalone_mode=False)
-    except (UserError, SpecError) as error:
+        code = cli(prog_name="harness", standalone_mode=False)
+    except UserError as error:
         code = _complain(str(error))
     except click.ClickException as error:
         code = _complain(error.format_message())
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; the same command goes on where this one stopped", err=True)
+        click.echo("interrupted; run the same command again to resume", err=True)
         code = 130
     except BrokenPipeError:
         sys.stderr.close()

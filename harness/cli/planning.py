@@ -1,110 +1,108 @@
-"""How a plan is told to a person."""
+"""Printing a plan and what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import MissingData
-from harness.execution.plan import Plan, PlannedRun
-from harness.formatting import count_of, duration, fixed
-from harness.store import Result, Store
+if TYPE_CHECKING:
+    from harness.api import Results
+    from harness.execution.plan import Plan
 
-STATES = ("done", "failed", "stale", "missing")
+_NOTES = {
+    "trained": "trained; some suites are still to be evaluated",
+    "failed": "failed earlier; will retry",
+    "stale": "only results of another configuration; will be trained",
+}
 
 
-def describe(plan: Plan, store: Store) -> None:
-    """Print how many runs there are, how many are done, what is skipped or lacking, and an estimate."""
+def describe(plan: Plan) -> None:
+    """Print the number of runs, how many are done, what is skipped or missing, and an estimate."""
+    from harness.formatting import count_of
+
     request, todo = plan.request, plan.todo
     click.echo(
         f"profile {request.profile.name}: {count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(todo)} to do"
     )
-    for label, values in (
-        ("methods", request.methods),
-        ("settings", request.settings),
-        ("encoders", request.encoders),
-        ("seeds", request.seeds),
-        ("suites", request.suites),
-    ):
-        click.echo(f"  {label:9} {', '.join(map(str, values))}")
-    if request.overrides:
-        click.echo("  set       " + ", ".join(f"{key}={value}" for key, value in request.overrides.items()))
-    for entry in _entries(plan):
-        click.echo(f"  {entry}")
-    for skip in plan.skipped:
-        click.echo(f"  skipped   {skip.what}: {skip.why}")
-    for state in ("failed", "stale"):
-        count = sum(run.state == state for run in todo)
-        if count:
-            click.echo(f"  {state:9} {count}: {_MEANING[state]}")
-    for name, lacking in plan.without_data.items():
-        click.echo(f"  suite {name} is left out, it lacks {lacking[0]}{_more(lacking)}")
-    for item in plan.lacking:
-        click.echo(f"  lacking   {item}")
+    for line in (*_axes(plan), *_entries(plan), *_problems(plan)):
+        click.echo(f"  {line}")
     if todo:
-        _tell_estimate(plan, store)
+        _print_estimate(plan)
+
+
+def _axes(plan: Plan) -> Iterator[str]:
+    request = plan.request
+    yield f"methods   {', '.join(map(str, request.methods))}"
+    yield f"settings  {', '.join(map(str, request.settings))}"
+    yield f"encoders  {', '.join(request.encoders)}"
+    yield f"seeds     {', '.join(map(str, request.seeds))}"
+    yield f"suites    {', '.join(request.suites)}"
+    if request.overrides:
+        yield "set       " + ", ".join(f"{key}={value}" for key, value in request.overrides.items())
 
 
 def _entries(plan: Plan) -> Iterator[str]:
-    """How far each table and figure is; runs that two of them share are counted in both."""
+    """Progress of each table and figure; a run that two of them share counts in both."""
+    from harness.formatting import count_of
+
     done = {run.resolved.spec for run in plan.done}
     for name, specs in plan.request.entries.items():
         yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
 
 
-def _tell_estimate(plan: Plan, store: Store) -> None:
-    seconds = estimate(plan, store)
-    if seconds is not None:
-        hours = f" ({fixed(seconds / 3600, 1)} device-hours)" if plan.request.entries else ""
-        text = f"about {duration(seconds)}{hours} one after another, from finished runs of this profile"
-        click.echo(f"  estimate  {text}")
+def _problems(plan: Plan) -> Iterator[str]:
+    from harness.formatting import count_of
+
+    for skip in plan.skipped:
+        yield f"skipping  {skip.what}: {skip.why}"
+    for state, note in _NOTES.items():
+        count = sum(run.state == state for run in plan.todo)
+        if count:
+            yield f"{state:9} {count}: {note}"
+    for name, missing in plan.without_data.items():
+        first, more = missing[0], f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
+    for item in plan.missing:
+        yield f"missing   {item}"
+
+
+def _print_estimate(plan: Plan) -> None:
+    from harness.execution.estimate import estimate
+    from harness.formatting import duration, fixed
+
+    expected = estimate(plan)
+    if expected is None:
         return
-    from harness.cli.cost import a100_hours
-
-    hours_a100 = a100_hours(plan)
-    if hours_a100 is not None:
+    hours = expected.seconds / 3600
+    if expected.source == "finished runs":
+        each = f" ({fixed(hours, 1)} device-hours)" if plan.request.entries else ""
+        time = duration(expected.seconds)
+        click.echo(f"  estimate  about {time}{each}, one run at a time; from finished runs of this profile")
+    else:
         click.echo(
-            f"  estimate  about {hours_a100:,.0f} device-hours of one A100: no run of this profile is finished, so "
-            "from the minutes that DALR Table 7 prints, by examples seen (steps x batch) and size of encoder"
+            f"  estimate  about {hours:,.0f} hours of one A100; from the minutes printed in DALR Table 7, scaled by "
+            "examples seen (steps x batch) and size of encoder"
         )
 
 
-_MEANING = {
-    "failed": "tried before without success, and tried again now",
-    "stale": "results of an older configuration are kept, and these runs are done anew",
-}
+def show_results(context: click.Context, plan: Plan, results: Results) -> None:
+    """Print the scores of a plan's runs. Sets exit code 1 where a run failed."""
+    from harness.cli.tables import show_summaries
+    from harness.command_line import harness_command
 
-
-def refuse_lacking(plan: Plan) -> None:
-    """Raise MissingData when runs to do lack data or weights."""
-    if not plan.lacking and plan.without_data and not any(run.todo for run in plan.todo):
-        raise MissingData(
-            "no suite of this plan has its data; see the lines above, or try --profile tiny, which needs nothing"
-        )
-    if plan.lacking:
-        raise MissingData(
-            f"the plan lacks {count_of(len(plan.lacking), 'thing')}, listed above with how to get each; "
-            "`--profile tiny` needs no data and no download"
-        )
-
-
-def estimate(plan: Plan, store: Store) -> float | None:
-    """Seconds that the runs to do would take in turn, from finished runs of the profile; None without any."""
     if not plan.todo:
-        return 0.0
-    finished = [result for result in store.load()[0] if result.profile == plan.request.profile.name]
-    if not finished:
-        return None
-    return sum(_expected(run, finished) for run in plan.todo)
-
-
-def _expected(run: PlannedRun, finished: Sequence[Result]) -> float:
-    spec = run.resolved.spec
-    same = [r for r in finished if r.spec.method == spec.variant.name and r.spec.encoder == spec.encoder]
-    pool = same or finished
-    return sum(result.seconds for result in pool) / len(pool)
-
-
-def _more(items: Sequence[object]) -> str:
-    return f" (and {len(items) - 1} more)" if len(items) > 1 else ""
+        click.echo("nothing to do: every run of this plan is finished")
+    if len(results):
+        show_summaries(results.runs)
+    if plan.todo:
+        folder = results.folder
+        click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
+    if results.failures:
+        click.echo(
+            f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` lists them, the same command "
+            "retries them",
+            err=True,
+        )
+        context.exit(1)

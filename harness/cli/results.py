@@ -7,9 +7,6 @@ from pathlib import Path
 import click
 
 from harness.cli.options import results_option
-from harness.formatting import count_of
-from harness.store.files import Store
-from harness.store.rewrite import rewrite_old_files
 
 
 @click.group("results")
@@ -24,6 +21,10 @@ def upgrade(results: Path) -> None:
 
     Older files are read without this, too. Scores do not change; an interrupted upgrade can be repeated.
     """
+    from harness.formatting import count_of
+    from harness.store.files import Store
+    from harness.store.rewrite import rewrite_old_files
+
     done = rewrite_old_files(Store(results))
     for line in done.problems:
         click.echo(f"warning: {line}", err=True)

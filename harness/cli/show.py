@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.completion import completer, registered
 from harness.cli.options import results_option
-from harness.cli.tables import plain_table
-from harness.errors import UserError
-from harness.formatting import duration
-from harness.registry import names
-from harness.reporting.site.methods import method_facts, notes_path
-from harness.store import Result, Store, find_results, frame_of
+
+if TYPE_CHECKING:
+    from harness.store import Result
 
 
 @click.command()
-@click.argument("what", metavar="RUN|METHOD")
+@click.argument("what", metavar="RUN|METHOD", shell_complete=completer(registered("method")))
 @results_option
 def show(what: str, results: Path) -> None:
     """Show a run by its key or result file, or a method with its hyperparameters and readings."""
+    from harness.errors import UserError
+    from harness.registry import names
+    from harness.store import Store, find_results
+
     if what in names("method"):
-        _method(what)
+        _show_method(what)
         return
     if "/" not in what and not what.endswith(".json"):
         raise UserError(
             f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
         )
     for result in find_results(Store(results), what):
-        _run(result)
+        _show_run(result)
 
 
-def _run(result: Result) -> None:
+def _show_run(result: Result) -> None:
+    from harness.cli.tables import plain_table
+    from harness.formatting import duration
+    from harness.store import frame_of
+
     click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     click.echo(
         f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
@@ -43,10 +50,9 @@ def _run(result: Result) -> None:
         click.echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     for role, use in result.teachers.items():
         click.echo(f"{role}: {use.teacher} ({use.of})")
-    scores = frame_of([result])
     rows = [
         (row.suite, row.protocol, row.task, row.part, row.metric, f"{row.value:.4f}".rstrip("0").rstrip("."))
-        for row in scores.itertuples()
+        for row in frame_of([result]).itertuples()
     ]
     plain_table(("suite", "protocol", "task", "part", "metric", "value"), rows)
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
@@ -54,17 +60,20 @@ def _run(result: Result) -> None:
         click.echo(f"warning: {line}")
 
 
-def _method(name: str) -> None:
+def _show_method(name: str) -> None:
+    from harness.cli.tables import plain_table
+    from harness.reporting.site.methods import method_facts, notes_path
+
     facts = method_facts(name)
     click.echo(f"{name}: {facts.paper}")
-    click.echo(f"learns from: {', '.join(facts.streams) or 'nothing'}")
-    click.echo(f"loss terms: {', '.join(facts.terms) or 'none'} (leave one out with {name}[without=TERM])")
+    click.echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
+    click.echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
     if facts.parts:
-        click.echo(f"parts of terms that can be left out as well: {', '.join(facts.parts)}")
+        click.echo(f"parts of terms that can be removed too: {', '.join(facts.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
     heads = (f"@{reading}" for reading in facts.readings)
     rows = [(v.name, *v.by_reading, "differs" if v.differs else "", v.allowed, v.source) for v in facts.values]
     plain_table(("hyperparameter", *heads, "", "unit or values", "source"), rows)
     notes = notes_path(name)
     if notes:
-        click.echo(f"every difference between paper and public code, with its consequence: {notes}")
+        click.echo(f"differences between paper and public code, and what they change: {notes}")

@@ -8,27 +8,25 @@ from pathlib import Path
 
 import torch
 
-from harness.evaluation.suites import SuiteScores
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
 from harness.execution.events import Event, Listener
+from harness.execution.inventory import Inventory
 from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
-from harness.execution.sources import Sources
-from harness.execution.trained import Bench, Trained, teaching_of, trained
-from harness.profiles import shipped_profiles
+from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Store, TeacherUse
+from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
 
 
-def run_one(run: PlannedRun, sources: Sources, store: Store, machine: Machine, listen: Listener) -> Result:
+def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
     """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
     torch.set_num_threads(machine.threads)
-    started = datetime.now(UTC)
+    started = _now()
     with RunLog(log_file(store, run), run.key) as log:
 
         def report(event: Event) -> None:
@@ -36,14 +34,14 @@ def run_one(run: PlannedRun, sources: Sources, store: Store, machine: Machine, l
             listen(event)
 
         report(Event("start", run.key, device=machine.device))
-        bench = Bench(sources, store, machine.device, report)
-        found = trained(run.resolved, bench)
-        evaluations = _evaluated(run, found, bench)
-        result = _result(run, sources, machine, found, started, evaluations)
-        log(Event("done", run.key, result=result))
-    # arrays and log before the result: a run that counts as done is complete
+        bench = Bench(store, machine.device, report)
+        found = train(run.experiment, bench)
+        evaluations = _evaluate(run, inventory, found, bench)
+        log(Event("done", run.key))
+    result = _result(run, inventory, machine, found, started, evaluations)
+    # arrays and log before the result: what counts as done is complete
     for evaluation in evaluations:
-        arrays = _evaluation_file(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
+        arrays = _saved(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
         if arrays.is_file():
             store.save_arrays(result, evaluation, read_named_arrays(arrays))
     store.save_log(result, log.text())
@@ -54,86 +52,79 @@ def run_one(run: PlannedRun, sources: Sources, store: Store, machine: Machine, l
 
 
 def log_file(store: Store, run: PlannedRun) -> Path:
-    """The log of a run in progress; it is moved beside the result at the end."""
+    """The log of a run in progress; `Store.save_log` keeps it beside the result."""
     return store.work(run.fingerprint) / "run.log"
 
 
-def _evaluation_file(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
-    """An evaluation of a run in progress, its arrays beside it."""
+def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
+    """The file of one evaluation until the run ends; its arrays lie beside it."""
     return store.work(run.fingerprint) / f"scores-{suite}-{protocol.key}.json"
 
 
-def _evaluated(run: PlannedRun, found: Trained, bench: Bench) -> list[Evaluation]:
-    """Evaluate the suites that are due; each is saved as it ends, so a killed run does not repeat it."""
-    sources = bench.sources
-    embedders = _embedders(run, found, bench)
+def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
+    """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
+    embedders = _embedders(run, inventory, found, bench)
     evaluations = []
     for name in run.todo:
-        suite, protocol = sources.suites[name], sources.protocol(name)
-        saved = _evaluation_file(bench.store, run, name, protocol)
+        suite, protocol = inventory.suites[name], inventory.protocol(name)
+        saved = _saved(bench.store, run, name, protocol)
         if not saved.is_file():
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
-            scored: SuiteScores = suite.evaluate(embedders[suite.remembers], sources.root)
-            seconds = time.perf_counter() - clock
-            if scored.arrays:
-                write_named_arrays(saved.with_suffix(".npz"), scored.arrays)
+            scored = suite.evaluate(embedders[suite.remembers], inventory.root)
             evaluation = Evaluation(
                 suite=name,
                 protocol=protocol,
                 scores=scored.scores,
                 parts=scored.parts,
-                seconds=seconds,
+                seconds=time.perf_counter() - clock,
                 warnings=scored.warnings,
                 finished=_now(),
             )
+            if scored.arrays:
+                write_named_arrays(saved.with_suffix(".npz"), scored.arrays)
             write_text(saved, evaluation.model_dump_json())
-            bench.listen(Event("evaluated", run.key, suite=name, seconds=seconds))
+            bench.listen(Event("evaluated", run.key, suite=name, seconds=evaluation.seconds))
         evaluations.append(Evaluation.model_validate_json(saved.read_bytes()))
     return evaluations
 
 
-def _embedders(run: PlannedRun, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
-    """The run's embedder, by whether it caches vectors; suites of millions of texts use the other one."""
+def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
+    """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.method.shared_space() if found.method is not None else None
-    keep = bench.store.work(run.fingerprint)
+    keep = bench.folder(run.experiment)
     embedders = {}
     for caches in (True, False):
         embed = CachedEmbedding(found.student.embed) if caches else found.student.embed
         shared = teacher = None
         if heads is not None:
-            contents, teaching = bench.sources.retrieval_content, teaching_of(run.resolved, bench, {})
-            shared, teacher = HeadSpace(embed, heads, teaching, contents), TeacherSpace(teaching, contents)
+            contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
+            shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
         embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher)
     return embedders
 
 
 def _result(
-    run: PlannedRun,
-    sources: Sources,
-    machine: Machine,
-    found: Trained,
-    started: datetime,
-    evaluations: list[Evaluation],
+    run: PlannedRun, inventory: Inventory, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
 ) -> Result:
-    resolved, record = run.resolved, found.record
-    features = resolved.features(sources.profile) if resolved.method.trains else {}
+    resolved, record, profile = run.resolved, found.record, inventory.profile
+    features = run.experiment.ingredients.features
     return Result(
-        spec=run.spec,
-        profile=sources.profile.name,
-        profile_origin="package" if sources.profile.name in shipped_profiles() else "file",
+        spec=Spec.of(resolved.spec),
+        profile=profile.name,
+        profile_origin=profile.origin,
         overrides=dict(resolved.overrides),
         fingerprint=run.fingerprint,
         group=run.group,
         hyperparameters={
             "method": resolved.hyperparameters.named(),
             "training": resolved.training.model_dump() if resolved.method.trains else {},
-            "encoder": {"pooling": resolved.method.pooling(resolved.hyperparameters)},
+            "encoder": {"pooling": resolved.pooling},
         },
-        teachers={role: TeacherUse(teacher=wanted.teacher, of=wanted.of) for role, wanted in features.items()},
+        teachers={role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of) for role, used in features.items()},
         evaluations=evaluations,
         dev=DevCurve(
-            task=sources.profile.dev_of(resolved.spec.setting.name),
+            task=resolved.dev,
             metric="spearman",
             steps=record.dev_steps,
             scores=record.dev_scores,
@@ -146,7 +137,7 @@ def _result(
         hardware=dict(machine.hardware()),
         packages=package_versions(),
         revision=revision(),
-        started=started.isoformat(timespec="seconds"),
+        started=started,
         finished=_now(),
         warnings=list(found.warnings),
     )

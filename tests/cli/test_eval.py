@@ -109,8 +109,8 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("./nowhere",), "there is no folder ./nowhere"),
-        (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "leave --pooling out"),
+        (("./nowhere",), "no folder ./nowhere"),
+        (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
         (("nobody/nothing", "--pooling", "cls"), "not in the local hub cache"),
         (("mcse/toy/toy-bert/seed-9",), "has no run mcse/toy/toy-bert/seed-9 under the profile 'tiny'"),
     ],

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli.cost import minutes_an_example
 from harness.cli.main import cli
-from harness.cli.options import make_request
 from harness.errors import UserError
+from harness.execution.estimate import minutes_an_example
 from harness.execution.plan import make_plan
+from harness.execution.selection import Selection, make_request
 from harness.store import Store
-
-NOTHING: dict[str, None] = dict.fromkeys(("methods", "settings", "encoders", "seeds", "suites", "data_root"))
 
 
 def run(*words: str, results: Path) -> Result:
@@ -33,7 +31,7 @@ def test_a_paper_is_counted_once_and_estimated_from_print(tmp_path: Path) -> Non
     told = run("--paper", "mcse", results=tmp_path).output
     assert re.search(r"mcse:T7 +60 runs, 0 done", told)
     assert re.search(r"mcse:F2 +40 runs, 0 done", told)
-    assert re.search(r"about [\d,]+ device-hours of one A100.*DALR Table 7", told)
+    assert re.search(r"about [\d,]+ hours of one A100.*DALR Table 7", told)
 
 
 def test_the_estimate_is_table_7_of_dalr_by_hand(tmp_path: Path) -> None:
@@ -42,11 +40,11 @@ def test_the_estimate_is_table_7_of_dalr_by_hand(tmp_path: Path) -> None:
     rate = (290 / seen["flickr"] + 440 / seen["coco"] + 245 / seen["flickr"] + 370 / seen["coco"]) / 4
     assert minutes_an_example() == pytest.approx(rate)
     told = run("--table", "dalr:T3", results=tmp_path).output
-    assert f"about {45 * rate * 4 * 1_029_783 / 60:.0f} device-hours" in told
+    assert f"about {45 * rate * 4 * 1_029_783 / 60:.0f} hours of one A100" in told
 
 
 def test_tables_and_figures_add_up(tmp_path: Path) -> None:
-    request = make_request("tiny", sets=(), table="dalr:T3,nonling:T4", figure="kdmcse:F7", **NOTHING)
+    request = make_request(Selection("tiny", table="dalr:T3,nonling:T4", figure="kdmcse:F7"))
     assert list(request.entries) == ["dalr:T3", "nonling:T4", "kdmcse:F7"]
     assert request.wanted is not None
     assert len(request.wanted) == 45 + 2 + 45
@@ -57,7 +55,7 @@ def test_tables_and_figures_add_up(tmp_path: Path) -> None:
 
 
 def test_only_the_suites_of_the_table_are_due(tmp_path: Path) -> None:
-    request = make_request("tiny", sets=(), table="dalr:T4,kdmcse:T2", **NOTHING)
+    request = make_request(Selection("tiny", table="dalr:T4,kdmcse:T2"))
     due = {run.key: run.todo for run in make_plan(request, Store(tmp_path)).runs}
     assert due["dalr/toy/toy-bert/seed-0"] == ("retrieval",)
     assert due["kdmcse/toy/toy-bert/seed-0"] == ("retrieval", "geometry")
@@ -66,12 +64,12 @@ def test_only_the_suites_of_the_table_are_due(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["methods", "settings", "encoders", "suites"])
 def test_the_grid_options_are_refused_beside_a_table(other: str) -> None:
-    with pytest.raises(UserError, match=f"--table names its own runs; leave --{other} out"):
-        make_request("tiny", sets=(), table="dalr:T3", **{**NOTHING, other: "simcse"})  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"--table selects its own runs; remove --{other}"):
+        make_request(Selection("tiny", table="dalr:T3", **{other: "simcse"}))  # type: ignore[arg-type]
 
 
 def test_a_wrong_override_is_named() -> None:
-    request = make_request("tiny", sets=("epoch=3",), table="dalr:T3", **NOTHING)
+    request = make_request(Selection("tiny", set={"epoch": 3}, table="dalr:T3"))
     with pytest.raises(UserError, match="did you mean epochs"):
         make_plan(request, Store(Path("none")))
 
@@ -82,20 +80,20 @@ def test_what_the_profile_lacks_is_skipped_with_a_reason(tmp_path: Path) -> None
     profile.write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
     told = run("--table", "kdmcse:T1", "--profile", str(profile), results=tmp_path).output
     assert "10 runs, 0 done" in told
-    assert "skipped   kdmcse/wiki+coco/roberta-base: the profile 'own' has no setting 'wiki+coco'" in told
+    assert "skipping  kdmcse/wiki+coco/roberta-base: the profile 'own' has no setting 'wiki+coco'" in told
 
 
 def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nothing of dalr:T2 has a stand-in in the profile tiny"):
-        make_request("tiny", sets=(), table="dalr:T2", **NOTHING)
+    with pytest.raises(UserError, match="the profile tiny has no stand-in for anything in dalr:T2"):
+        make_request(Selection("tiny", table="dalr:T2"))
 
 
 def test_the_places_of_encoders_may_be_given(tmp_path: Path) -> None:
     from harness.corpora.toy import student_folder
 
-    asked = {**NOTHING, "encoders": f"bert-base-uncased={student_folder()}"}
-    request = make_request("paper", sets=(), table="mcse:T5", **asked)
+    place = f"bert-base-uncased={student_folder()}"
+    request = make_request(Selection("paper", table="mcse:T5", encoders=place))
     assert list(request.given) == ["bert-base-uncased"]
     assert {spec.encoder for spec in request.wanted} == {"bert-base-uncased", "roberta-base"}
-    with pytest.raises(UserError, match="leave --encoders out"):
-        make_request("paper", sets=(), table="mcse:T5", **{**NOTHING, "encoders": "bert-base-uncased"})
+    with pytest.raises(UserError, match="remove --encoders"):
+        make_request(Selection("paper", table="mcse:T5", encoders="bert-base-uncased"))

@@ -1,0 +1,390 @@
+"""Functions for notebooks and scripts; the command line calls them too.
+
+    import harness
+
+    finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=3)
+    finished.frame                                  # a pandas frame, one row a score
+    model = harness.load_model("mcse/toy/toy-bert/seed-0")
+    model.encode(["a red circle"])                  # float32 (1, d)
+
+They print nothing unless `progress` is set. What a user can correct is raised as `UserError`, one line that names the
+mistake. `import harness` is quick: torch and pandas are imported by the first function that needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS, harness_command
+from harness.errors import MissingData, UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+
+    from harness.encoders.student import Student
+    from harness.execution.environment import DeviceChoice
+    from harness.execution.events import Listener
+    from harness.execution.plan import Plan
+    from harness.execution.selection import Names
+    from harness.reporting.seeds.comparison import Comparison
+    from harness.store import Failure, Result
+
+#: n sentences -> n rows of floats, (n, d)
+Encode = Callable[[Sequence[str]], "np.ndarray"]
+
+
+def plan(
+    profile: str = DEFAULT_PROFILE,
+    *,
+    methods: Names | None = None,
+    settings: Names | None = None,
+    encoders: Names | None = None,
+    seeds: int | str | Sequence[int] | None = None,
+    suites: Names | None = None,
+    table: Names | None = None,
+    figure: Names | None = None,
+    paper: Names | None = None,
+    set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    results: str | Path = DEFAULT_RESULTS,
+    data_root: str | Path | None = None,
+) -> Plan:
+    """Look up which runs a selection means, which of them are done, and what is missing. Trains nothing.
+
+    `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
+    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
+    their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
+    instead of a grid. `set` changes hyperparameters of all runs. `results` is the folder of results, `data_root` that
+    of data files (default: the variable HARNESS_DATA).
+
+    >>> import harness
+    >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
+    ...     print(planned.state, planned.key)
+    missing simcse/toy/toy-bert/seed-0
+    missing mcse/toy/toy-bert/seed-0
+
+    Raises UserError for an unknown name.
+    """
+    from harness.execution.environment import passive_threads
+
+    passive_threads()  # before torch is imported
+    from harness.execution.plan import make_plan
+    from harness.execution.selection import Selection, make_request
+    from harness.store import Store
+
+    selection = Selection(profile, methods, settings, encoders, seeds, suites, table, figure, paper, set, data_root)
+    return make_plan(make_request(selection), Store(Path(results)))
+
+
+def run(
+    profile: str = DEFAULT_PROFILE,
+    *,
+    methods: Names | None = None,
+    settings: Names | None = None,
+    encoders: Names | None = None,
+    seeds: int | str | Sequence[int] | None = None,
+    suites: Names | None = None,
+    table: Names | None = None,
+    figure: Names | None = None,
+    paper: Names | None = None,
+    set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    results: str | Path = DEFAULT_RESULTS,
+    data_root: str | Path | None = None,
+    jobs: int = 1,
+    device: DeviceChoice = "auto",
+    executor: str | None = None,
+    progress: bool | Listener = False,
+) -> Results:
+    """Train and evaluate the runs of a selection (see `plan`) and return their results.
+
+    Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
+    the other runs go on. The last four parameters are those of `execute`.
+
+    >>> import harness
+    >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
+    >>> len(finished), finished.failures
+    (4, ())
+
+    Raises UserError for an unknown name and MissingData for missing inputs, before anything is trained.
+    """
+    chosen = plan(
+        profile,
+        methods=methods,
+        settings=settings,
+        encoders=encoders,
+        seeds=seeds,
+        suites=suites,
+        table=table,
+        figure=figure,
+        paper=paper,
+        set=set,
+        results=results,
+        data_root=data_root,
+    )
+    return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
+
+
+def execute(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    device: DeviceChoice = "auto",
+    executor: str | None = None,
+    progress: bool | Listener = False,
+) -> Results:
+    """Execute what a plan has to do and return the results of all its runs.
+
+    `jobs` runs are executed at a time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` (default:
+    serial for one job, else processes). `progress=True` shows progress in a terminal or a notebook; a function is
+    called with every `harness.execution.events.Event`.
+    """
+    from contextlib import nullcontext
+
+    from harness.execution.executors.base import execute as execute_plan
+    from harness.execution.progress import display
+    from harness.store import Failure, Result
+
+    _check_inputs(plan)
+    ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
+    if plan.todo:
+        shown = display(len(plan.todo)) if progress is True else nullcontext(progress or (lambda event: None))
+        with shown as listen:
+            ends += execute_plan(plan, plan.store, listen, jobs=jobs, device=device, executor=executor or "")
+    finished = tuple(end for end in ends if isinstance(end, Result))
+    return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
+
+
+def _check_inputs(plan: Plan) -> None:
+    """Raise MissingData if a run to do cannot load its inputs, or no suite can load its data."""
+    from harness.formatting import count_of
+
+    if plan.missing:
+        more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
+        raise MissingData(
+            f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0]}{more}; the profile `tiny` needs none"
+        )
+    if plan.without_data and not any(run.todo for run in plan.todo):
+        name, missing = next(iter(plan.without_data.items()))
+        raise MissingData(
+            f"no suite of this plan has its data; {name} is missing {missing[0]}; the profile `tiny` needs none"
+        )
+
+
+def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
+    """Read every result in a folder.
+
+    >>> import harness
+    >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
+    """
+    from harness.store import Store
+
+    store = Store(Path(folder))
+    loaded, problems = store.load()
+    return Results(store.root, tuple(loaded), tuple(store.failures()), tuple(problems))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Finished runs in one folder, and failures. Its length is the number of runs.
+
+    `problems` has one line for each result file that cannot be read.
+    """
+
+    folder: Path
+    runs: tuple[Result, ...]
+    failures: tuple[Failure, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return len(self.runs)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} runs and {len(self.failures)} failures in {self.folder}>"
+
+    @cached_property
+    def frame(self) -> pandas.DataFrame:
+        """One row a score; `harness.store.FRAME_COLUMNS` documents the columns."""
+        from harness.store import frame_of
+
+        return frame_of(self.runs)
+
+    def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
+        """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
+
+        One row a line of the table, mean and sample standard deviation over seeds with stars for significance; the
+        numbers themselves are in `.frame`. `profile` is needed where results of several profiles are in the folder.
+        """
+        from harness.reporting.tables.named import named_table
+
+        return named_table(name, self._profile(profile), self.runs)
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        metric: str = "sts.Avg",
+        *,
+        profile: str | None = None,
+        setting: str | None = None,
+        encoder: str | None = None,
+        set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    ) -> Comparison:
+        """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every test over seeds.
+
+        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
+        sentence. Raises UserError when no runs or several groups of runs match.
+        """
+        from harness.grid import parse_overrides
+        from harness.profiles import load_profile
+        from harness.reporting.seeds.sides import compare_variants
+
+        if not self.runs:
+            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
+        overrides = set if isinstance(set, Mapping) else parse_overrides(set)
+        name = load_profile(profile).name if profile else None
+        return compare_variants(
+            self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
+        )
+
+    def _profile(self, asked: str | None) -> str:
+        from harness.profiles import load_profile
+
+        if asked is not None:
+            return load_profile(asked).name
+        names = sorted({run.profile for run in self.runs})
+        if len(names) != 1:
+            raise UserError(f"{self.folder} has results of {', '.join(names) or 'no profile'}; give profile=NAME")
+        return names[0]
+
+
+def report(results: str | Path = DEFAULT_RESULTS, out: str | Path = DEFAULT_REPORT, profile: str | None = None) -> Path:
+    """Write the report of a folder of results into the folder `out` and return the path of its first page.
+
+    `profile` restricts it to the results of one profile. Raises UserError if there are no results.
+    """
+    from harness.reporting.build import write_report
+    from harness.store import Store
+
+    return write_report(Store(Path(results)), Path(out), profile).page
+
+
+@dataclass(frozen=True)
+class SentenceModel:
+    """A model that embeds sentences. It can be called instead of `encode`."""
+
+    name: str
+    student: Student
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        """Embed n sentences: float32 (n, d), in their order."""
+        return self.student.embed(sentences)
+
+    __call__ = encode
+
+
+def load_model(
+    model: str | Path,
+    *,
+    results: str | Path = DEFAULT_RESULTS,
+    pooling: str | None = None,
+    device: DeviceChoice = "auto",
+) -> SentenceModel:
+    """Load the best model of a finished run by its key or result file, or a folder.
+
+    A folder is an exported one, or any that transformers or sentence-transformers saved; `pooling` ("cls", "mean",
+    "avg-first-last", "pooler") is needed where the folder does not declare it. The weights of a run are in the folder
+    of results in which it was trained.
+
+    >>> import harness
+    >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
+    >>> model = harness.load_model("mcse/toy/toy-bert/seed-0")
+    >>> model.encode(["a red circle", "a blue ring"]).shape
+    (2, 64)
+
+    Raises UserError for an unknown run, missing weights and a folder that cannot be read.
+    """
+    from harness.encoders.folder import read_modules
+    from harness.encoders.student import Student
+    from harness.execution.environment import pick_device
+    from harness.execution.export import find_result, student_of
+
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        encoder, declared = read_modules(folder)
+        if not (pooling or declared):
+            raise UserError(f"{model} does not declare its pooling; give pooling='cls', 'mean' or 'pooler'")
+        student = Student.load(encoder, pooling or declared or "")
+    else:
+        student = student_of(*find_result(str(model), Path(results)))
+    return SentenceModel(str(model), student.to(pick_device(device)))
+
+
+def evaluate(
+    model: Encode,
+    suites: Names | None = None,
+    *,
+    profile: str = DEFAULT_PROFILE,
+    data_root: str | Path | None = None,
+) -> pandas.DataFrame:
+    """Evaluate a callable from n sentences to n rows, or a loaded model, on suites of a profile. Stores nothing.
+
+    Returns one row a score: suite, task, part ("" for the whole task), metric, value. `suites` defaults to all of the
+    profile that are not opt-in.
+
+    >>> import harness, numpy
+    >>> lengths = lambda sentences: numpy.array([[len(text), 1.0] for text in sentences])
+    >>> list(harness.evaluate(lengths, "sts", profile="tiny").columns)
+    ['suite', 'task', 'part', 'metric', 'value']
+
+    Raises MissingData if a suite's data is not there, UserError for an unknown suite.
+    """
+    import pandas
+
+    from harness.evaluation.embed import PlainEmbedder
+    from harness.execution.inventory import Inventory
+    from harness.execution.plan import suites_without_data
+    from harness.execution.selection import Selection, make_request
+    from harness.sources import data_root as find_root
+
+    request = make_request(Selection(profile, suites=suites, data_root=data_root))
+    inventory = Inventory(request.profile, find_root(request.data), {})
+    for name, missing in suites_without_data(request, inventory).items():
+        raise MissingData(f"the suite {name} has no data: {missing[0]}")
+    rows = []
+    for name in request.suites:
+        scored = inventory.suites[name].evaluate(PlainEmbedder(model), inventory.root)
+        blocks = [(task, "", values) for task, values in scored.scores.items()]
+        blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
+        rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]
+    return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
+
+
+def plan_model(
+    model: str,
+    *,
+    pooling: str | None = None,
+    suites: Names | None = None,
+    profile: str = DEFAULT_PROFILE,
+    results: str | Path = DEFAULT_RESULTS,
+    data_root: str | Path | None = None,
+) -> Plan:
+    """Plan the evaluation of a saved model on suites, for `execute` to store its scores beside those of runs.
+
+    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
+    model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its folder declares.
+    """
+    from harness.execution.environment import passive_threads
+
+    passive_threads()  # before torch is imported
+    from harness.execution.plan import make_plan
+    from harness.execution.selection import Selection, model_request
+    from harness.store import Store
+
+    store = Store(Path(results))
+    selection = Selection(profile, suites=suites, data_root=data_root)
+    return make_plan(model_request(model, pooling, selection, store), store)

@@ -1,0 +1,45 @@
+"""One table by name, as a pandas frame of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.errors import UserError
+from harness.papers.published import read_papers, read_published
+from harness.profiles import load_profile, shipped_profiles
+from harness.registry import suggest
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.worded import paper_grid
+from harness.store import Result, frame_of, metrics_of
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.DataFrame:
+    """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results, one row a line.
+
+    Raises UserError for a name that has no table under the profile.
+    """
+    mine = [result for result in results if result.profile == profile]
+    frame = frame_of(mine)
+    if ":" in name:
+        shipped = [load_profile(profile)] if profile in shipped_profiles() else []
+        papers = read_papers()
+        filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]
+        grids = {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled if one.profile == profile}
+    else:
+        grids = {one.suite: summary_grid(one) for one in summary_tables(frame, metrics_of(mine))}
+    if name not in grids:
+        raise UserError(f"the profile '{profile}' has no results for a table '{name}'; {suggest(name, list(grids))}")
+    return _frame(grids[name])
+
+
+def _frame(grid: Grid) -> pandas.DataFrame:
+    import pandas
+
+    lines = [[section.title, *line.heads, *map(str, line.cells)] for section in grid.sections for line in section.lines]
+    return pandas.DataFrame(lines, columns=["section", *grid.heads, *grid.columns])
