@@ -57,11 +57,6 @@ class PlannedRun:
         """The fingerprints of the runs that are its teachers."""
         return frozenset(teacher.fingerprint for teacher in self.experiment.teachers)
 
-    @property
-    def spec(self) -> Spec:
-        """The run's spec, as the store records it."""
-        return Spec.of(self.resolved.spec)
-
 
 @dataclass(frozen=True)
 class Plan:
