@@ -18,7 +18,7 @@ FLOORS = {
     "seeds": 0,
     "sources": 0,
     "textfiles": 0,
-    "registry": 1,
+    "registry": 0,
     "command_line": 2,
     "spec": 1,
     "stats": 1,
