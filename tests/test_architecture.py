@@ -13,6 +13,7 @@ FLOORS = {
     "formatting": 0,
     "inputs": 0,
     "metrics": 0,
+    "processors": 0,
     "seeds": 0,
     "sources": 0,
     "textfiles": 0,

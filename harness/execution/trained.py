@@ -29,8 +29,9 @@ from harness.seeds import derive_seed, generator
 from harness.setting import SPEAKS_OF, setting_options
 from harness.sources import digest, write_text
 from harness.store import Store
-from harness.training.streams import Part, TrainingData
-from harness.training.trainer import Record, Trainer, load_best
+from harness.training.record import TrainingRecord
+from harness.training.streams import Subset, TrainingData
+from harness.training.trainer import Trainer, load_best
 
 #: streams that are no text
 MEDIA = ("images", "audio")
@@ -57,7 +58,7 @@ class Trained:
 
     student: Student
     method: Method | None
-    record: Record
+    record: TrainingRecord
     warnings: tuple[str, ...] = ()
 
 
@@ -67,14 +68,14 @@ def trained(run: Resolved, bench: Bench) -> Trained:
         torch.device(bench.device)
     )
     if not run.method.trains:
-        return Trained(student, None, Record())
+        return Trained(student, None, TrainingRecord())
     data = training_data(run, bench, student.tokenizer)
     method = _built(run, student, data, bench)
     folder = training_folder(run, bench)
     note = folder / "trained.json"
     if note.is_file():
         load_best(folder, student, method)
-        return Trained(student, method, Record(**json.loads(note.read_text())), data.warnings)
+        return Trained(student, method, TrainingRecord(**json.loads(note.read_text())), data.warnings)
     trainer = Trainer(
         student,
         method,
@@ -161,7 +162,7 @@ def _pairs(source: CorpusSource, root: Path | None) -> Pairs:
     return loaded
 
 
-def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Part]:
+def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Subset]:
     """The rows that the setting's options keep of each stream, drawn by the run's seed; smaller draws lie in larger.
 
     Raises UserError for a stream that has fewer.
@@ -173,7 +174,7 @@ def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Part]:
             if count > len(all_of_them):
                 raise UserError(f"the setting {run.spec.setting} has {len(all_of_them)} {stream} only; ask for fewer")
             order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(all_of_them))
-            parts[stream] = Part(order[:count], steps_of_all=stream in SPEAKS_OF["shot"])
+            parts[stream] = Subset(order[:count], steps_of_all=stream in SPEAKS_OF["shot"])
     return parts
 
 
