@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
+from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS, harness_command
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from harness.execution.events import Listener
     from harness.execution.plan import Plan
     from harness.execution.selection import Names
+    from harness.reporting.seeds.comparison import Comparison
     from harness.store import Failure, Result
 
 #: n sentences -> n rows of floats, (n, d)
@@ -161,10 +162,10 @@ def _check_inputs(plan: Plan) -> None:
     """Raise MissingData if a run to do cannot load its inputs, or no suite can load its data."""
     from harness.formatting import count_of
 
-    if plan.lacking:
-        more = f" (and {len(plan.lacking) - 1} more)" if len(plan.lacking) > 1 else ""
+    if plan.missing:
+        more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         raise MissingData(
-            f"{count_of(len(plan.lacking), 'input')} missing: {plan.lacking[0]}{more}; the profile `tiny` needs none"
+            f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0]}{more}; the profile `tiny` needs none"
         )
     if plan.without_data and not any(run.todo for run in plan.todo):
         name, missing = next(iter(plan.without_data.items()))
@@ -218,11 +219,37 @@ class Results:
         One row a line of the table, mean and sample standard deviation over seeds with stars for significance; the
         numbers themselves are in `.frame`. `profile` is needed where results of several profiles are in the folder.
         """
-
         from harness.reporting.tables.named import named_table
 
-        chosen = self._profile(profile)
-        return named_table(name, chosen, self.frame[self.frame["profile"] == chosen])
+        return named_table(name, self._profile(profile), self.runs)
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        metric: str = "sts.Avg",
+        *,
+        profile: str | None = None,
+        setting: str | None = None,
+        encoder: str | None = None,
+        set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    ) -> Comparison:
+        """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every test over seeds.
+
+        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
+        sentence. Raises UserError when no runs or several groups of runs match.
+        """
+        from harness.grid import parse_overrides
+        from harness.profiles import load_profile
+        from harness.reporting.seeds.sides import compare_variants
+
+        if not self.runs:
+            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
+        overrides = set if isinstance(set, Mapping) else parse_overrides(set)
+        name = load_profile(profile).name if profile else None
+        return compare_variants(
+            self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
+        )
 
     def _profile(self, asked: str | None) -> str:
         from harness.profiles import load_profile
@@ -319,18 +346,18 @@ def evaluate(
     import pandas
 
     from harness.evaluation.embed import PlainEmbedder
+    from harness.execution.inventory import Inventory
     from harness.execution.plan import suites_without_data
     from harness.execution.selection import Selection, make_request
-    from harness.execution.sources import Sources
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
-    sources = Sources(request.profile, find_root(request.data), {})
-    for name, missing in suites_without_data(request, sources).items():
+    inventory = Inventory(request.profile, find_root(request.data), {})
+    for name, missing in suites_without_data(request, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
     for name in request.suites:
-        scored = sources.suites[name].evaluate(PlainEmbedder(model), sources.root)
+        scored = inventory.suites[name].evaluate(PlainEmbedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
         blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
         rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
     "formatting": 0,
+    "verdicts": 0,
     "inputs": 0,
     "metrics": 0,
     "processors": 0,
@@ -29,8 +30,8 @@ FLOORS = {
     "corpora": 2,
     "evaluation": 2,
     "profiles": 2,
-    "setting": 2,
-    "grid": 3,
+    "setting": 3,
+    "grid": 4,
     "papers": 3,
     "training": 3,
     "reporting": 4,

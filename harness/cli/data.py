@@ -214,13 +214,13 @@ def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str,
 
 def _readers(profile: Profile, root: Path | None) -> Iterator[tuple[str, Any]]:
     """Each source of files, with what it is for."""
-    from harness.execution.sources import Sources
+    from harness.execution.inventory import Inventory
 
-    sources = Sources(profile, root, {})
-    for name, source in sources.corpora.items():
+    inventory = Inventory(profile, root, {})
+    for name, corpus in inventory.corpora.items():
         settings = ", ".join(key for key, setting in profile.settings.items() if name in setting.corpora)
-        yield f"settings {settings}" if settings else f"corpus {name}", source
-        for teacher, stored in source.stored.items():
-            yield f"{teacher} features of {name}", stored
-    for name, suite in sources.suites.items():
+        yield f"settings {settings}" if settings else f"corpus {name}", corpus.plain.source
+        for teacher, stored in corpus.stored.items():
+            yield f"{teacher} features of {name}", stored.source
+    for name, suite in inventory.suites.items():
         yield f"suite {name}", suite

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -64,19 +63,19 @@ def _folders(given: Path | None, results: Path) -> list[tuple[str, str]]:
 
 def _data(given: Path | None) -> list[tuple[str, str, str]]:
     """Each source of each shipped profile, present or missing."""
-    from harness.execution.sources import Sources
+    from harness.execution.inventory import Inventory
     from harness.profiles import load_profile, shipped_profiles
     from harness.sources import data_root
 
-    rows = []
-    for name in shipped_profiles():
-        profile = load_profile(name)
-        sources = Sources(profile, data_root(given), {})
-        needed: dict[str, Any] = {f"encoder {e}": sources.encoder(e) for e in profile.encoders}
-        needed |= {f"corpus {c}": source for c, source in sources.corpora.items()}
-        needed |= {f"{t} features of {c}": s for c, source in sources.corpora.items() for t, s in source.stored.items()}
-        needed |= {f"suite {s}": suite for s, suite in sources.suites.items()}
-        for what, source in needed.items():
-            missing = sources.missing(source)
-            rows.append((name, what, f"missing {missing[0]}" if missing else "found"))
+    rows, root = [], data_root(given)
+    for profile in map(load_profile, shipped_profiles()):
+        inventory = Inventory(profile, root, {})
+        needed = {f"encoder {name}": inventory.encoder(name).missing for name in profile.encoders}
+        for name, corpus in inventory.corpora.items():
+            needed[f"corpus {name}"] = corpus.plain.missing
+            needed |= {f"{teacher} features of {name}": file.missing for teacher, file in corpus.stored.items()}
+        needed |= {f"suite {name}": tuple(suite.missing(root)) for name, suite in inventory.suites.items()}
+        rows += [
+            (profile.name, what, f"missing {missing[0]}" if missing else "found") for what, missing in needed.items()
+        ]
     return rows

@@ -25,6 +25,13 @@ class Noisy(CorpusSource):
         self.clean, self.deletion, self.insertion, self.swap = clean, deletion, insertion, swap
         self.stream = clean.stream
 
+    @classmethod
+    def over(cls, source: CorpusSource, *, deletion: float = 0.0, insertion: int = 0, swap: int = 0) -> Noisy:
+        """Add noise to a corpus; in one that is noisy already, the noise is combined."""
+        if not isinstance(source, Noisy):
+            return cls(source, deletion, insertion, swap)
+        return cls(source.clean, deletion or source.deletion, insertion or source.insertion, swap or source.swap)
+
     def missing(self, root: Path | None) -> list[Missing]:
         """What the corpus lacks."""
         return self.clean.missing(root)

@@ -10,13 +10,13 @@ from pathlib import Path
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.identity import training_identity
-from harness.execution.sources import Sources
-from harness.grid import Resolved, check_setting, resolve
+from harness.execution.ingredients import Experiments
+from harness.execution.inventory import Inventory
+from harness.grid import resolve
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.profiles.schema import ModelTable, TeacherTable
-from harness.reporting.card import About, Part, model_card
-from harness.sources import data_root, digest, write_text
+from harness.reporting.card import ModelFacts, Provenance, model_card
+from harness.sources import data_root, write_text
 from harness.spec import RunSpec, canonical
 from harness.store import Result, Store, find_results, frame_of
 from harness.training.checkpoint import replace_folder
@@ -102,11 +102,9 @@ class _Origin:
 
     def __init__(self, result: Result, profile: Profile, profile_text: str, encoder: Path | None) -> None:
         self.result, self.profile, self.profile_text = result, profile, profile_text
-        self.run: Resolved = resolve(profile, RunSpec.parse(result.spec.key), result.overrides)
-        if self.run.method.trains:
-            check_setting(profile, self.run.spec.setting)
+        self.run = resolve(profile, RunSpec.parse(result.spec.key), result.overrides)
         given = {} if encoder is None else {result.spec.encoder: FolderModel(encoder.expanduser().resolve())}
-        self.sources = Sources(profile, data_root(), given)
+        self.inventory = Inventory(profile, data_root(), given)
 
     @property
     def pooling(self) -> str:
@@ -131,10 +129,10 @@ class _Origin:
     def _untrained(self) -> Path:
         """The folder of an encoder that was scored as it came. Raises UserError where it is another by now."""
         name = self.run.spec.encoder
-        if name not in self.sources.given and not self._named(name):
+        if name not in self.inventory.given and not self._named(name):
             raise UserError(f"{self.result.spec.key} scored a folder as it came; give that folder with --encoder")
-        folder = self.sources.encoder(name).path()
-        if digest(training_identity(self.run, self.sources)) != self.result.fingerprint:
+        folder = self.inventory.encoder(name).source.path()
+        if Experiments(self.inventory, self.run.overrides).of(self.run).fingerprint != self.result.fingerprint:
             raise UserError(f"{folder} is not the encoder that {self.result.spec.key} scored; give its with --encoder")
         return folder
 
@@ -152,12 +150,12 @@ class _Origin:
             words += ["--set", f"{name}={canonical(value)}"]
         return shlex.join([*words, "--results", "AGAIN"])
 
-    def about(self, student: Student) -> About:
+    def about(self, student: Student) -> ModelFacts:
         """What the card says beside the result."""
         name, trains = self.run.spec.encoder, self.run.method.trains
         table = self.profile.encoders.get(name)
         hub = table.hub if table else name if "/" in name else None
-        return About(
+        return ModelFacts(
             pooling=self.pooling,
             modules=student.pooling.switch is not None,
             width=student.width,
@@ -170,17 +168,17 @@ class _Origin:
             teachers=tuple(self._teachers()),
         )
 
-    def _corpora(self) -> Iterator[Part]:
-        for name in self.run.corpora(self.profile):
+    def _corpora(self) -> Iterator[Provenance]:
+        for name in self.run.streams:
             table = self.profile.corpora[name]
-            yield Part(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
+            yield Provenance(name, ", ".join(str(part) for part in (table.kind, table.options.get("file")) if part))
 
-    def _teachers(self) -> Iterator[Part]:
+    def _teachers(self) -> Iterator[Provenance]:
         """The teachers of the result by role, with their places in the profile."""
         for role, use in self.result.teachers.items():
             table = self.profile.teachers.get(use.teacher)
             text = f"{use.teacher} ({use.of})"
-            yield Part(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
+            yield Provenance(role, text if table is None else f"{text}, {table.kind}: {_place(table)}")
 
 
 def _place(table: ModelTable | TeacherTable) -> str:

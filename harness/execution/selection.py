@@ -12,10 +12,9 @@ from typing import Any
 from harness.command_line import DEFAULT_PROFILE
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.execution.plan import Request
+from harness.execution.request import Request
 from harness.grid import parse_overrides
-from harness.papers.needed import Runs, merged
-from harness.papers.wanted import wanted_runs
+from harness.papers.needed import Runs, merged, wanted_runs
 from harness.profiles import Profile, load_profile
 from harness.registry import names
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split

@@ -6,7 +6,8 @@ from harness.method.batches import Batch, Encode, MediaBatch, PairBatch, Sentenc
 from harness.method.hyperparameters import Hyperparameters, hyper
 from harness.method.mixing import MixingRule, by_batches
 from harness.method.needs import Dimensions, Feature, OwnSteps, Patches
-from harness.method.teachers import NO_TEACHER, split_teachers
+from harness.method.teachers import split_teachers
+from harness.spec import NO_TEACHER
 
 __all__ = [
     "NO_TEACHER",

@@ -22,8 +22,9 @@ from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.execution.executors.base import execute
 from harness.execution.export import export, find_result, siblings
-from harness.execution.plan import Plan, Request, make_plan
-from harness.execution.trained import Bench, trained
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
+from harness.execution.train import Bench, train
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
@@ -72,7 +73,7 @@ def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     made = plan(results, *METHODS)
     (run,) = (one for one in made.runs if one.key == key)
-    return trained(run.resolved, Bench(made.sources, Store(results), "cpu", lambda event: None)).student
+    return train(run.experiment, Bench(Store(results), "cpu", lambda event: None)).student
 
 
 def sentence_transformer(folder: Path) -> Any:

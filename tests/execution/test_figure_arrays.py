@@ -49,7 +49,7 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
             {"ToySTS": {"spearman": 1.0}, "Avg": {}}, arrays={ArrayName("ToySTS", "gold"): np.arange(len(calls))}
         )
 
-    monkeypatch.setattr(plan.sources.suites["sts"], "evaluate", evaluate)
+    monkeypatch.setattr(plan.inventory.suites["sts"], "evaluate", evaluate)
 
     def killed(self: Store, result: object) -> None:
         raise KilledError
@@ -57,11 +57,11 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "save", killed)
         with pytest.raises(KilledError):
-            run_one(run, plan.sources, store, Machine("cpu", 1), lambda event: None)
+            run_one(run, plan.inventory, store, Machine("cpu", 1), lambda event: None)
     assert store.files() == []
     assert len(list(tmp_path.rglob("seed-0-*.npz"))) == 1
 
-    result = run_one(run, plan.sources, store, Machine("cpu", 1), lambda event: None)
+    result = run_one(run, plan.inventory, store, Machine("cpu", 1), lambda event: None)
     assert calls == [1], "a suite that was done is not evaluated again"
     assert store.load()[0] == [result]
     assert store.arrays(result)[ArrayName("ToySTS", "gold")].tolist() == [0]
@@ -70,7 +70,7 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
 def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
     request = make_request(Selection("tiny", methods="none[pooling=mean]", seeds=1, suites="sts"))
     (run,) = (plan := make_plan(request, Store(tmp_path))).runs
-    result = run_one(run, plan.sources, Store(tmp_path), Machine("cpu", 1), lambda event: None)
+    result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     assert Store(tmp_path).arrays(result) == {}
     assert not list(tmp_path.rglob("seed-*.npz"))
 
@@ -80,7 +80,7 @@ def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path:
         Selection("tiny", methods="kdmcse", seeds=1, suites="figures", set=("steps=2", "eval_every=2", "batch_size=8"))
     )
     (run,) = (plan := make_plan(request, Store(tmp_path))).runs
-    result = run_one(run, plan.sources, Store(tmp_path), Machine("cpu", 1), lambda event: None)
+    result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     arrays = Store(tmp_path).arrays(result)
     # the toy teacher knows its captions, a method after two steps does not
     assert np.median(arrays[ArrayName("ToyRetrieval", "worst_rank", "teacher")]) < 10

@@ -15,7 +15,8 @@ from harness.execution import log as log_module
 from harness.execution.events import Event, Listener, Preparation
 from harness.execution.executors.base import execute
 from harness.execution.log import RunLog
-from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from report_fakes import frame, over_seeds, result
+from builders import frame, over_seeds, result
 
 from harness import __version__
 from harness.reporting.build import build

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from builders import frame
+from builders import result as fake
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from report_fakes import frame
-from report_fakes import result as fake
 
 from harness.reporting.card import About, Part, model_card
-from harness.store import Result
 
 ABOUT = About("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
 HOSTILE = 'x | y\n---\n# <script>alert(1)</script> `a` [b](http://c.example) {{ 1 }} *d* : "e" #'
@@ -25,14 +25,17 @@ def sts(*values: float) -> dict[str, dict[str, dict[str, float]]]:
     return {"sts": {**tasks, "Avg": {"spearman": float(np.mean(values))}}}
 
 
-def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> Result:
+def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> SimpleNamespace:
     one = fake(variant, seed, given.pop("scores", sts(70.0 + seed, 60.0)), **given)
-    values = {
+    one.spec.method = variant.partition("@")[0].partition("[")[0]
+    one.training_fingerprint = "f" * 64
+    one.hyperparameters = {
         "method": {"temperature": 0.05, "without": ""},
         "training": {"steps": 400, "compile": False},
+        "teachers": {},
         "encoder": {"pooling": "cls"},
     }
-    return one.model_copy(update={"hyperparameters": values})
+    return one
 
 
 def body(text: str) -> str:
@@ -68,7 +71,8 @@ def test_what_is_not_known_is_not_claimed() -> None:
 
 
 def test_scores_stand_beside_their_mean_and_deviation() -> None:
-    runs = [made(seed=0), made(seed=1), made(seed=2, scores=sts(72.0))]
+    runs = [made(seed=seed) for seed in range(3)]
+    runs[2].scores = sts(72.0)
     text = model_card(runs[1], ABOUT, frame(runs))
     assert f"| sts | STS12 | spearman | 71.00 | 71.00 ± {np.std([70, 71, 72], ddof=1):.2f} | 3 |" in text
     assert "| sts | STS13 | spearman | 60.00 | 60.00 ± 0.00 | 2 |" in text, "one seed was not scored on it"
@@ -108,16 +112,12 @@ def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
 
 
 def test_hostile_texts_stay_texts() -> None:
-    scores = {"sts": {HOSTILE: {"spearman": 1.0}}}
-    one = made(scores=scores, profile=HOSTILE, encoder=HOSTILE, setting=HOSTILE, overrides={"steps": HOSTILE})
-    one = one.model_copy(
-        update={
-            **{"warnings": [HOSTILE], "revision": HOSTILE},
-            **{"packages": {"torch": HOSTILE}, "hardware": {"processor": HOSTILE}},
-            "dev": one.dev.model_copy(update={"task": HOSTILE}),
-        }
-    )
+    one = made(profile=HOSTILE, encoder=HOSTILE, setting=HOSTILE, overrides={"steps": HOSTILE})
+    one.warnings, one.revision = [HOSTILE], HOSTILE
+    one.packages, one.hardware = {"torch": HOSTILE}, {"processor": HOSTILE}
+    one.dev.task = HOSTILE
     one.hyperparameters["method"]["images"] = HOSTILE
+    one.scores = {"sts": {HOSTILE: {"spearman": 1.0}}}
     part = Part(HOSTILE, HOSTILE)
     about = About("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (part,), (part,))
     text = model_card(one, about, frame([one]))

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from harness.errors import UserError
 from harness.execution.environment import DeviceChoice, Machine, pick_device
 from harness.execution.events import Event, Listener
+from harness.execution.inventory import Inventory
 from harness.execution.plan import Plan, PlannedRun
 from harness.execution.run import log_file, run_one
-from harness.execution.sources import Sources
 from harness.registry import get
 from harness.store import Failure, Result, Spec, Store
 from harness.training.trainer import check_precision
@@ -45,7 +45,7 @@ class Job:
     """One planned run. It can be pickled and performed in any process that sees the results folder."""
 
     run: PlannedRun
-    sources: Sources
+    inventory: Inventory
     store: Store
 
     @property
@@ -78,12 +78,13 @@ class Job:
             if not acquired:
                 return None
             try:
-                finished = self.store.find(self.sources.profile.name, self.spec, self.fingerprint)
-                if finished and all(finished.evaluated(suite, self.sources.protocol(suite)) for suite in self.run.todo):
+                finished = self.store.find(self.inventory.profile.name, self.spec, self.fingerprint)
+                protocol = self.inventory.protocol
+                if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
                     listen(Event("done", self.run.key, result=finished))
                     return finished
                 machine = Machine.of_run(resources.device, resources.jobs)
-                return run_one(self.run, self.sources, self.store, machine, listen)
+                return run_one(self.run, self.inventory, self.store, machine, listen)
             except Exception as error:
                 return self.fail(error, listen)
 
@@ -92,7 +93,7 @@ class Job:
         kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
         failure = Failure(
             spec=self.spec,
-            profile=self.sources.profile.name,
+            profile=self.inventory.profile.name,
             fingerprint=self.fingerprint,
             error=f"{kind}{error}",
             traceback="".join(traceback.format_exception(error)) if isinstance(error, Exception) else "",
@@ -187,7 +188,7 @@ def execute(
     and for a device, a precision or an executor that does not exist here.
     """
     _check_writable(store)
-    waiting = [Job(run, plan.sources, store) for run in plan.todo]
+    waiting = [Job(run, plan.inventory, store) for run in plan.todo]
     resources = Resources(max(1, min(jobs, len(waiting))), device)
     make = get("executor", executor or ("serial" if resources.jobs == 1 else "processes"))
     ends: list[End] = make(resources).execute(waiting, listen)

@@ -1,4 +1,4 @@
-"""What every table can be asked: averages against tasks, stars against numbers, quotes against their origin."""
+"""Checks of every printed table: averages against tasks, stars against numbers, quotes against their origin."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from harness.papers.audit.numbers import (
     contrast,
     equal,
     finding,
-    number_text,
     significance,
 )
+from harness.papers.published import OWN
 from harness.stats import ALPHA, holm
+from harness.verdicts import AuditVerdict
 
-#: paper -> the method that its stars are about and the one that it is compared with
+#: paper -> the starred method and the one that it is tested against
 STARRED = {"mcse": ("mcse", "simcse"), "kdmcse": ("kdmcse", "mcse")}
-OWN = "own"
 
 
 def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Each printed average against the mean of its tasks, table by table; rounding of both is allowed for."""
+    """Check each printed average against the mean of its tasks, allowing for the rounding of both."""
     rows: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
     for cell in cells:
         rows[tuple(value for name, value in cell.key._asdict().items() if name != "task")].append(cell)
@@ -48,7 +48,7 @@ def _wrong_average(row: Sequence[Printed]) -> str | None:
 
 
 def stars(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """The stars of each table that prints any against the t-tests that its means and deviations allow."""
+    """Check the stars of each starred table against t-tests from its means and deviations."""
     tables: dict[tuple[str, str], list[Printed]] = defaultdict(list)
     for cell in cells:
         if cell.key.paper in STARRED and cell.number.std is not None:
@@ -63,50 +63,46 @@ def _stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator[Findi
     pairs = [(cell, other) for cell in members if cell.key.method == method for other in rivals(cell, members, against)]
     starred = [pair for pair in pairs if pair[0].number.star]
     plain = [pair for pair in pairs if not pair[0].number.star]
-    states = [significance(*pair) for pair in starred]
-    yield finding(
-        where,
-        f"Each star: better than {against}, p < {ALPHA}.",
-        "stars",
-        len(starred),
-        [_contrasted(*pair) for pair, state in zip(starred, states, strict=True) if state == "no"],
-        [_contrasted(*pair) for pair, state in zip(starred, states, strict=True) if state == "within rounding"],
+    claim = f"Each star: better than {against}, p < {ALPHA}."
+    failed, within = (
+        [_contrasted(*pair) for pair in starred if significance(*pair) is verdict]
+        for verdict in (AuditVerdict.FAILS, AuditVerdict.ROUNDING)
     )
-    missing = [pair for pair in plain if significance(*pair) == "yes"]
-    sure = [pair for pair in missing if _beyond_rounding(*pair)]
-    yield finding(
-        where,
-        f"What is better than {against} with p < {ALPHA} has a star.",
-        "stars",
-        len(plain),
-        [_contrasted(*pair) for pair in sure],
-        [_contrasted(*pair) for pair in missing if pair not in sure],
-    )
+    yield finding(where, claim, "stars", len(starred), failed, within)
+    missing = [pair for pair in plain if significance(*pair) is AuditVerdict.HOLDS]
+    certain = [pair for pair in missing if _beyond_rounding(*pair)]
+    claim = f"Every number better than {against} with p < {ALPHA} has a star."
+    within = [_contrasted(*pair) for pair in missing if pair not in certain]
+    yield finding(where, claim, "stars", len(plain), [_contrasted(*pair) for pair in certain], within)
     yield from _reversed_stars(where, members, method, against)
+    yield _corrected_stars(where, pairs)
+
+
+def _corrected_stars(where: tuple[str, str], pairs: Sequence[tuple[Printed, Printed]]) -> Finding:
     adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in pairs])
     lost = [
         f"{_contrasted(*pair)}; after Holm {p:.2g}"
         for pair, p in zip(pairs, adjusted, strict=True)
         if pair[0].number.star and p >= ALPHA
     ]
-    claim = f"Each star outlasts Holm's correction for the table's {len(pairs)} tests (not claimed)."
-    yield finding(where, claim, "holm", len(starred), lost)
+    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests (not claimed)."
+    return finding(where, claim, "holm", sum(cell.number.star for cell, _ in pairs), lost)
 
 
 def _reversed_stars(where: tuple[str, str], members: Sequence[Printed], method: str, against: str) -> Iterator[Finding]:
-    """Stars on the row that is compared with: a loss of at least one model of the method."""
+    """Check stars on the row that the method is tested against: at least one model of the method must be worse."""
     starred = [cell for cell in members if cell.key.method == against and cell.number.star]
     failed = [
         f"{cell} is not significantly better than any {method}"
         for cell in starred
-        if all(significance(cell, other) == "no" for other in rivals(cell, members, method))
+        if all(significance(cell, other) is AuditVerdict.FAILS for other in rivals(cell, members, method))
     ]
     if starred:
         yield finding(where, f"A star on {against}: {method} is worse, p < {ALPHA}.", "stars", len(starred), failed)
 
 
 def rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:
-    """The cells of another method with the same encoder, setting and task, with a deviation."""
+    """Return another method's cells of the same encoder, setting and task that print a deviation."""
     wanted = cell.key[4:8]
     return [
         other
@@ -121,11 +117,11 @@ def _beyond_rounding(cell: Printed, other: Printed) -> bool:
 
 
 def _contrasted(cell: Printed, other: Printed) -> str:
-    return f"{cell} against {number_text(other)}, {contrast(cell, other)}"
+    return f"{cell} against {other.text}, {contrast(cell, other)}"
 
 
 def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Each quoted cell against the paper it names; of papers not at hand, against what other papers quote of it."""
+    """Check each quoted cell against its source, or, where that paper is not in published.csv, against other quotes."""
     papers = {cell.key.paper for cell in cells}
     places: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
     tables: dict[tuple[str, str, str], list[Printed]] = defaultdict(list)
@@ -140,7 +136,7 @@ def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
         failed = [
             _misquoted(cell, origins[cell]) for cell in compared if not any(_same(cell, o) for o in origins[cell])
         ]
-        claim = f"What is quoted from {source} equals " + ("its origin." if known else "what another paper quotes.")
+        claim = f"Numbers quoted from {source} equal " + ("their source." if known else "those quoted elsewhere.")
         if compared:
             yield finding((paper, table), claim, "quotes", len(compared), failed)
 
@@ -162,5 +158,5 @@ def _same(cell: Printed, origin: Printed) -> bool:
 
 
 def _misquoted(cell: Printed, origins: Sequence[Printed]) -> str:
-    there = ", ".join(f"{number_text(other)} ({other.key.paper} {other.key.table})" for other in origins)
+    there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
     return f"{cell}, there {there}"
