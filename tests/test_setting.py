@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from harness.corpora.noise import Noisy
-from harness.corpora.toy.nli import ToyTriplets
+from harness.corpora.toy.corpora import ToyTriplets
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.plan import Plan, make_plan

@@ -106,7 +106,7 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
         (("./nowhere",), "no folder ./nowhere"),
         (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
         (("nobody/nothing", "--pooling", "cls"), "not in the local hub cache"),
-        (("mcse/toy/toy-bert/seed-9",), "has no run mcse/toy/toy-bert/seed-9 under the profile 'tiny'"),
+        (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

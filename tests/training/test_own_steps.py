@@ -11,8 +11,8 @@ import torch
 
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import clip_folder, student_folder
+from harness.corpora.toy.corpora import ToySentences
 from harness.corpora.toy.media import ToyImages
-from harness.corpora.toy.sources import ToySentences
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.method import Dimensions, by_batches
