@@ -15,6 +15,7 @@ FLOORS = {
     "inputs": 0,
     "parquet": 0,
     "metrics": 0,
+    "processors": 0,
     "seeds": 0,
     "sources": 0,
     "textfiles": 0,
