@@ -12,8 +12,9 @@ from harness.errors import UserError
 from harness.execution.events import Preparation
 from harness.execution.features import RunFeatures
 from harness.execution.inventory import UsedCorpus
-from harness.execution.teachers import known_pairs
+from harness.execution.pairs import KnownPairs
 from harness.grid import Resolved
+from harness.inputs import Stream
 from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.training.streams import Part, TrainingData
@@ -30,17 +31,17 @@ def training_data(
     Raises MissingData or UserError.
     """
     run = features.experiment.resolved
-    streams: dict[str, list[UsedCorpus]] = {}
+    streams: dict[Stream, list[UsedCorpus]] = {}
     for corpus in features.experiment.ingredients.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
     tokens = {
         stream: _tokens(run, listed, tokenizer, listen) for stream, listed in streams.items() if stream not in MEDIA
     }
-    pairs = [known_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
-    loaded = [*media.values(), *(known.pairs for known in pairs)]
-    warnings = tuple(line for one in loaded for line in one.warnings)
-    return TrainingData(tokens, features.load(pairs), media, _parts(run, tokens), warnings)
+    pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
+    warnings = [line for loaded in media.values() for line in loaded.warnings]
+    warnings += [line for known in pairs for line in known.pairs.warnings]
+    return TrainingData(tokens, features.load(pairs), media, _parts(run, tokens), tuple(warnings))
 
 
 def _tokens(
@@ -74,12 +75,12 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     return loaded
 
 
-def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Part]:
+def _parts(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[str, Part]:
     """The rows that the setting's options keep of each stream, drawn by the run's seed; larger draws contain smaller.
 
     Raises UserError for a stream that has fewer rows.
     """
-    parts = {}
+    parts: dict[str, Part] = {}
     for stream, rows in tokens.items():
         kept = kept_rows(run.options, stream)
         if kept is not None:

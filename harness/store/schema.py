@@ -130,7 +130,7 @@ class Result(Stored):
     spec: Spec
     profile: str
     profile_origin: ProfileOrigin
-    overrides: dict[str, JsonValue]
+    overrides: dict[str, int | float | str | bool]
     fingerprint: str
     group: str
     hyperparameters: dict[str, dict[str, JsonValue]]
