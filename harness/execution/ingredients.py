@@ -111,13 +111,17 @@ class Experiments:
 
     def __init__(self, inventory: Inventory, overrides: Overrides) -> None:
         self.inventory, self.overrides = inventory, overrides
-        self._known: dict[RunSpec, Experiment] = {}
+        self._known: dict[RunSpec, Experiment | None] = {}
 
     def of(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers. Raises UserError."""
         if run.spec not in self._known:
+            self._known[run.spec] = None  # until its teachers are resolved
             self._known[run.spec] = self._complete(run)
-        return self._known[run.spec]
+        found = self._known[run.spec]
+        if found is None:
+            raise UserError(f"{run.spec} is its own teacher, or a teacher of its teacher; name another run")
+        return found
 
     def _complete(self, run: Resolved) -> Experiment:
         inventory = self.inventory
@@ -137,12 +141,10 @@ class Experiments:
         """The runs whose encoders are teachers of a run, by the names that they have there."""
         profile = self.inventory.profile
         asked = [with_default(one, profile, run).teacher for one in run.features.values()]
-        return {name: self._teacher(name, run) for one in asked for name in named_runs(one, profile)}
+        return {name: self._teacher(name) for one in asked for name in named_runs(one, profile)}
 
-    def _teacher(self, name: str, run: Resolved) -> Experiment:
+    def _teacher(self, name: str) -> Experiment:
         spec = RunSpec.parse(name.removeprefix(RUN))
-        if spec == run.spec:
-            raise UserError(f"{run.spec} names itself as its teacher; name another run")
         try:
             return self.of(resolve(self.inventory.profile, spec, self.overrides))
         except UnfitSettingError as error:

@@ -14,7 +14,6 @@ from harness.execution.features import RunFeatures
 from harness.execution.inventory import UsedCorpus
 from harness.execution.pairs import KnownPairs
 from harness.grid import Resolved
-from harness.inputs import Stream
 from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.training.streams import Part, TrainingData
@@ -31,7 +30,7 @@ def training_data(
     Raises MissingData or UserError.
     """
     run = features.experiment.resolved
-    streams: dict[Stream, list[UsedCorpus]] = {}
+    streams: dict[str, list[UsedCorpus]] = {}
     for corpus in features.experiment.ingredients.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
@@ -75,7 +74,7 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     return loaded
 
 
-def _parts(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[str, Part]:
+def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Part]:
     """The rows that the setting's options keep of each stream, drawn by the run's seed; larger draws contain smaller.
 
     Raises UserError for a stream that has fewer rows.
