@@ -69,7 +69,7 @@ def plan(
 
     Raises UserError for an unknown name.
     """
-    from harness.execution.environment import passive_threads
+    from harness.processors import passive_threads
 
     passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan
@@ -153,7 +153,7 @@ def execute(
     if plan.todo:
         shown = display(len(plan.todo)) if progress is True else nullcontext(progress or (lambda event: None))
         with shown as listen:
-            ends += execute_plan(plan, plan.store, listen, jobs=jobs, device=device, executor=executor or "")
+            ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor)
     finished = tuple(end for end in ends if isinstance(end, Result))
     return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
 
@@ -378,7 +378,7 @@ def plan_model(
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its folder declares.
     """
-    from harness.execution.environment import passive_threads
+    from harness.processors import passive_threads
 
     passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan

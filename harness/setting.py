@@ -157,7 +157,7 @@ def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusS
     return source
 
 
-def kept_rows(options: Iterable[SettingOption], stream: str) -> Kept | None:
+def kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | None:
     """The rows that a run sees of a stream, the fewest if several options limit them; None for all."""
     limits = [option.kept() for option in options if stream in option.streams]
     return min((limit for limit in limits if limit is not None), default=None)
