@@ -69,7 +69,7 @@ def plan(
 
     Raises UserError for an unknown name.
     """
-    from harness.execution.environment import passive_threads
+    from harness.processors import passive_threads
 
     passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan
@@ -378,7 +378,7 @@ def plan_model(
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its folder declares.
     """
-    from harness.execution.environment import passive_threads
+    from harness.processors import passive_threads
 
     passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan

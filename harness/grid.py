@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from harness.errors import PlugInError, UserError
 from harness.method import Feature, Hyperparameters, Method, Stream, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
-from harness.registry import get, names, suggest
+from harness.registry import errors_of, get, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
 from harness.spec import UNTRAINED, RunSpec, Variant, canonical
 
@@ -77,13 +77,11 @@ def expand(
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
         try:
             trains = method_named(variant.name).trains
+            check_setting(profile, setting)
+            spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
+            runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
         except PlugInError as error:
             skipped[Skipped(str(variant), str(error))] = None
-            continue
-        check_setting(profile, setting)
-        spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
-        try:
-            runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
         except UnfitSettingError as error:
             skipped[Skipped(f"{variant}/{setting}", str(error))] = None
     return list(runs.values()), list(skipped)
@@ -100,7 +98,8 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     _check_rules(profile.name, profile.hyperparameters)
     training_values: dict[str, Any] = {}
     method_values: dict[str, Any] = {}
-    known = set(method.configure(spec.variant.reading).named())
+    with errors_of("method", method.name):
+        known = set(method.configure(spec.variant.reading).named())
     for layer in (*_rules(profile, spec), overrides):
         for key, value in layer.items():
             if key in Training.model_fields:
@@ -114,10 +113,11 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
         return Resolved(spec, method, hyperparameters, training, dict(overrides), {}, {}, dev, ())
     options = check_setting(profile, spec.setting)
     _check_streams(profile, method, spec.setting)
-    if method.captions(hyperparameters) == "all":
-        options = (*options, Captions("all"))
     streams = _used(profile, method, spec.setting)
-    features = _features(spec, method, hyperparameters)
+    with errors_of("method", method.name):
+        if method.captions(hyperparameters) == "all":
+            options = (*options, Captions("all"))
+        features = _features(spec, method, hyperparameters)
     return Resolved(spec, method, hyperparameters, training, dict(overrides), streams, features, dev, options)
 
 

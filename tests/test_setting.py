@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from harness.corpora.noise import Noisy
-from harness.corpora.toy.nli import ToyTriplets
+from harness.corpora.toy.corpora import ToyTriplets
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.plan import Plan, make_plan
@@ -85,11 +85,11 @@ def test_options_are_read() -> None:
 def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: Path) -> None:
     data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
     assert batches.steps == 2 * 4096 // 64
-    part = set(data.parts["pairs"].rows.tolist())
+    part = set(data.subsets["pairs"].rows.tolist())
     assert len(part) == 100
     seen = [batches.orders["pairs"].batch(step) for step in range(4)]
     assert sorted(np.concatenate(seen[:2]).tolist()) == list(range(100)), "a pass is over the 100"
-    wanted = data.tokens["pairs"].batch(data.parts["pairs"].rows[seen[0]])["input_ids"]
+    wanted = data.tokens["pairs"].batch(data.subsets["pairs"].rows[seen[0]])["input_ids"]
     assert np.array_equal(next(iter(batches.of(0)))[1].tokens["input_ids"], wanted)
     _, batches = data_and_batches(tmp_path, "toy[size=640]", "simcse-sup")
     assert batches.steps == 2 * 640 // 64
@@ -98,14 +98,14 @@ def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: P
 def test_features_follow_the_rows(tmp_path: Path) -> None:
     data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
     (_, batch) = next(iter(batches.of(5)))
-    rows = data.parts["pairs"].rows[batches.orders["pairs"].batch(5)]
+    rows = data.subsets["pairs"].rows[batches.orders["pairs"].batch(5)]
     assert np.array_equal(batch.features["image"].numpy(), data.features["image"][rows])
 
 
 def test_smaller_draws_lie_in_larger_ones_and_seeds_draw_apart(tmp_path: Path) -> None:
     drawn = {
         (shot, seed): set(
-            data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0].parts["pairs"].rows.tolist()
+            data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0].subsets["pairs"].rows.tolist()
         )
         for shot, seed in ((50, 0), (500, 0), (50, 1))
     }

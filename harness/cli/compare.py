@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.reporting.seeds.comparison import Comparison
     from harness.stats import Effect, Interval, TTest
 
-Line = tuple[str, str, str, str]
+TextRow = tuple[str, str, str, str]
 
 
 @click.command()
@@ -61,7 +61,7 @@ def _show(found: Comparison) -> None:
     click.echo(found.conclusion())
 
 
-def _means(found: Comparison) -> Iterator[Line]:
+def _means(found: Comparison) -> Iterator[TextRow]:
     from harness.reporting.formats import summary_text
 
     digits = found.metric.digits
@@ -70,7 +70,7 @@ def _means(found: Comparison) -> Iterator[Line]:
         yield side.name, text, _between(side.interval, digits), ""
 
 
-def _tests(found: Comparison) -> Iterator[Line]:
+def _tests(found: Comparison) -> Iterator[TextRow]:
     from harness.reporting.formats import ABSENT
 
     digits, permuted = found.metric.digits, found.permutation

@@ -16,7 +16,8 @@ from harness.cli.options import data_option, results_option
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show versions, devices, memory and the data found."""
     from harness.cli.tables import plain_table
-    from harness.execution.environment import cores, package_versions, processor
+    from harness.execution.environment import package_versions, processor
+    from harness.processors import cores
 
     plain_table(("package", "version"), package_versions().items())
     plain_table(("machine", ""), [("processor", processor()), ("cores", str(cores())), *_memory(), *_devices()])

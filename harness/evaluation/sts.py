@@ -69,7 +69,7 @@ def _percent(values: Mapping[str, float | None], pairs: int) -> Values:
 
 
 def cosines_and_gold(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine and gold score of n pairs, float64 (n,) each."""
+    """Return cosine and gold score of n pairs, float64 (n,) each."""
     first, second, gold = zip(*pairs, strict=True)
     return cosine(vectors.rows(first), vectors.rows(second)), np.array(gold, dtype=np.float64)
 

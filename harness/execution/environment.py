@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import resource
 import subprocess
@@ -15,6 +14,7 @@ from typing import Literal
 
 import harness
 from harness.errors import UserError
+from harness.processors import cores, threads_per_run
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
@@ -41,15 +41,6 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def passive_threads() -> None:
-    """Let waiting OpenMP threads sleep instead of spin, unless OMP_WAIT_POLICY is set.
-
-    Spinning makes small models many times slower on a machine that other processes keep busy. OpenMP reads the
-    variable when torch is imported: call this before, or before starting a process that imports torch.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @dataclass(frozen=True)
@@ -96,20 +87,6 @@ def pick_device(asked: DeviceChoice) -> Device:
     if asked == "cuda" and not available:
         raise UserError("--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`")
     return "cuda" if available and asked != "cpu" else "cpu"
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def threads_per_run(jobs: int) -> int:
-    """Threads of each of `jobs` runs at a time: OMP_NUM_THREADS where it is set, else an equal share of the cores.
-
-    Sums of floating-point numbers depend on the number of threads in their last bits.
-    """
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else max(1, cores() // jobs)
 
 
 @cache

@@ -13,6 +13,7 @@ from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_r
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Resolved
+from harness.inputs import Stream
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import get, suggest
@@ -69,7 +70,7 @@ class UsedCorpus:
     pixels: Ingredient[Checkable] | None
 
     @property
-    def stream(self) -> str:
+    def stream(self) -> Stream:
         """What its rows are: sentences, pairs, triplets, images or audio."""
         return self.read.source.stream
 

@@ -117,7 +117,7 @@ def _result(
         fingerprint=run.fingerprint,
         group=run.group,
         hyperparameters={
-            "method": resolved.hyperparameters.named(),
+            "method": dict(resolved.hyperparameters.named()),
             "training": resolved.training.model_dump() if resolved.method.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },

@@ -20,12 +20,14 @@ from harness.execution.features import RunFeatures
 from harness.execution.ingredients import Experiment, Ingredients
 from harness.execution.teachers import FeatureContext
 from harness.execution.training_data import training_data
+from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.sources import write_text
 from harness.store import Store
+from harness.training.record import Progress, TrainingRecord
 from harness.training.streams import TrainingData
-from harness.training.trainer import Progress, Record, Trainer, load_best
+from harness.training.trainer import Trainer, load_best
 
 #: Seconds between two looks at a teacher that another process trains.
 PATIENCE_S = 0.5
@@ -53,7 +55,7 @@ class Trained:
 
     student: Student
     method: Method | None
-    record: Record
+    record: TrainingRecord
     warnings: tuple[str, ...] = ()
 
 
@@ -62,7 +64,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     run, read = experiment.resolved, experiment.ingredients
     student = Student.load(read.encoder.source.path(), run.pooling).to(torch.device(bench.device))
     if read.dev is None:
-        return Trained(student, None, Record())
+        return Trained(student, None, TrainingRecord())
 
     def prepare(preparation: Preparation) -> None:
         bench.listen(Event("prepare", experiment.key, preparation=preparation))
@@ -76,7 +78,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     note = folder / "trained.json"
     if note.is_file():
         load_best(folder, student, method)
-        return Trained(student, method, Record(**json.loads(note.read_text())), data.warnings)
+        return Trained(student, method, TrainingRecord(**json.loads(note.read_text())), data.warnings)
     trainer = Trainer(
         student,
         method,
@@ -149,7 +151,7 @@ def _built(experiment: Experiment, student: Student, data: TrainingData) -> Meth
     return method
 
 
-def _attach(student: Student, stream: str, patches: Patches, media: Media, read: Ingredients) -> None:
+def _attach(student: Student, stream: Stream, patches: Patches, media: Media, read: Ingredients) -> None:
     """Give the student the patch embedding of a stream. Raises UserError if none of its width exists."""
     ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
     if name != "pixels":

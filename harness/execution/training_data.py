@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from harness.corpora.base import Media
+from harness.corpora.base import Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
 from harness.errors import UserError
 from harness.execution.events import Preparation
@@ -14,9 +14,10 @@ from harness.execution.features import RunFeatures
 from harness.execution.inventory import UsedCorpus
 from harness.execution.teachers import known_pairs
 from harness.grid import Resolved
+from harness.inputs import Stream
 from harness.seeds import generator
 from harness.setting import kept_rows
-from harness.training.streams import Part, TrainingData
+from harness.training.streams import Subset, TrainingData
 
 #: streams that are not text
 MEDIA = ("images", "audio")
@@ -30,7 +31,7 @@ def training_data(
     Raises MissingData or UserError.
     """
     run = features.experiment.resolved
-    streams: dict[str, list[UsedCorpus]] = {}
+    streams: dict[Stream, list[UsedCorpus]] = {}
     for corpus in features.experiment.ingredients.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
@@ -38,9 +39,9 @@ def training_data(
         stream: _tokens(run, listed, tokenizer, listen) for stream, listed in streams.items() if stream not in MEDIA
     }
     pairs = [known_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
-    loaded = [*media.values(), *(known.pairs for known in pairs)]
+    loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
     warnings = tuple(line for one in loaded for line in one.warnings)
-    return TrainingData(tokens, features.load(pairs), media, _parts(run, tokens), warnings)
+    return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
 
 
 def _tokens(
@@ -74,17 +75,17 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     return loaded
 
 
-def _parts(run: Resolved, tokens: Mapping[str, Tokens]) -> dict[str, Part]:
+def _subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
     """The rows that the setting's options keep of each stream, drawn by the run's seed; larger draws contain smaller.
 
     Raises UserError for a stream that has fewer rows.
     """
-    parts = {}
+    subsets: dict[Stream, Subset] = {}
     for stream, rows in tokens.items():
         kept = kept_rows(run.options, stream)
         if kept is not None:
             if kept.rows > len(rows):
                 raise UserError(f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer")
             order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(rows))
-            parts[stream] = Part(order[: kept.rows], kept.steps_of_all)
-    return parts
+            subsets[stream] = Subset(order[: kept.rows], kept.steps_of_all)
+    return subsets

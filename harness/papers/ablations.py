@@ -14,7 +14,7 @@ from harness.metrics import AVERAGE, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import OwnVariant, PaperPart
 from harness.profiles.load import read_toml
-from harness.profiles.schema import Name
+from harness.profiles.rules import Name
 
 #: the score that all ablation claims are about
 ABLATION_SCORE = Score("sts", AVERAGE, "spearman")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from harness.errors import UserError
 from harness.papers.published import Paper, read_papers
-from harness.papers.schema import FigureSpec, Neighbours, PaperTable, pairs_of
+from harness.papers.schema import FigureSpec, NeighbourTable, PaperTable, pairs_of
 from harness.papers.standins import StandIns
 from harness.profiles.schema import Profile
 from harness.registry import get, suggest
@@ -15,7 +15,7 @@ from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_setting, spli
 
 #: run -> the suites that it is evaluated on
 Runs = dict[RunSpec, tuple[str, ...]]
-PaperEntry = PaperTable | FigureSpec | Neighbours
+PaperEntry = PaperTable | FigureSpec | NeighbourTable
 Named = TypeVar("Named")
 
 
@@ -56,7 +56,7 @@ def entry_runs(entry: PaperEntry, names: StandIns, seeds: Sequence[int] | None =
 
 def paper_runs(paper: Paper, names: StandIns, seeds: Sequence[int] | None = None) -> dict[str, Runs]:
     """Return the runs of all tables and figures of a paper, by entry: `dalr:T3`, `dalr:F4`."""
-    entries: dict[str, PaperEntry] = {**paper.tables, **paper.neighbours, **paper.figures}
+    entries: dict[str, PaperEntry] = {**paper.run_tables, **paper.figures}
     return {f"{paper.name}:{name}": entry_runs(entry, names, seeds) for name, entry in entries.items()}
 
 
@@ -69,21 +69,22 @@ def merged(parts: Mapping[str, Runs]) -> Runs:
     return runs
 
 
-def find_table(papers: Sequence[Paper], text: str) -> PaperTable | Neighbours:
+def find_table(papers: Sequence[Paper], text: str) -> PaperTable | NeighbourTable:
     """Look up a table by PAPER:TABLE. Raises UserError with the nearest names, or for a table without runs."""
-    tables: dict[str, PaperTable | Neighbours] = {}
     for paper in papers:
-        if text in (f"{paper.name}:{name}" for name in paper.configuration):
-            title = paper.configuration[text.partition(":")[2]].title
-            raise UserError(f"--table {text} needs no runs: {title}; choose another table")
-        tables |= {f"{paper.name}:{name}": entry for name, entry in {**paper.tables, **paper.neighbours}.items()}
-    return _found(tables, text, "table")
+        for name, table in paper.configuration.items():
+            if text == f"{paper.name}:{name}":
+                raise UserError(f"--table {text} needs no runs: {table.title}; choose another table")
+    return _found(
+        {f"{paper.name}:{name}": one for paper in papers for name, one in paper.run_tables.items()}, text, "table"
+    )
 
 
 def find_figure(papers: Sequence[Paper], text: str) -> FigureSpec:
     """Look up a figure by PAPER:FIGURE. Raises UserError with the nearest names."""
-    figures = {f"{paper.name}:{name}": spec for paper in papers for name, spec in paper.figures.items()}
-    return _found(figures, text, "figure")
+    return _found(
+        {f"{paper.name}:{name}": one for paper in papers for name, one in paper.figures.items()}, text, "figure"
+    )
 
 
 def find_paper(papers: Sequence[Paper], text: str) -> Paper:
@@ -106,7 +107,7 @@ def _table_places(table: PaperTable, names: StandIns) -> Iterator[tuple[Place, i
                 yield place, row.seeds or table.seeds, table.suites
 
 
-def _places(entry: FigureSpec | Neighbours, names: StandIns) -> Iterator[tuple[Place, int, Sequence[str]]]:
+def _places(entry: FigureSpec | NeighbourTable, names: StandIns) -> Iterator[tuple[Place, int, Sequence[str]]]:
     extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
     for encoder in entry.encoders:
         for variant, setting in pairs_of(entry):

@@ -15,14 +15,14 @@ from harness.errors import UserError
 from harness.papers.schema import (
     Configuration,
     FigureSpec,
-    Neighbours,
+    NeighbourTable,
     PaperColumn,
     PaperPart,
     PaperRow,
     PaperTable,
 )
 from harness.profiles.load import read_toml
-from harness.profiles.schema import Name
+from harness.profiles.rules import Name
 from harness.stats import Summary
 
 #: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.
@@ -70,7 +70,7 @@ class Paper(PaperPart):
     reference: Name
     tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
     configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}
-    neighbours: dict[str, Neighbours] = {}
+    neighbours: dict[str, NeighbourTable] = {}
     figures: dict[str, FigureSpec] = {}
 
     @model_validator(mode="after")
@@ -80,6 +80,11 @@ class Paper(PaperPart):
         if twice:
             raise ValueError(f"'{twice[0]}' occurs twice; a table has one entry")
         return self
+
+    @property
+    def run_tables(self) -> dict[str, PaperTable | NeighbourTable]:
+        """The tables that need runs, by name."""
+        return {**self.tables, **self.neighbours}
 
     @property
     def heading(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import Column, Metric
-from harness.profiles.schema import Name
+from harness.profiles.rules import Name
 from harness.registry import names, suggest
 from harness.spec import Variant, parse_setting
 
@@ -205,7 +205,7 @@ class RunProduct(PaperPart):
         return self
 
 
-class Neighbours(RunProduct):
+class NeighbourTable(RunProduct):
     """A table of nearest sentences: `queries` sentences, the `top` nearest of a pool, for each model.
 
     The paper's queries are not in published.csv; the suite draws its own from the captions of `task`.

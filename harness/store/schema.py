@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from harness.inputs import OptionValue
 from harness.metrics import Metric
 from harness.sources import digest
 from harness.spec import RunSpec
@@ -130,7 +131,7 @@ class Result(Stored):
     spec: Spec
     profile: str
     profile_origin: ProfileOrigin
-    overrides: dict[str, JsonValue]
+    overrides: dict[str, OptionValue]
     fingerprint: str
     group: str
     hyperparameters: dict[str, dict[str, JsonValue]]

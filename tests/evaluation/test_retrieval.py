@@ -307,7 +307,7 @@ def test_the_captions_of_the_papers_test_images(
 def test_features_of_two_teachers_do_not_go_together(tmp_path: Path) -> None:
     write(tmp_path, "test.parquet", {"image_id": ["y"], "feature": [[4.0, 1.0]]})
     write(tmp_path, "train.parquet", {"image_id": ["a"], "feature": [[1.0]]})
-    with pytest.raises(UserError, match="not of one teacher"):
+    with pytest.raises(UserError, match="from different teachers"):
         LikeTraining("test.parquet", "train.parquet", "fetch it").read(tmp_path)
 
 

@@ -20,7 +20,7 @@ from harness.execution.request import Request
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
-from harness.training.trainer import Progress
+from harness.training.record import Progress
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "
 log = logging.getLogger("harness.some.room")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.corpora.toy import student_folder
-from harness.corpora.toy.sources import ToyPairs
+from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.events import Event

@@ -78,10 +78,10 @@ def test_averages(findings: list[Finding]) -> None:
     assert sum(f.checked for f in checks) == 115
     (wrong,) = (f for f in checks if f.verdict != "holds")
     assert (wrong.paper, wrong.where, wrong.checked, wrong.failed) == ("dalr", "T2", 14, 2)
-    assert wrong.details == (
+    assert wrong.details == [
         "mcse roberta-base wiki+flickr transfer Avg 86.29, the mean of its 7 tasks is 86.323",
         "kdmcse bert-base-uncased wiki+coco transfer Avg 86.20, the mean of its 7 tasks is 86.211",
-    )
+    ]
 
 
 def test_quotes(findings: list[Finding]) -> None:

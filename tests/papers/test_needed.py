@@ -20,7 +20,6 @@ from harness.papers.published import read_papers
 from harness.papers.schema import PaperTable
 from harness.papers.standins import StandIns
 from harness.profiles import load_profile
-from harness.profiles.schema import StandsFor
 from harness.spec import RunSpec
 
 PAPERS = read_papers()
@@ -198,15 +197,6 @@ def test_the_toy_world_stands_for_table_3_of_dalr() -> None:
 )
 def test_rows_that_have_a_stand_in(name: str, variants: list[str]) -> None:
     assert [str(spec.variant) for spec in runs(name, TINY, [0])] == variants
-
-
-def test_options_of_a_setting_go_with_its_stand_in() -> None:
-    names = StandIns(StandsFor(settings={"flickr": "toy-pairs", "nli[size=5]": "toy"}, encoders={"b": "toy-bert"}))
-    assert names.place("mcse", "flickr[shot=100]", "b") == ("mcse", "toy-pairs[shot=100]", "toy-bert")
-    assert names.place("mcse", "nli[size=5]", "b") == ("mcse", "toy", "toy-bert")
-    assert names.place("mcse", "nli", "b") is None
-    assert names.place("mcse[images=clip]", "flickr", "b") is None
-    assert names.place("mcse[images=random]", "flickr", "b") is not None
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,16 @@ import torch
 
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import clip_folder, student_folder
+from harness.corpora.toy.corpora import ToySentences
 from harness.corpora.toy.media import ToyImages
-from harness.corpora.toy.sources import ToySentences
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.method import Dimensions, by_batches
 from harness.profiles import Training
 from harness.registry import get
+from harness.training.record import Progress, TrainingError
 from harness.training.streams import Batches, TrainingData
-from harness.training.trainer import Progress, Trainer, TrainingError
+from harness.training.trainer import Trainer
 
 IMAGES = {"images": ToyImages(size=30).load(None)}
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)

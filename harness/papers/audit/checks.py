@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.formatting import fixed, signed
 from harness.papers.audit.numbers import (
     EPSILON,
+    Flaw,
     Printed,
     contrast,
     equal,
@@ -34,92 +35,68 @@ class Items:
         return float(self.options[name])
 
 
-@dataclass(frozen=True)
-class Checked:
-    """The number of checked items, and descriptions of those that fail, or fail only within rounding."""
-
-    checked: int
-    failed: Sequence[str]
-    within: Sequence[str] = ()
-
-
-def better(items: Items) -> Checked:
+def better(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b, as printed."""
-    failed = [_beside(a, b) for a, b in items.pairs if gain(a, b) <= EPSILON]
-    return Checked(len(items.pairs), failed)
+    return (Flaw(_beside(a, b)) for a, b in items.pairs if gain(a, b) <= EPSILON)
 
 
-def significant(items: Items) -> Checked:
+def significant(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b with p < 0.05, from means and deviations; `sides=1` reads the test one-sided."""
     sides = int(items.options.get("sides", "2"))
-    failed, within = (
-        [
-            f"{_beside(a, b)}, {contrast(a, b) or 'no test: seeds or deviation not printed'}"
-            for a, b in items.pairs
-            if significance(a, b, sides) is verdict
-        ]
-        for verdict in (AuditVerdict.FAILS, AuditVerdict.ROUNDING)
-    )
-    return Checked(len(items.pairs), failed, within)
+    for a, b in items.pairs:
+        verdict = significance(a, b, sides)
+        if verdict is not AuditVerdict.HOLDS:
+            test = contrast(a, b) or "no test: seeds or deviation not printed"
+            yield Flaw(f"{_beside(a, b)}, {test}", verdict)
 
 
-def difference(items: Items) -> Checked:
+def difference(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b by `value`, allowing for the rounding of both and of the value."""
     wanted, unit = items.number("value"), _unit(items.options["value"])
-    failed = [
-        f"{_beside(a, b)}: {signed(gain(a, b), 2)}"
-        for a, b in items.pairs
-        if abs(gain(a, b) - wanted) > (a.unit + b.unit + unit) / 2 + EPSILON
-    ]
-    return Checked(len(items.pairs), failed)
+    for a, b in items.pairs:
+        if abs(gain(a, b) - wanted) > (a.unit + b.unit + unit) / 2 + EPSILON:
+            yield Flaw(f"{_beside(a, b)}: {signed(gain(a, b), 2)}")
 
 
-def between(items: Items) -> Checked:
+def between(items: Items) -> Iterator[Flaw]:
     """The gains of a over b range from `low` to `high`, inclusive, as printed."""
     gains = [gain(a, b) for a, b in items.pairs]
-    ends = ((min(gains), items.number("low")), (max(gains), items.number("high")))
-    failed = [f"{fixed(found, 2)}, not {fixed(said, 2)}" for found, said in ends if abs(found - said) > EPSILON]
-    return Checked(len(items.pairs), failed)
+    for found, said in ((min(gains), items.number("low")), (max(gains), items.number("high"))):
+        if abs(found - said) > EPSILON:
+            yield Flaw(f"{fixed(found, 2)}, not {fixed(said, 2)}")
 
 
-def same(items: Items) -> Checked:
+def same(items: Items) -> Iterator[Flaw]:
     """Each a equals its b in value, and in deviation where both have one, within rounding."""
-    return Checked(len(items.pairs), [_beside(a, b) for a, b in items.pairs if not equal(a, b)])
+    return (Flaw(_beside(a, b)) for a, b in items.pairs if not equal(a, b))
 
 
-def distinct(items: Items) -> Checked:
+def distinct(items: Items) -> Iterator[Flaw]:
     """No a repeats its b in value and deviation."""
-    failed = [_beside(a, b) for a, b in items.pairs if (a.value, a.number.std) == (b.value, b.number.std)]
-    return Checked(len(items.pairs), failed)
+    return (Flaw(_beside(a, b)) for a, b in items.pairs if (a.value, a.number.std) == (b.value, b.number.std))
 
 
-def same_star(items: Items) -> Checked:
+def same_star(items: Items) -> Iterator[Flaw]:
     """Both cells of a pair are starred, or neither."""
-    failed = [
-        f"{a}: {_starred(a)} in {a.key.table}, {_starred(b)} in {b.key.table}"
-        for a, b in items.pairs
-        if a.number.star != b.number.star
-    ]
-    return Checked(len(items.pairs), failed)
+    for a, b in items.pairs:
+        if a.number.star != b.number.star:
+            yield Flaw(f"{a}: {_starred(a)} in {a.key.table}, {_starred(b)} in {b.key.table}")
 
 
-def agree(items: Items) -> Checked:
+def agree(items: Items) -> Iterator[Flaw]:
     """All cells may round from one number."""
     first, *rest = items.cells
-    failed = [f"{_placed(cell)} against {_placed(first)}" for cell in rest if not equal(cell, first)]
-    return Checked(len(items.cells), failed)
+    return (Flaw(f"{_placed(cell)} against {_placed(first)}") for cell in rest if not equal(cell, first))
 
 
-def value(items: Items) -> Checked:
+def value(items: Items) -> Iterator[Flaw]:
     """Each cell is `value`, within `tolerance`."""
     wanted, tolerance = items.number("value"), float(items.options.get("tolerance", "0"))
-    failed = [f"{cell}" for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON]
-    return Checked(len(items.cells), failed)
+    return (Flaw(str(cell)) for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON)
 
 
-def p_of_test(items: Items) -> Checked:
+def p_of_test(items: Items) -> Iterator[Flaw]:
     """The t-test of each pair gives p = `value`, or p below `below`; `welch=yes` takes unequal variances."""
-    failed = []
     for a, b in items.pairs:
         p = _p(a, b, items.options.get("welch") != "yes")
         if "below" in items.options:
@@ -127,22 +104,19 @@ def p_of_test(items: Items) -> Checked:
         else:
             fits = abs(p - items.number("value")) <= _unit(items.options["value"]) / 2 + EPSILON
         if not fits:
-            failed.append(f"{_beside(a, b)}: p = {p:.3g}")
-    return Checked(len(items.pairs), failed)
+            yield Flaw(f"{_beside(a, b)}: p = {p:.3g}")
 
 
-def multiples(items: Items) -> Checked:
+def multiples(items: Items) -> Iterator[Flaw]:
     """Each percentage is a whole number of answers out of `size`, averaged over `seeds` models (one by default)."""
     whole = items.number("size") * float(items.options.get("seeds", "1"))
-    failed = [
-        f"{cell}, nearest {fixed(100 * round(cell.value * whole / 100) / whole, 3)}"
-        for cell in items.cells
-        if abs(cell.value - 100 * round(cell.value * whole / 100) / whole) > cell.unit / 2 + EPSILON
-    ]
-    return Checked(len(items.cells), failed)
+    for cell in items.cells:
+        nearest = 100 * round(cell.value * whole / 100) / whole
+        if abs(cell.value - nearest) > cell.unit / 2 + EPSILON:
+            yield Flaw(f"{cell}, nearest {fixed(nearest, 3)}")
 
 
-def class_mates(items: Items) -> Checked:
+def class_mates(items: Items) -> Iterator[Flaw]:
     """A batch of `batch` examples has fewer than `most` pairs of one class on average.
 
     Batches are drawn without replacement from `classes` classes of `each` examples.
@@ -150,20 +124,22 @@ def class_mates(items: Items) -> Checked:
     batch, classes, each = (int(items.number(name)) for name in ("batch", "classes", "each"))
     pairs = math.comb(batch, 2) * (each - 1) / (classes * each - 1)
     alone = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
-    failed = [f"{fixed(pairs, 1)} pairs a batch on average; {fixed(100 * alone, 0)}% of the examples have a partner"]
-    return Checked(1, failed if pairs >= items.number("most") else [])
+    if pairs >= items.number("most"):
+        yield Flaw(
+            f"{fixed(pairs, 1)} pairs a batch on average; {fixed(100 * alone, 0)}% of the examples have a partner"
+        )
 
 
-def mixing_cycle(items: Items) -> Checked:
+def mixing_cycle(items: Items) -> Iterator[Flaw]:
     """One paired batch every ceil(sentences / pairs) steps equals one after floor(sentences / pairs) text batches."""
     sentences, pairs = int(items.number("sentences")), int(items.number("pairs"))
     every, after = -(-sentences // pairs), sentences // pairs + 1
-    same_cycle = every == after == items.number("cycle")
-    return Checked(1, [] if same_cycle else [f"a cycle of {every} and one of {after} batches"])
+    if not every == after == items.number("cycle"):
+        yield Flaw(f"a cycle of {every} and one of {after} batches")
 
 
 #: name -> the check and its input
-CHECKS: dict[str, tuple[Callable[[Items], Checked], Literal["pairs", "cells", "nothing"]]] = {
+CHECKS: dict[str, tuple[Callable[[Items], Iterable[Flaw]], Literal["pairs", "cells", "nothing"]]] = {
     "better": (better, "pairs"),
     "significant": (significant, "pairs"),
     "difference": (difference, "pairs"),

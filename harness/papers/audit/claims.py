@@ -8,14 +8,14 @@ setting, benchmark and task unless one of them sets it. Any other argument is an
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.papers.audit.checks import CHECKS, Checked, Items
-from harness.papers.audit.numbers import Finding, Printed, finding
+from harness.papers.audit.checks import CHECKS, Items
+from harness.papers.audit.numbers import Finding, Printed
 from harness.papers.published import PublishedKey
 
 #: `paper` of a claim about several papers
@@ -48,31 +48,20 @@ def read_claims(path: Path | None = None) -> list[Claim]:
 
 
 def check_claims(claims: Sequence[Claim], cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Check each claim. Raises UserError for one whose arguments match no number."""
+    """Check each claim. Raises UserError for one whose arguments match no number or whose options are wrong."""
     for claim in claims:
-        outcome = _decide(claim, cells)
-        where = (claim.paper, claim.where)
-        yield finding(where, claim.text, claim.check, outcome.checked, outcome.failed, outcome.within)
-
-
-def _decide(claim: Claim, cells: Sequence[Printed]) -> Checked:
-    check, wants = CHECKS[claim.check]
-    options = {name: text for name, text in claim.arguments.items() if name.split(".")[-1] not in _FIELDS}
-    items = Items((), (), options)
-    if wants == "cells":
-        items = Items(tuple(_selected(claim, cells, "")), (), options)
-    elif wants == "pairs":
-        items = Items((), tuple(_pairs(claim, cells)), options)
-    if wants != "nothing" and not (items.cells or items.pairs):
-        raise UserError(f"{claim.line}: no published number matches the arguments; fix them")
-    return _called(check, items, claim)
-
-
-def _called(check: Callable[[Items], Checked], items: Items, claim: Claim) -> Checked:
-    try:
-        return check(items)
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{claim.line}: invalid options for the check '{claim.check}' ({error})") from error
+        check, wants = CHECKS[claim.check]
+        options = {name: text for name, text in claim.arguments.items() if name.split(".")[-1] not in _FIELDS}
+        selected = tuple(_selected(claim, cells, "")) if wants == "cells" else ()
+        pairs = tuple(_pairs(claim, cells)) if wants == "pairs" else ()
+        if wants != "nothing" and not (selected or pairs):
+            raise UserError(f"{claim.line}: no published number matches the arguments; fix them")
+        try:
+            flaws = tuple(check(Items(selected, pairs, options)))
+        except (KeyError, ValueError) as error:
+            raise UserError(f"{claim.line}: invalid options for the check '{claim.check}' ({error})") from error
+        checked = len(selected) + len(pairs) or 1
+        yield Finding(claim.paper, claim.where, claim.text, claim.check, checked, flaws)
 
 
 def _pairs(claim: Claim, cells: Sequence[Printed]) -> Iterator[tuple[Printed, Printed]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
 from harness.papers.published import Paper, Published, PublishedKey
@@ -45,29 +46,48 @@ class Printed:
         return " ".join(word for word in words if word)
 
 
+class Flaw(NamedTuple):
+    """The description of an item that contradicts a statement: surely, or only as printed, within rounding."""
+
+    text: str
+    verdict: AuditVerdict = AuditVerdict.FAILS
+
+
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check of one statement.
-
-    `failed` of the `checked` items contradict it; `within` more do as printed, but not for all values that round to
-    the printed digits. `details` describes the items of both kinds.
-    """
+    """The result of a check of one statement: how many items were checked, and those that contradict it."""
 
     paper: str
     where: str
     claim: str
     check: str
     checked: int
-    failed: int
-    within: int
-    details: tuple[str, ...]
+    flaws: tuple[Flaw, ...]
+
+    @property
+    def failed(self) -> int:
+        """How many items surely contradict the statement."""
+        return sum(flaw.verdict is AuditVerdict.FAILS for flaw in self.flaws)
+
+    @property
+    def within(self) -> int:
+        """How many more contradict it as printed, but not for all values that round to the printed digits."""
+        return len(self.flaws) - self.failed
+
+    @property
+    def details(self) -> list[str]:
+        """Descriptions of the exceptions, the certain ones first."""
+        return [
+            flaw.text + (f" ({flaw.verdict})" if flaw.verdict is AuditVerdict.ROUNDING else "")
+            for flaw in sorted(self.flaws, key=lambda flaw: flaw.verdict is AuditVerdict.ROUNDING)
+        ]
 
     @property
     def verdict(self) -> AuditVerdict:
         """What the exceptions amount to."""
         if self.failed:
             return AuditVerdict.FAILS
-        return AuditVerdict.ROUNDING if self.within else AuditVerdict.HOLDS
+        return AuditVerdict.ROUNDING if self.flaws else AuditVerdict.HOLDS
 
 
 @dataclass(frozen=True)
@@ -149,14 +169,6 @@ def significance(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
     if found.p < threshold and gain(a, b) > 0:
         return AuditVerdict.HOLDS
     return AuditVerdict.ROUNDING if found.least < threshold else AuditVerdict.FAILS
-
-
-def finding(
-    where: tuple[str, str], claim: str, check: str, checked: int, failed: Sequence[str], within: Iterable[str] = ()
-) -> Finding:
-    """Build a finding from descriptions of its exceptions."""
-    rounding = [f"{text} (within rounding)" for text in within]
-    return Finding(*where, claim, check, checked, len(failed), len(rounding), (*failed, *rounding))
 
 
 def _p_of(away: float, stds: Sequence[float], counts: tuple[int, int]) -> float:

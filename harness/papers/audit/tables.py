@@ -11,10 +11,10 @@ from harness.metrics import AVERAGE
 from harness.papers.audit.numbers import (
     EPSILON,
     Finding,
+    Flaw,
     Printed,
     contrast,
     equal,
-    finding,
     significance,
 )
 from harness.papers.published import OWN
@@ -35,16 +35,16 @@ def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
         if len(row) > 2 and any(cell.key.task == AVERAGE for cell in row):
             tables[row[0].key.paper, row[0].key.table].append(row)
     for where, members in tables.items():
-        failed = [text for text in map(_wrong_average, members) if text]
-        yield finding(where, "Each average is the mean of its tasks.", "averages", len(members), failed)
+        flaws = tuple(flaw for flaw in map(_wrong_average, members) if flaw)
+        yield Finding(*where, "Each average is the mean of its tasks.", "averages", len(members), flaws)
 
 
-def _wrong_average(row: Sequence[Printed]) -> str | None:
+def _wrong_average(row: Sequence[Printed]) -> Flaw | None:
     (average,) = (cell for cell in row if cell.key.task == AVERAGE)
     tasks = [cell.value for cell in row if cell.key.task != AVERAGE]
     if abs(average.value - mean(tasks)) <= average.unit + EPSILON:
         return None
-    return f"{average}, the mean of its {len(tasks)} tasks is {fixed(mean(tasks), 3)}"
+    return Flaw(f"{average}, the mean of its {len(tasks)} tasks is {fixed(mean(tasks), 3)}")
 
 
 def stars(cells: Sequence[Printed]) -> Iterator[Finding]:
@@ -64,41 +64,41 @@ def _stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator[Findi
     starred = [pair for pair in pairs if pair[0].number.star]
     plain = [pair for pair in pairs if not pair[0].number.star]
     claim = f"Each star: better than {against}, p < {ALPHA}."
-    failed, within = (
-        [_contrasted(*pair) for pair in starred if significance(*pair) is verdict]
-        for verdict in (AuditVerdict.FAILS, AuditVerdict.ROUNDING)
-    )
-    yield finding(where, claim, "stars", len(starred), failed, within)
-    missing = [pair for pair in plain if significance(*pair) is AuditVerdict.HOLDS]
-    certain = [pair for pair in missing if _beyond_rounding(*pair)]
+    flaws = [
+        Flaw(_contrasted(*pair), verdict)
+        for pair in starred
+        if (verdict := significance(*pair)) is not AuditVerdict.HOLDS
+    ]
+    yield Finding(*where, claim, "stars", len(starred), tuple(flaws))
     claim = f"Every number better than {against} with p < {ALPHA} has a star."
-    within = [_contrasted(*pair) for pair in missing if pair not in certain]
-    yield finding(where, claim, "stars", len(plain), [_contrasted(*pair) for pair in certain], within)
+    flaws = [
+        Flaw(_contrasted(*pair), AuditVerdict.FAILS if _beyond_rounding(*pair) else AuditVerdict.ROUNDING)
+        for pair in plain
+        if significance(*pair) is AuditVerdict.HOLDS
+    ]
+    yield Finding(*where, claim, "stars", len(plain), tuple(flaws))
     yield from _reversed_stars(where, members, method, against)
-    yield _corrected_stars(where, pairs)
-
-
-def _corrected_stars(where: tuple[str, str], pairs: Sequence[tuple[Printed, Printed]]) -> Finding:
     adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in pairs])
-    lost = [
-        f"{_contrasted(*pair)}; after Holm {p:.2g}"
+    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests (not claimed)."
+    flaws = [
+        Flaw(f"{_contrasted(*pair)}; after Holm {p:.2g}")
         for pair, p in zip(pairs, adjusted, strict=True)
         if pair[0].number.star and p >= ALPHA
     ]
-    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests (not claimed)."
-    return finding(where, claim, "holm", sum(cell.number.star for cell, _ in pairs), lost)
+    yield Finding(*where, claim, "holm", len(starred), tuple(flaws))
 
 
 def _reversed_stars(where: tuple[str, str], members: Sequence[Printed], method: str, against: str) -> Iterator[Finding]:
     """Check stars on the row that the method is tested against: at least one model of the method must be worse."""
     starred = [cell for cell in members if cell.key.method == against and cell.number.star]
-    failed = [
-        f"{cell} is not significantly better than any {method}"
+    flaws = [
+        Flaw(f"{cell} is not significantly better than any {method}")
         for cell in starred
         if all(significance(cell, other) is AuditVerdict.FAILS for other in rivals(cell, members, method))
     ]
     if starred:
-        yield finding(where, f"A star on {against}: {method} is worse, p < {ALPHA}.", "stars", len(starred), failed)
+        claim = f"A star on {against}: {method} is worse, p < {ALPHA}."
+        yield Finding(*where, claim, "stars", len(starred), tuple(flaws))
 
 
 def rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:
@@ -133,12 +133,10 @@ def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
         known = source in papers
         origins = {cell: _origins(cell, places[_place(cell)], known) for cell in quoted}
         compared = [cell for cell in quoted if origins[cell]]
-        failed = [
-            _misquoted(cell, origins[cell]) for cell in compared if not any(_same(cell, o) for o in origins[cell])
-        ]
+        flaws = [_misquoted(cell, origins[cell]) for cell in compared if not any(_same(cell, o) for o in origins[cell])]
         claim = f"Numbers quoted from {source} equal " + ("their source." if known else "those quoted elsewhere.")
         if compared:
-            yield finding((paper, table), claim, "quotes", len(compared), failed)
+            yield Finding(paper, table, claim, "quotes", len(compared), tuple(flaws))
 
 
 def _place(cell: Printed) -> tuple[str, ...]:
@@ -157,6 +155,6 @@ def _same(cell: Printed, origin: Printed) -> bool:
     return equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std)
 
 
-def _misquoted(cell: Printed, origins: Sequence[Printed]) -> str:
+def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw:
     there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
-    return f"{cell}, there {there}"
+    return Flaw(f"{cell}, there {there}")

@@ -44,7 +44,7 @@ class ReportFigure:
 
 def paper_figures(papers: Sequence[Paper], material: Material) -> list[ReportFigure]:
     """All figures of the papers from the runs of one profile, in the papers' order."""
-    return [_paper_figure(paper, name, material) for paper in papers for name in paper.figures]
+    return [paper_figure(paper, name, material) for paper in papers for name in paper.figures]
 
 
 def training_figures(profile: str, runs: Mapping[Label, Sequence[Result]]) -> list[ReportFigure]:
@@ -57,7 +57,8 @@ def training_figures(profile: str, runs: Mapping[Label, Sequence[Result]]) -> li
     ]
 
 
-def _paper_figure(paper: Paper, name: str, material: Material) -> ReportFigure:
+def paper_figure(paper: Paper, name: str, material: Material) -> ReportFigure:
+    """One figure of a paper from the runs of one profile."""
     spec, data = paper.figures[name], material.data(paper, name)
     key = f"{paper.name}-{name}" + ("" if material.is_paper else f"-{material.profile}")
     title = f"{paper.short or paper.name}, Figure {name.removeprefix('F')}: {spec.title}"

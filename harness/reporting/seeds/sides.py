@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas
 
 #: names of `Label` -> the text that they must have
-Fields = Mapping[str, str]
+LabelFields = Mapping[str, str]
 #: fields of a label that an option can fix
 _OPTIONS = ("profile", "encoder", "setting")
 
@@ -57,7 +57,7 @@ def compare_variants(
     return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())))
 
 
-def described(text: str, shared: Fields) -> dict[str, str]:
+def described(text: str, shared: LabelFields) -> dict[str, str]:
     """Return the label fields that VARIANT or VARIANT/SETTING/ENCODER gives, beside those shared by both sides.
 
     Raises UserError and SpecError.
@@ -96,7 +96,7 @@ def _ambiguous(text: str, options: Iterable[str]) -> str:
     return f"'{text}' may be {', '.join(options)}; choose with --metric"
 
 
-def _choose(groups: Mapping[Label, Group], first: Fields, second: Fields) -> tuple[Label, Label]:
+def _choose(groups: Mapping[Label, Group], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
     """The only pair of labels that match; fields that neither description gives must be equal in both."""
     sides = [[label for label in groups if _fits(label, fields)] for fields in (first, second)]
     for fields, labels in zip((first, second), sides, strict=True):
@@ -115,7 +115,7 @@ def _choose(groups: Mapping[Label, Group], first: Fields, second: Fields) -> tup
     return pairs[0]
 
 
-def _fits(label: Label, fields: Fields) -> bool:
+def _fits(label: Label, fields: LabelFields) -> bool:
     return all(getattr(label, name) == text for name, text in fields.items())
 
 
@@ -125,7 +125,7 @@ def _comparable(a: Label, b: Label, free: set[str]) -> bool:
     return all(getattr(a, name) == getattr(b, name) for name in Label._fields if name not in ignored)
 
 
-def _unknown(fields: Fields, groups: Mapping[Label, object]) -> str:
+def _unknown(fields: LabelFields, groups: Mapping[Label, object]) -> str:
     there = sorted({label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})})
     if there:
         return f"no runs of '{fields['variant']}' have this metric; known: {', '.join(there)}"

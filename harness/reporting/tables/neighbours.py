@@ -12,7 +12,7 @@ from harness.command_line import harness_command
 from harness.formatting import fixed
 from harness.metrics import ArrayName
 from harness.papers.published import PAPER_PROFILE, Paper
-from harness.papers.schema import Neighbours, pairs_of
+from harness.papers.schema import NeighbourTable, pairs_of
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles.schema import Profile
 from harness.reporting.formats import ABSENT, CellText
@@ -81,7 +81,7 @@ class _Finder:
     def is_paper(self) -> bool:
         return self.profile == PAPER_PROFILE
 
-    def answers(self, entry: Neighbours) -> tuple[int | None, dict[Place, Answers | None]]:
+    def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Place, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
 
         The seed is the lowest of those that most models have.
@@ -96,7 +96,7 @@ class _Finder:
         same = {place: one if one and one.queries == queries else None for place, one in mine.items()}
         return seed if queries else None, same
 
-    def _results(self, entry: Neighbours) -> dict[Place, dict[int, Result]]:
+    def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
         """The results of each model by seed."""
         places = (self.names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
         groups = kept_groups(self.frame[self.frame["suite"] == entry.suite])
@@ -109,7 +109,7 @@ class _Finder:
                 found[place] = {one.spec.seed: one for one in mine}
         return found
 
-    def _read(self, result: Result, entry: Neighbours) -> Answers | None:
+    def _read(self, result: Result, entry: NeighbourTable) -> Answers | None:
         """A result's answers on the table's task; under other profiles on the first task that has any."""
         arrays = self.arrays(result)
         tasks = [name.task for name in arrays if name.what == "neighbours"]
@@ -121,7 +121,7 @@ class _Finder:
         return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
 
 
-def _grid(paper: Paper, name: str, entry: Neighbours, finder: _Finder) -> Grid | None:
+def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Grid | None:
     """A table; None for a profile with stand-ins that does not fill it."""
     seed, answers = finder.answers(entry)
     full = bool(answers) and all(answers.values())
@@ -155,7 +155,7 @@ def _line(answers: Sequence[Answers | None], at: int, rank: int) -> Line:
     return Line((str(rank + 1), *heads), tuple(cells), "sentences")
 
 
-def _notes(paper: Paper, name: str, entry: Neighbours, finder: _Finder, seed: int | None) -> list[str]:
+def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed: int | None) -> list[str]:
     runs = f"Runs of profile {finder.profile}, seed {seed}."
     queries = "Queries are drawn at random, the same for every run; the paper's are not in the published numbers"
     if not finder.is_paper:

@@ -12,10 +12,11 @@ import numpy as np
 from builders import result
 
 from harness.metrics import AVERAGE, ArrayName
-from harness.papers.published import Paper, read_papers, read_published
+from harness.papers.published import read_papers, read_published
+from harness.papers.schema import FigureSpec
 from harness.reporting.contents import Contents
 from harness.reporting.figures.material import Material
-from harness.reporting.figures.papers import ReportFigure, paper_figures
+from harness.reporting.figures.papers import ReportFigure, paper_figure
 from harness.store import Result, Store
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -35,19 +36,14 @@ class ArraysStore(Store):
         return self.same
 
 
-def figures_of(
-    paper: Paper, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper"
-) -> dict[str, ReportFigure]:
+def figure(
+    name: str, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper", **figures: FigureSpec
+) -> ReportFigure:
+    """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
+    key, _, short = name.partition("-")
+    paper = PAPERS[key].model_copy(update={"figures": figures}) if figures else PAPERS[key]
     material = Material(profile, Contents(ArraysStore(arrays or {}), results), read_published())
-    return dict(zip(paper.figures, paper_figures([paper], material), strict=True))
-
-
-def figure(name: str, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper") -> ReportFigure:
-    """One figure by PAPER-FIGURE."""
-    paper, _, short = name.partition("-")
-    alike = (PAPERS[paper].figures[short].kind, PAPERS[paper].figures[short].metric)
-    specs = {one: spec for one, spec in PAPERS[paper].figures.items() if (spec.kind, spec.metric) == alike}
-    return figures_of(PAPERS[paper].model_copy(update={"figures": specs}), results, arrays, profile)[short]
+    return paper_figure(paper, short, material)
 
 
 def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:

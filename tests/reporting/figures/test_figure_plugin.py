@@ -29,14 +29,13 @@ def fail(data):
 BARS, BROKEN = FigureKind(draw, suites=("geometry",)), FigureKind(fail)
 """
 SCRIPT = """
-from figure_samples import PAPERS, averages, figures_of
+from figure_samples import averages, figure
 from harness.papers.schema import FigureSpec
 
 spec = dict(title="Bars", suite="sts", metric="spearman", seeds=2, encoders=["bert-base-uncased"], settings=["coco"],
             variants=["simcse", "mcse"])
 figures = {kind: FigureSpec.model_validate({**spec, "kind": kind}) for kind in ("bars", "broken")}
-paper = PAPERS["mcse"].model_copy(update={"figures": figures})
-made = figures_of(paper, averages("mcse", "coco", [70.0]))
+made = {kind: figure(f"mcse-{kind}", averages("mcse", "coco", [70.0]), **figures) for kind in figures}
 assert made["bars"].svg.startswith("<svg") and "mcse" in made["bars"].svg, made["bars"].empty
 assert "--suites geometry,sts" in made["bars"].commands[0], made["bars"].commands
 assert made["broken"].empty == "the figure kind 'broken' failed: ZeroDivisionError: broken"
@@ -57,7 +56,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_kinds_of_another_package_are_drawn(package: Path) -> None:
     here = Path(__file__).parent
-    path = os.pathsep.join(map(str, (package, here, here.parent)))
+    path = os.pathsep.join(map(str, (package, here, here.parents[1])))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )

@@ -9,6 +9,8 @@ from figure_samples import BERT, figure, group, numbers, texts
 
 from harness.store import Result
 
+SETTING = "wiki+flickr"
+
 
 def subsets(variant: str, seed: int, *values: float) -> Result:
     scores = {"STS12": {"spearman": 1.0}, "STS15": {"spearman": 1.0}, "STS-B": {"spearman": 99.0}}
@@ -16,7 +18,7 @@ def subsets(variant: str, seed: int, *values: float) -> Result:
         "STS12": {"MSRvid": {"spearman": values[0]}, "MSRpar": {"spearman": values[1]}},
         "STS15": {"images": {"spearman": values[2]}},
     }
-    return result(variant, seed, {"sts": scores}, parts={"sts": parts}, setting="wiki+flickr", **BERT)
+    return result(variant, seed, {"sts": scores}, parts={"sts": parts}, setting=SETTING, **BERT)
 
 
 def test_bars_are_gains_by_subset_over_common_seeds() -> None:
@@ -30,16 +32,16 @@ def test_bars_are_gains_by_subset_over_common_seeds() -> None:
     assert bars[1][:, 1].min() == pytest.approx(bars[0][:, 1].max(), abs=0.01)
     names = ("MSRvid", "MSRpar", "images", "STS-B")
     assert [text for text in texts(drawn) if text in names] == ["MSRvid", "MSRpar", "images"]
-    assert [text for text in texts(drawn) if text in ("STS12", "STS15")] == ["STS12", "STS15"], (
-        "each in the legend once"
-    )
+    legend = [text for text in texts(drawn) if text in ("STS12", "STS15")]
+    assert legend == ["STS12", "STS15"], "each once"
 
 
 def test_tasks_without_subsets_have_one_bar_each() -> None:
-    scores = {"STS12": 60.0, "STS13": 61.0}
-    tasks = [{task: {"spearman": value + gain} for task, value in scores.items()} for gain in (0.0, 2.0)]
     runs = [
-        result(variant, 0, {"sts": tasks[at]}, setting="coco", **BERT) for at, variant in enumerate(("simcse", "mcse"))
+        result(
+            variant, 0, {"sts": {"STS12": {"spearman": value}, "STS13": {"spearman": value}}}, setting=SETTING, **BERT
+        )
+        for variant, value in (("simcse", 60.0), ("mcse", 62.0))
     ]
     assert len(group(figure("mcse-F4", runs), r"bar-\d+")) == 2
     assert figure("mcse-F4", runs[:1]).empty == "no setting in which both simcse and mcse were run yet"

@@ -1,4 +1,4 @@
-"""The figures of a report: all of the papers, those of other profiles, training curves, and their files."""
+"""The figures of a report: the papers' own, those of other profiles, training curves, and their files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 from builders import result
-from figure_samples import PAPERS, POINTS, SVG, figure, figures_of, group, marks, texts
+from figure_samples import PAPERS, POINTS, SVG, figure, group, marks, texts
 
 from harness.errors import UserError
 from harness.papers.published import read_paper, read_published
 from harness.reporting.build import report_figures
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import shown_runs
-from harness.reporting.figures.papers import training_figures
+from harness.reporting.figures.material import Material
+from harness.reporting.figures.papers import paper_figures, training_figures
 from harness.store import Store
 
 
@@ -26,7 +27,8 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
         "dalr": ["F3", "F4"],
         "nonling": ["F2", "F3", "F4"],
     }
-    made = [one for paper in PAPERS.values() for one in figures_of(paper, []).values()]
+    material = Material("paper", Contents(Store(Path("nowhere")), []), read_published())
+    made = paper_figures(list(PAPERS.values()), material)
     assert {one.empty for one in made} == {"no run of profile paper yet"}
     assert all(one.commands for one in made)
     printed = {(*key[:2], key.task) for key in read_published()}
@@ -37,12 +39,12 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
 
 def test_a_report_has_the_papers_figures_those_of_other_profiles_and_curves() -> None:
     toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
-    made = report_figures(Contents(Store(Path("nowhere")), [*POINTS, toy]))
+    made = report_figures(Contents(Store(Path("nowhere")), [POINTS[-1], toy]))
     drawn = [one.key for one in made if one.svg]
     assert drawn[0] == "mcse-F2"
     assert "mcse-F2-tiny" in drawn
     assert all(one.svg or (one.paper and one.profile == "paper") for one in made)
-    assert {one.profile for one in made if not one.paper} == {"paper"}, "no table has an average of the toy run"
+    assert {one.profile for one in made if not one.paper} == {"paper", "tiny"}, "training curves"
 
 
 def test_curves_of_training() -> None:
@@ -74,8 +76,7 @@ def test_hostile_names_are_escaped() -> None:
     evil = "<script>alert(1)</script>"
     spec = PAPERS["mcse"].figures["F2"].model_copy(update={"variants": (evil,), "title": evil})
     run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='"><script>')
-    paper = PAPERS["mcse"].model_copy(update={"figures": {"F2": spec}})
-    drawn = figures_of(paper, [run], profile="tiny")["F2"]
+    drawn = figure("mcse-F2", [run], profile="tiny", F2=spec)
     assert not list(Tree.fromstring(drawn.svg).iter(f"{SVG}script"))
     assert "<script" not in drawn.svg
     assert f"{evil} (n = 1)" in texts(drawn)
@@ -85,7 +86,7 @@ def test_hostile_names_are_escaped() -> None:
     ("old", "new", "message"),
     [
         ('kind = "subset-gain"', 'kind = "pie"', r"figures\.F4.*'kind'"),
-        ('variants = ["simcse", "mcse"]', 'variants = ["mcse[b=1,a=2]"]', r"written 'mcse\[a=2,b=1\]'"),
+        ('variants = ["simcse", "mcse"]', 'variants = ["mcse[b=1,a=2]"]', r"spelled 'mcse\[a=2,b=1\]'"),
         ('"simcse-sup/nli[size=10000]"', '"mcse/nli"', "'mcse/nli' in 'pairs'"),
     ],
 )

@@ -99,7 +99,9 @@ def test_the_papers_table_is_of_its_own_captions() -> None:
     assert found[0][2:4] == ("right simcse query 0 0", "right mcse query 0 0")
 
 
-@pytest.mark.parametrize("why", ["no run", "no arrays", "other queries", "with --set", "another profile"])
+@pytest.mark.parametrize(
+    "why", ["no run", "no arrays", "other queries", "with --set", "another profile", "a profile of that name"]
+)
 def test_what_is_missing_is_asked_for(why: str) -> None:
     other = {
         "no run": [],
@@ -107,6 +109,7 @@ def test_what_is_missing_is_asked_for(why: str) -> None:
         "other queries": [run("mcse", 0)],
         "with --set": [run("mcse", overrides={"steps": 3})],
         "another profile": [run("mcse", profile="small")],
+        "a profile of that name": [run("mcse", profile_origin="file")],
     }[why]
     arrays = {"simcse 0": answers("s")}
     if why != "no arrays":
