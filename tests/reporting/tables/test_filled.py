@@ -40,7 +40,7 @@ def row(
     (found,) = [
         one
         for one in table.rows
-        if (one.row.variant, one.row.setting, one.encoder, one.row.published_only) == (variant, setting, encoder, False)
+        if (one.row.variant, one.row.setting, one.place.encoder, one.row.published_only) == (variant, setting, encoder, False)
     ]
     return found
 
