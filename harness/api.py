@@ -154,7 +154,7 @@ def execute(
     if plan.todo:
         shown = display(len(plan.todo)) if progress is True else nullcontext(progress or (lambda event: None))
         with shown as listen:
-            ends += execute_plan(plan, plan.store, listen, jobs=jobs, device=device, executor=executor or "")
+            ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor)
     finished = tuple(end for end in ends if isinstance(end, Result))
     return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
 

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.errors import PlugInError, UserError
-from harness.method import Feature, Hyperparameters, Method, Stream, method_named
+from harness.inputs import Stream
+from harness.method import Feature, Hyperparameters, Method, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import errors_of, get, names, suggest
 from harness.setting import Captions, SettingOption, setting_options

@@ -18,17 +18,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
-from torch import Tensor
 
 from harness.corpora.features import FeatureFile
 from harness.corpora.pixels import Pixels
-from harness.encoders.vision import normalised
 from harness.errors import UserError
 from harness.inputs import Stream
 from harness.sources import Source
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,8 @@ class Media(ABC):
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
+        from harness.encoders.vision import normalised  # imports torch, which planning does without
+
         return {name: normalised(value) if name == "pixels" else value for name, value in inputs.items()}
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
-from harness.command_line import harness_command
-from harness.errors import UserError
 from harness.formatting import count_of
 from harness.papers.ablations import read_ablations
 from harness.papers.audit.findings import audit
@@ -52,18 +50,11 @@ def write_report(store: Store, out: Path, profile: str | None = None) -> Written
     Raises UserError if there is no result, if a file below reports/ is wrong, or if `out` holds other files than those
     of an earlier report.
     """
-    name = load_profile(profile).name if profile else None
-    loaded, problems = store.load()
-    results = [result for result in loaded if name in (None, result.profile)]
-    if not results:
-        what = f"no results of the profile '{name}'" if name else "no results"
-        run = harness_command("run", profile=profile or "tiny", results=str(store.root))
-        raise UserError(f"{store.root} has {what}; run `{run}` first")
-    failures = [failure for failure in store.failures() if name in (None, failure.profile)]
+    contents = Contents.of(store, profile)
     methods, broken = methods_from_a_process()
-    contents = Contents(store, results, failures, methods, name)
+    contents = replace(contents, methods=methods)
     page = render(contents, report_figures(contents), out)
-    return WrittenReport(page, len(results), (*problems, *broken))
+    return WrittenReport(page, len(contents.results), (*contents.warnings, *broken))
 
 
 def report_figures(contents: Contents) -> list[ReportFigure]:

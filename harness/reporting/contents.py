@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from harness.command_line import harness_command
+from harness.errors import UserError
 from harness.metrics import Metrics
+from harness.profiles import load_profile
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.store import Failure, Result, Store, frame_of, metrics_of
 
@@ -19,13 +22,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a report shows. `profile` is set if `results` and `failures` are those of one profile only."""
+    """What a report shows. `profile` is set if `results` and `failures` are those of one profile only.
+
+    `warnings` name the result files that cannot be read.
+    """
 
     store: Store
     results: Sequence[Result]
     failures: Sequence[Failure] = ()
     methods: Sequence[MethodFacts] = ()
     profile: str | None = None
+    warnings: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, store: Store, profile: str | None = None) -> Contents:
+        """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
+        name = load_profile(profile).name if profile else None
+        loaded, problems = store.load()
+        results = [result for result in loaded if name in (None, result.profile)]
+        if not results:
+            what = f"no results of the profile '{name}'" if name else "no results"
+            run = harness_command("run", profile=profile or "tiny", results=str(store.root))
+            raise UserError(f"{store.root} has {what}; run `{run}` first")
+        failures = [failure for failure in store.failures() if name in (None, failure.profile)]
+        return cls(store, results, failures, profile=name, warnings=problems)
 
     @cached_property
     def frame(self) -> pandas.DataFrame:

@@ -309,7 +309,7 @@ def test_unknown_names_are_told_with_the_nearest(name: str, message: str) -> Non
 
 
 def test_a_task_named_twice_is_told() -> None:
-    with pytest.raises(UserError, match="has SICK-R twice"):
+    with pytest.raises(UserError, match="names SICK-R twice"):
         MTEBSuite(["SICK-R", "MTEB(eng, v1):SICK-R"]).evaluate(embed, None)
 
 
@@ -317,7 +317,7 @@ def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them()
     missing = MTEBSuite(["MTEB(eng, v1):CQADupstackRetrieval", "SICK-R"]).missing(None)
     assert len(missing) == 12 + 1
     assert str(missing[-1]) == (
-        "the mteb task SICK-R: mteb fetches its data when online, with: "
+        "the mteb task SICK-R: download it when online, with: "
         "python -c \"import mteb; mteb.get_task('SICK-R').load_data()\""
     )
     with pytest.raises(MissingData, match="the mteb task SICK-R: mteb fetches"):

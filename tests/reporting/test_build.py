@@ -11,7 +11,8 @@ from builders import over_seeds
 
 from harness import __version__
 from harness.errors import UserError
-from harness.reporting.build import WrittenReport, write_report
+from harness.reporting.build import WrittenReport, render, write_report
+from harness.reporting.contents import Contents
 from harness.store import Failure, Result, Store
 
 ATTACK = "simcse[temperature=<script>alert(1)</script>]"
@@ -138,7 +139,7 @@ def test_pages_show_scores_facts_and_commands(out: Path) -> None:
 def test_a_report_of_one_profile_has_no_other_results(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
-    write_report(store, tmp_path / "out", profile)
+    render(Contents.of(store, profile), [], tmp_path / "out")
     for name in ("index.html", "report.md", "report.tex", "report.csv"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert here in text, name
@@ -152,18 +153,16 @@ def test_papers_without_runs_show_printed_numbers_only(out: Path) -> None:
 
 def test_an_empty_store_is_an_error_with_a_command(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no results; run `harness run --profile tiny --results .*nowhere` first"):
-        write_report(Store(tmp_path / "nowhere"), tmp_path / "out")
+        Contents.of(Store(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="no results of the profile 'small'; run `harness run --profile small"):
-        write_report(Store(tmp_path / "nowhere"), tmp_path / "out", "small")
-    assert not (tmp_path / "out").exists()
+        Contents.of(Store(tmp_path / "nowhere"), "small")
 
 
 def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     good, bad = (store.save(one) for one in over_seeds("simcse", [20.0, 24.0]))
     store.path(bad).write_text("{")
-    written = write_report(store, tmp_path / "out", "tiny")
-    assert written.results == 1
-    (line,) = written.warnings
+    contents = Contents.of(store, "tiny")
+    assert contents.results == [good]
+    (line,) = contents.warnings
     assert store.path(bad).name in line
-    assert good.fingerprint in "".join(pages(tmp_path / "out").values())

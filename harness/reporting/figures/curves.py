@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
@@ -12,10 +13,18 @@ from harness.store import Result
 #: steps and values
 Points = tuple[tuple[float, float], ...]
 #: results of all seeds by label
-Runs = Mapping[Label, Sequence[Result]]
+SeedRuns = Mapping[Label, Sequence[Result]]
 #: Profiles with more runs than this show means only; single seeds are on the pages of the runs.
 MOST_SEEDS = 400
 STEPS = "optimizer steps"
+
+
+class RunCurve(NamedTuple):
+    """One curve of one run: a loss term, or the dev score if `term` is empty."""
+
+    term: str
+    y_label: str
+    points: Points
 
 
 @dataclass(frozen=True)
@@ -53,60 +62,54 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
     return {label: runs for label, runs in found.items() if runs}
 
 
-def run_charts(result: Result) -> tuple[Chart | None, tuple[Chart, ...]]:
-    """The dev curve of one run, None if it has none, and a chart for each of its loss terms."""
-    dev, losses = result.dev, result.losses
-    curve = _points(dev.steps, dev.scores)
-    chart = _single("Dev score", f"{dev.metric} on {dev.task}", curve) if curve else None
-    terms = ((term, _points(losses.steps, values)) for term, values in losses.terms.items())
-    return chart, tuple(_single(f"Loss term {term}", f"{term}, unweighted", points) for term, points in terms if points)
+def run_charts(result: Result) -> tuple[list[Chart], list[Chart]]:
+    """The charts of one run: of its dev score, if it has any, and of each loss term."""
+
+    def single(curve: RunCurve) -> Chart:
+        title = f"Loss term {curve.term}" if curve.term else "Dev score"
+        return Chart(title, STEPS, curve.y_label, (Series(title, 0, curve.points, (curve.points,)),))
+
+    return [single(curve) for curve in _dev_curves(result)], [single(curve) for curve in _loss_curves(result)]
 
 
-def _single(title: str, y_label: str, points: Points) -> Chart:
-    return Chart(title, STEPS, y_label, (Series(title, 0, points, (points,)),))
-
-
-def dev_charts(runs: Runs) -> Iterator[Chart]:
+def dev_charts(runs: SeedRuns) -> list[Chart]:
     """Dev score against optimizer steps, one chart for each profile, setting, encoder and dev task."""
-    for where, mine in _places(runs).items():
-        curves: dict[str, dict[Label, list[Points]]] = {}
-        for label, results in mine.items():
-            for dev in (result.dev for result in results):
-                if dev.scores:
-                    seeds = curves.setdefault(f"{dev.metric} on {dev.task}", {}).setdefault(label, [])
-                    seeds.append(_points(dev.steps, dev.scores))
-        for y_label, lines in curves.items():
-            yield Chart(where, STEPS, y_label, tuple(_series(lines, runs)))
+    return list(_charts(runs, _dev_curves))
 
 
-def loss_charts(runs: Runs) -> Iterator[Chart]:
+def loss_charts(runs: SeedRuns) -> list[Chart]:
     """Each unweighted loss term against optimizer steps, one chart for each profile, setting, encoder and term."""
-    for where, mine in _places(runs).items():
-        curves: dict[str, dict[Label, list[Points]]] = {}
-        for label, results in mine.items():
-            for losses in (result.losses for result in results):
-                for term, values in losses.terms.items():
-                    points = _points(losses.steps, values)
-                    if points:
-                        curves.setdefault(term, {}).setdefault(label, []).append(points)
-        for term, lines in curves.items():
-            yield Chart(f"{term}: {where}", STEPS, f"loss term {term}, unweighted", tuple(_series(lines, runs)))
+    return list(_charts(runs, _loss_curves))
 
 
-def has_curves(runs: Runs) -> bool:
-    """Whether there is any curve to draw."""
-    return any(one.dev.scores or one.losses.terms for results in runs.values() for one in results)
+def _dev_curves(result: Result) -> Iterator[RunCurve]:
+    dev = result.dev
+    if dev.scores:
+        yield RunCurve("", f"{dev.metric} on {dev.task}", _points(dev.steps, dev.scores))
 
 
-def _places(runs: Runs) -> dict[str, dict[Label, Sequence[Result]]]:
-    """The runs by setting, encoder and profile."""
-    found: dict[str, dict[Label, Sequence[Result]]] = {}
+def _loss_curves(result: Result) -> Iterator[RunCurve]:
+    for term, values in result.losses.terms.items():
+        points = _points(result.losses.steps, values)
+        if points:
+            yield RunCurve(term, f"loss term {term}, unweighted", points)
+
+
+def _charts(runs: SeedRuns, curves_of: Callable[[Result], Iterator[RunCurve]]) -> Iterator[Chart]:
+    """A chart for each setting, encoder and profile, and for each term and y label of the curves."""
+    colours, few = _colours(runs), sum(map(len, runs.values())) <= MOST_SEEDS
+    places: dict[str, dict[tuple[str, str], dict[str, list[Points]]]] = {}
     for label, results in runs.items():
-        found.setdefault(f"{label.setting} / {label.encoder}, profile {label.profile}", {})[label] = results
-    return found
+        mine = places.setdefault(f"{label.setting} / {label.encoder}, profile {label.profile}", {})
+        for curve in (curve for result in results for curve in curves_of(result)):
+            mine.setdefault((curve.term, curve.y_label), {}).setdefault(str(label), []).append(curve.points)
+    for where, charts in places.items():
+        for (term, y_label), lines in charts.items():
+            series = (Series(name, colours[name], _mean(seeds), tuple(seeds), few) for name, seeds in lines.items())
+            yield Chart(f"{term}: {where}" if term else where, STEPS, y_label, tuple(series))
 
 
-def _colours(runs: Runs) -> dict[str, int]:
+def _colours(runs: SeedRuns) -> dict[str, int]:
     """The index of every variant that was trained; the baseline has -1."""
     names = dict.fromkeys(str(label) for label, results in runs.items() if any(one.losses.steps for one in results))
     return {BASELINE: -1, **{name: index for index, name in enumerate(name for name in names if name != BASELINE)}}
@@ -114,12 +117,6 @@ def _colours(runs: Runs) -> dict[str, int]:
 
 def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
     return tuple((float(step), float(value)) for step, value in zip(steps, values, strict=True) if value is not None)
-
-
-def _series(lines: Mapping[Label, Sequence[Points]], runs: Runs) -> Iterator[Series]:
-    colours, few = _colours(runs), sum(map(len, runs.values())) <= MOST_SEEDS
-    for label, seeds in lines.items():
-        yield Series(str(label), colours[str(label)], _mean(seeds), tuple(seeds), few)
 
 
 def _mean(seeds: Sequence[Points]) -> Points:

@@ -21,7 +21,7 @@ PARTS = {"shot": "training pairs", "size": "training triplets"}
 
 
 @dataclass(frozen=True)
-class Curve:
+class LevelCurve:
     """Means over seeds at places on the axis. A `constant` curve is a horizontal line."""
 
     name: str
@@ -30,13 +30,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Panel:
+class LevelPanel:
     """An option of a setting: its values in order, as texts, and the curves over them."""
 
     setting: str
     option: str
     levels: list[str]
-    curves: list[Curve]
+    curves: list[LevelCurve]
 
 
 def data_scale(data: FigureData) -> Drawing | str:
@@ -70,7 +70,7 @@ def data_scale(data: FigureData) -> Drawing | str:
     return Drawing(on, size_of(len(every), 3, 0.5), text, shown)
 
 
-def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> Panel:
+def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
     """The curves over one option of one setting.
 
     The setting without the option comes first as `none`, or last as `all` if the option takes a part of the data.
@@ -84,30 +84,30 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> P
     if Variant(base) in settings.values():
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
     varied = {setting.name for setting in settings.values() if setting.options}
-    curves: dict[str, Curve] = {}
+    curves: dict[str, LevelCurve] = {}
     for run in runs:
         setting, summary = settings[run.label], run.summary(score)
         if summary is None:
             continue
         if setting.name not in varied:
             name = f"{run.label.variant} / {setting}"
-            curves[name] = Curve(name, {0.0: summary}, constant=True)
+            curves[name] = LevelCurve(name, {0.0: summary}, constant=True)
         level = dict(setting.options).get(option, "" if setting.options else plain)
         if setting.name == base and level in levels:
-            curve = curves.setdefault(run.label.variant, Curve(run.label.variant, {}))
+            curve = curves.setdefault(run.label.variant, LevelCurve(run.label.variant, {}))
             curve.points[float(levels.index(level))] = summary
-    return Panel(base, option, levels, sorted(curves.values(), key=lambda curve: not curve.constant))
+    return LevelPanel(base, option, levels, sorted(curves.values(), key=lambda curve: not curve.constant))
 
 
 def margin_sweep(data: FigureData) -> Drawing | str:
     """The average against an option of the method, one curve for each setting and encoder."""
     option = next((name for text in data.spec.variants for name, _ in Variant.parse(text).options), "")
-    curves: dict[str, Curve] = {}
+    curves: dict[str, LevelCurve] = {}
     for run in data.runs:
         summary, x = run.summary(Score(data.spec.suite, AVERAGE, data.spec.metric)), _value(run, option)
         if summary is not None and x is not None:
             name = f"{run.label.setting} / {run.label.encoder}"
-            curves.setdefault(name, Curve(name, {})).points[x] = summary
+            curves.setdefault(name, LevelCurve(name, {})).points[x] = summary
     if not curves:
         return f"no run of a {option} yet"
 
@@ -128,7 +128,7 @@ def _average_label(data: FigureData) -> str:
     return f"average of {data.spec.suite}, {data.metric(data.spec.suite, data.spec.metric).title}"
 
 
-def _line(axes: Axes, curve: Curve, index: int) -> None:
+def _line(axes: Axes, curve: LevelCurve, index: int) -> None:
     xs = sorted(curve.points)
     points = [curve.points[x] for x in xs]
     means, name = [point.mean for point in points], f"{curve.name} ({n_of(points)})"

@@ -14,45 +14,17 @@ from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
 #: `p_published` and `verdict_published` with the paper.
 COLUMNS = (
-    "table",
-    "profile",
-    "suite",
-    "task",
-    "metric",
-    "setting",
-    "encoder",
-    "variant",
-    "overrides",
-    "group",
-    "seeds",
-    "n",
-    "mean",
-    "std",
-    "against",
-    "difference",
-    "low",
-    "high",
-    "p",
-    "verdict",
-    "p_holm",
-    "published",
-    "published_std",
-    "published_seeds",
-    "published_star",
-    "published_source",
-    "minus_published",
-    "p_published",
-    "verdict_published",
-    "command",
+    *("table", "profile", "suite", "task", "metric", "setting", "encoder", "variant", "overrides", "group", "seeds"),
+    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
+    *("published", "published_std", "published_seeds", "published_star", "published_source"),
+    *("minus_published", "p_published", "verdict_published", "command"),
 )
-
-
 #: column -> value; missing columns are empty
-Fields = dict[str, object]
+CsvFields = dict[str, object]
 
 
 def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
-    """The text of report.csv. Fields are empty if a number does not exist."""
+    """The text of report.csv. CsvFields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -63,7 +35,7 @@ def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
     return stream.getvalue()
 
 
-def _summary(table: SummaryTable) -> Iterator[Fields]:
+def _summary(table: SummaryTable) -> Iterator[CsvFields]:
     for block in table.blocks:
         for row in block.rows:
             baseline = block.baseline(row.label)
@@ -78,12 +50,12 @@ def _summary(table: SummaryTable) -> Iterator[Fields]:
                     }
 
 
-def _row(row: Row) -> Fields:
+def _row(row: Row) -> CsvFields:
     return {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
 
 
-def _measured(cell: Cell, column: Column, against: str) -> Fields:
-    fields: Fields = {
+def _measured(cell: Cell, column: Column, against: str) -> CsvFields:
+    fields: CsvFields = {
         **column._asdict(),
         "n": cell.summary.n,
         "mean": cell.summary.mean,
@@ -96,7 +68,7 @@ def _measured(cell: Cell, column: Column, against: str) -> Fields:
     return fields
 
 
-def _paper(filled: FilledTable) -> Iterator[Fields]:
+def _paper(filled: FilledTable) -> Iterator[CsvFields]:
     for row in filled.rows:
         for column in filled.columns:
             score = row.scores.get(column.name, Score(column.suite, column.task, column.metric))
@@ -109,7 +81,7 @@ def _paper(filled: FilledTable) -> Iterator[Fields]:
             }
 
 
-def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> Fields:
+def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> CsvFields:
     against = row.row.against or ""
     return {
         **row.place._asdict(),
@@ -120,7 +92,7 @@ def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> Fields:
     }
 
 
-def _published(row: FilledRow, cell: PaperCell) -> Fields:
+def _published(row: FilledRow, cell: PaperCell) -> CsvFields:
     number = cell.published
     if number is None:
         return {}

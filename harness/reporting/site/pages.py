@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.papers.audit.numbers import Finding
 from harness.papers.published import Paper
 from harness.reporting.contents import Contents
-from harness.reporting.figures.curves import dev_charts, has_curves, loss_charts, shown_runs
+from harness.reporting.figures.curves import dev_charts, loss_charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.seeds.headline import Sentence
 from harness.reporting.seeds.summary import SummaryTable
@@ -82,7 +82,6 @@ def _write_profiles(site: Site, pages: Pages, profiles: Mapping[str, str]) -> No
             f"profiles/{stem}.html",
             profile=profile,
             grids=[summary_grid(table) for table in tables],
-            curves=has_curves(runs),
             dev=dev_charts(runs),
             losses=loss_charts(runs),
             figures=[figure for figure in site.figures if not figure.paper and figure.profile == profile],

@@ -14,7 +14,7 @@ from harness.spec import UNTRAINED
 from harness.store import Result, Store, overrides_text
 
 #: names and values, as texts
-Pairs = tuple[tuple[str, str], ...]
+TextPairs = tuple[tuple[str, str], ...]
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
 
@@ -44,15 +44,15 @@ class RunPage:
     result: Result
     command: str
     siblings: Mapping[int, str]
-    dev: Chart | None
+    dev: Sequence[Chart]
     best: str
-    losses: tuple[Chart, ...]
+    losses: Sequence[Chart]
     scores: tuple[ScoreTable, ...]
-    values: tuple[tuple[str, Pairs], ...]
-    facts: Pairs
-    timings: Pairs
-    hardware: Pairs
-    packages: Pairs
+    values: tuple[tuple[str, TextPairs], ...]
+    facts: TextPairs
+    timings: TextPairs
+    hardware: TextPairs
+    packages: TextPairs
     log: tuple[str, ...]
 
 
@@ -161,5 +161,5 @@ def _timings(result: Result) -> Iterator[tuple[str, str]]:
     yield "total", duration(result.seconds)
 
 
-def _pairs(values: Mapping[str, object]) -> Pairs:
+def _pairs(values: Mapping[str, object]) -> TextPairs:
     return tuple((name, str(value)) for name, value in values.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import over_seeds, result, tables
 
-from harness.reporting.figures.curves import MOST_SEEDS, dev_charts, has_curves, loss_charts, shown_runs
+from harness.reporting.figures.curves import MOST_SEEDS, dev_charts, loss_charts, shown_runs
 from harness.reporting.figures.svg import style
 from harness.reporting.seeds.groups import Label
 from harness.store import Result
@@ -35,7 +35,6 @@ def test_steps_without_a_term_are_left_out() -> None:
 def test_a_method_that_does_not_train_has_no_curve() -> None:
     results = [result("none", dev=[], losses={}, setting="none")]
     assert [*dev_charts(shown(results)), *loss_charts(shown(results))] == []
-    assert not has_curves(shown(results))
 
 
 def test_only_the_groups_of_the_tables_are_drawn() -> None:
