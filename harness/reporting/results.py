@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import harness_command
+from harness.command_line import harness_command, parse_overrides
 from harness.errors import UserError
-from harness.grid import parse_overrides
 from harness.profiles import load_profile
 from harness.store import Failure, Result, frame_of
 
