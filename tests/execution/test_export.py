@@ -54,7 +54,7 @@ def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
 
 
 def carry_out(made: Plan, results: Path) -> None:
-    ends = execute(made, Store(results), lambda event: None, device="cpu")
+    ends = execute(made, lambda event: None, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
 
 

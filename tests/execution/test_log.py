@@ -142,7 +142,7 @@ def plan(root: Path, method: str, *suites: str) -> Plan:
 
 
 def do(made: Plan, root: Path, listen: Listener = lambda event: None) -> None:
-    execute(made, Store(root), listen, device="cpu")
+    execute(made, listen, device="cpu")
 
 
 def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:

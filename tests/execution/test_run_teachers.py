@@ -47,7 +47,7 @@ def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
 
 def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
-    ends = execute(made, Store(tmp_path / "results"), events.append, jobs=jobs, device="cpu")
+    ends = execute(made, events.append, jobs=jobs, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
     return [preparation_text(event.preparation) for event in events if event.preparation]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.execution.executors.base import Job
+from harness.execution.executors.job import Job
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.profiles import load_profile
