@@ -18,10 +18,11 @@ def status(**grid: Any) -> None:
     """
     from harness import api
     from harness.cli.planning import describe
+    from harness.execution.plan import RUN_STATES
 
     plan = api.plan(**grid)
     describe(plan)
-    for state in ("done", "failed", "stale", "missing"):
+    for state in RUN_STATES:
         for run in plan.runs:
             if run.state == state:
                 error = f"  {run.failure.error}" if run.failure and state == "failed" else ""
