@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from harness.errors import UserError
 from harness.execution.ingredients import Experiment, Experiments
@@ -19,7 +19,6 @@ from harness.store import Failure, Result, Spec, Store
 
 #: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results
 RunState = Literal["done", "trained", "failed", "stale", "missing"]
-RUN_STATES: tuple[RunState, ...] = get_args(RunState)
 
 
 @dataclass(frozen=True)
