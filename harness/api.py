@@ -242,7 +242,7 @@ def load_model(
     from harness.encoders.folder import read_modules
     from harness.encoders.student import Student
     from harness.execution.environment import pick_device
-    from harness.execution.export import find_result, student_of
+    from harness.execution.finished import find_result, student_of
 
     folder = Path(model).expanduser()
     if folder.is_dir():
