@@ -97,8 +97,10 @@ def train(root: Path) -> None:
 
     from harness.encoders.locate import FolderModel
     from harness.encoders.student import Student
-    from harness.execution.sources import Sources
-    from harness.execution.trained import Bench, training_data
+    from harness.execution.ingredients import Experiments
+    from harness.execution.inventory import Inventory
+    from harness.execution.train import Bench, run_features
+    from harness.execution.training_data import training_data
     from harness.grid import resolve
     from harness.method import by_batches
     from harness.profiles import load_profile
@@ -110,10 +112,11 @@ def train(root: Path) -> None:
     profile = load_profile(str(root / "full.toml"))
     model = Student.load(student())
     before, clock = resident_mb("RssAnon"), time.perf_counter()
-    sources = Sources(profile, root, {"student": FolderModel(student())})
+    inventory = Inventory(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
-    bench = Bench(sources, Store(root / "results"), "cpu", lambda event: None)
-    data = training_data(run, bench, model.tokenizer)
+    bench = Bench(Store(root / "results"), "cpu", lambda event: None)
+    features = run_features(Experiments(inventory, {}).of(run), bench)
+    data = training_data(features, model.tokenizer, lambda preparation: None)
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))
     first = time.perf_counter() - clock

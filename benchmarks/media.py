@@ -20,7 +20,7 @@ from harness.encoders.pictures import opened
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
 from harness.seeds import generator
 from harness.training.batching import Order
-from harness.training.prefetch import Ahead, MediaInputs
+from harness.training.prefetch import MediaInputs, Prefetcher
 
 BATCH, BATCHES = 48, 6
 #: ImageNet's usual picture, one of a modern camera, and an utterance of the length that 1,024 frames hold
@@ -85,7 +85,7 @@ def main() -> None:
             print(f"  two views at {size}: torchvision's chain {before:,.0f} images/s a core, here {after:,.0f}")
         made = MediaInputs(images, Order(BATCH, BATCH, 0, "benchmark", "images"), 0)
         for workers in range(1, len(os.sched_getaffinity(0)) + 1):
-            ahead = Ahead(made, 1000, workers)
+            ahead = Prefetcher(made, 1000, workers)
             # what was made while nobody asked is not counted
             for step in range(3 * workers):
                 ahead.of(step)

@@ -1,8 +1,6 @@
-"""How fast a report of 10,000 results is: its tables alone, and the whole site with a page a run.
+"""Time and memory of a report of 10,000 results: its tables, and the whole site with a page for each run.
 
 python benchmarks/site.py [RESULTS]
-
-Prints seconds for tables and for the site, pages a second, the size of the site and the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -14,15 +12,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
+from harness.metrics import Metric
 from harness.papers.published import read_papers, read_published
-from harness.reporting.build import build
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.summary import summary_tables
-from harness.reporting.site.methods import installed_methods
+from harness.reporting.site.methods import methods_from_a_process
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import summary_grid
 from harness.store import Result, Store
@@ -38,7 +35,7 @@ def name(*parts: object) -> str:
 
 
 def samples(count: int) -> Iterator[Result]:
-    """Two profiles, 20 variants, 10 encoders, 5 seeds and as many settings as it takes."""
+    """Results of two profiles, 20 variants, 10 encoders, 5 seeds and the settings needed."""
     for index in range(count):
         rest, seed = divmod(index, SEEDS)
         rest, variant = divmod(rest, VARIANTS)
@@ -48,29 +45,33 @@ def samples(count: int) -> Iterator[Result]:
 
 
 def sample(seed: int, variant: str, setting: int, encoder: int, profile: int) -> Result:
-    """A result of the size of a paper's run: seven tasks, a dev curve of 125 points, two loss curves of 100."""
+    """A result as large as that of a paper's run: 7 tasks, a dev curve of 125 points, 2 loss curves of 100."""
     group = (variant, setting, encoder, profile)
     value = 70 + int(name(*group, seed)[:4], 16) / 65536
     scores = {task: {"spearman": value + place, "pearson": value, "n": 1000.0} for place, task in enumerate(TASKS)}
     dev = [value * (1 - math.exp(-step / 20)) for step in range(1, 126)]
     return Result.model_validate(
         {
-            "schema_version": 1,
             "spec": {
                 **{"method": variant.partition("[")[0], "variant": variant, "setting": f"corpus-{setting}"},
                 **{"encoder": f"encoder-{encoder}", "seed": seed},
             },
             "profile": f"bench-{profile}",
+            "profile_origin": "file",
             "overrides": {},
             "fingerprint": name(*group, seed),
             "group": name(*group),
-            "training_fingerprint": name(*group, seed, "training"),
             "hyperparameters": {
                 "method": {"temperature": 0.05, "lambda": 0.01, "projection_dim": 256},
                 "training": {"batch_size": 64, "learning_rate": 3e-5, "epochs": 3, "precision": "fp32"},
             },
-            "scores": {"sts": scores},
-            "protocols": {"sts": {"version": 1, "data": "0" * 64}},
+            "teachers": {},
+            "evaluations": [
+                {
+                    **{"suite": "sts", "scores": scores, "seconds": 60.0, "finished": "2026-01-01T01:00:00+00:00"},
+                    "protocol": {"version": 1, "data": "0" * 64, "metrics": [Metric("spearman")]},
+                }
+            ],
             "dev": {
                 **{"task": "STS-B-dev", "metric": "spearman", "steps": list(range(125, 15750, 125)), "scores": dev},
                 **{"best_step": 15625, "best_score": dev[-1]},
@@ -79,7 +80,7 @@ def sample(seed: int, variant: str, setting: int, encoder: int, profile: int) ->
                 "steps": list(range(100)),
                 "terms": {term: [math.exp(-step / 30) for step in range(100)] for term in ("text", "info")},
             },
-            "timings": {"train_s": 3600.0, "evaluate_s": {"sts": 60.0}, "total_s": 3670.0},
+            "train_seconds": 3600.0,
             "peak_memory_mb": 4000.0,
             "hardware": {"device": "cuda", "processor": "a processor", "cores": 16, "threads": 8},
             "packages": {"torch": "2", "transformers": "5", "numpy": "2"},
@@ -102,30 +103,30 @@ def main() -> None:
             path.with_suffix(".log").write_text(LOG_LINE * 130)
         clock = time.perf_counter()
         results, problems = store.load()
-        frame = store.frame(results)
+        methods, _ = methods_from_a_process()
+        contents = Contents(store, results, methods=methods)
+        scores = len(contents.frame)
         loaded = time.perf_counter() - clock
         assert len(results) == count
         assert not problems
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            methods, _ = pool.submit(installed_methods).result()
 
         clock = time.perf_counter()
-        tables = summary_tables(frame)
-        filled = paper_tables(read_papers(), read_published(), frame)
-        assert sum(len(section.lines) for table in tables for section in summary_grid(table).sections) >= count // SEEDS
-        headline(tables, filled)
+        filled = paper_tables(read_papers(), read_published(), contents.frame)
+        lines = (section.lines for table in contents.tables for section in summary_grid(table).sections)
+        assert sum(map(len, lines)) >= count // SEEDS
+        headline(contents.tables, filled)
         tabled = time.perf_counter() - clock
 
         clock = time.perf_counter()
         out = Path(folder) / "site"
-        build(results, frame, out, methods=methods, arrays=store.arrays, log=store.log)
+        render(contents, [], out)
         whole = time.perf_counter() - clock
         pages = sum(1 for _ in out.rglob("*.html"))
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
         largest = max(out.rglob("*.html"), key=lambda path: path.stat().st_size)
         assert pages > count
-        print(f"{count} results read in {loaded:.1f} s; {len(frame)} numbers")
-        print(f"tables: {tabled:.1f} s; whole site: {whole:.1f} s, {pages / whole:.0f} pages/s, {size:.0f} MB")
+        print(f"{count} results read in {loaded:.1f} s; {scores} scores")
+        print(f"tables: {tabled:.1f} s; rest of the site: {whole:.1f} s, {pages / whole:.0f} pages/s, {size:.0f} MB")
         print(f"largest page: {largest.relative_to(out)}, {largest.stat().st_size / 1e6:.1f} MB")
         print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 

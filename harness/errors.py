@@ -5,6 +5,11 @@ class UserError(Exception):
     """Wrong input, on the command line or on disk; the message is one line: what, why, what to do."""
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error's message: those of Arrow continue with the whole schema."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
 

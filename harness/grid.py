@@ -1,67 +1,63 @@
-"""methods x settings x encoders x seeds -> RunSpecs, and what each of them comes to under a profile."""
+"""methods x settings x encoders x seeds -> runs, each with every value decided."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
 
 from harness.errors import PlugInError, UserError
-from harness.method import Feature, Method, method_named
+from harness.inputs import Stream
+from harness.method import Feature, Hyperparameters, Method, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
-from harness.registry import get, names, suggest
-from harness.setting import check_streams, setting_options
-from harness.spec import RunSpec, Variant, canonical
+from harness.registry import errors_of, get, names, suggest
+from harness.setting import Captions, SettingOption, setting_options
+from harness.spec import UNTRAINED, RunSpec, Variant
 
-#: The setting of a method that does not train.
-UNTRAINED = Variant("none")
+Overrides = Mapping[str, int | float | str | bool]
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A run with every value decided."""
+    """A run with every value decided.
+
+    `streams` are the corpora of its setting that the method learns from, in order, each with its stream,
+    `features` the teacher features that the method asks for, by role, and `dev` the similarity task that picks the
+    best checkpoint.
+    `options` are the setting's, and what the method demands of its corpora.
+    """
 
     spec: RunSpec
     method: type[Method]
-    hyperparameters: Any
+    hyperparameters: Hyperparameters
     training: Training
-    overrides: Mapping[str, Any]
+    overrides: Overrides
+    streams: Mapping[str, Stream]
+    features: Mapping[str, Feature]
+    dev: str
+    options: tuple[SettingOption, ...]
 
-    def features(self, profile: Profile) -> dict[str, Feature]:
-        """role -> features wanted, with the profile's own teacher filled in."""
-        try:
-            asked = self.method.features(self.hyperparameters)
-        except ValueError as error:
-            raise UserError(f"{self.spec.variant}: {error}") from error
-        if profile.images is None and any(wanted.teacher in (*SCRAMBLED, "default") for wanted in asked.values()):
-            raise UserError(
-                f"{self.spec.variant} needs image features; give the profile a top-level key images = TEACHER"
-            )
-        return {
-            role: replace(wanted, teacher=str(profile.images)) if wanted.teacher == "default" else wanted
-            for role, wanted in asked.items()
-        }
-
-    def corpora(self, profile: Profile) -> tuple[str, ...]:
-        """The setting's corpora that the method learns from, in order."""
-        return _used(profile, self.method, self.spec.setting)
-
-
-#: Controls in place of a teacher: the profile's features dealt to the wrong captions, or noise.
-SCRAMBLED = ("shuffled", "random")
+    @property
+    def pooling(self) -> str:
+        """How sentence vectors are pooled from the finished encoder."""
+        return self.method.pooling(self.hyperparameters)
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A combination that makes no sense, and why."""
+    """A combination that cannot be trained, and why."""
 
     what: str
     why: str
+
+
+class UnfitSettingError(UserError):
+    """A method that cannot be trained in a setting."""
 
 
 def expand(
@@ -70,42 +66,41 @@ def expand(
     settings: Sequence[Variant],
     encoders: Sequence[str],
     seeds: Sequence[int],
-    overrides: Mapping[str, Any],
+    overrides: Overrides,
 ) -> tuple[list[Resolved], list[Skipped]]:
-    """The grid, in the order typed with seeds outermost, so that every row has its first seed early.
+    """The runs of a grid, seeds outermost, so that every row of a table has its first seed early.
 
     Raises UserError for unknown methods, settings and values.
     """
     runs: dict[RunSpec, Resolved] = {}
     skipped: dict[Skipped, None] = {}
-    _check_overrides(methods, overrides)
+    check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
         try:
-            method = method_named(variant.name)
+            trains = method_named(variant.name).trains
+            check_setting(profile, setting)
+            spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
+            runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
         except PlugInError as error:
             skipped[Skipped(str(variant), str(error))] = None
-            continue
-        check_setting(profile, setting)
-        reason = impossible(profile, method, setting)
-        if reason:
-            skipped[Skipped(f"{variant}/{setting}", reason)] = None
-            continue
-        spec = RunSpec(variant, setting if method.trains else UNTRAINED, encoder, seed if method.trains else 0)
-        runs.setdefault(spec, resolve(profile, spec, overrides))
+        except UnfitSettingError as error:
+            skipped[Skipped(f"{variant}/{setting}", str(error))] = None
     return list(runs.values()), list(skipped)
 
 
-def resolve(profile: Profile, spec: RunSpec, overrides: Mapping[str, Any]) -> Resolved:
+def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     """Decide every value of a run.
 
     Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's options.
-    Training: the profile's [training] table, its rules, --set. Later ones win. Raises UserError.
+    Training: the profile's [training] table, its rules, --set. Later ones win.
+    Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
     method = method_named(spec.variant.name)
     _check_rules(profile.name, profile.hyperparameters)
     training_values: dict[str, Any] = {}
     method_values: dict[str, Any] = {}
-    known = set(method.configure(spec.variant.reading).named())
+    with errors_of("method", method.name):
+        known = set(method.configure(spec.variant.reading).named())
     for layer in (*_rules(profile, spec), overrides):
         for key, value in layer.items():
             if key in Training.model_fields:
@@ -113,29 +108,18 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Mapping[str, Any]) -> Re
             elif key in known or layer is not overrides:
                 method_values[key] = value
     hyperparameters = method.configure(spec.variant.reading, method_values, dict(spec.variant.options))
-    return Resolved(spec, method, hyperparameters, _training(profile, training_values), dict(overrides))
-
-
-def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read --set key=value pairs into numbers, true/false and texts. Raises UserError."""
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = (part.strip() for part in pair.partition("="))
-        if not equals or not key or not text:
-            raise UserError(f"--set '{pair}' is not key=value; write for example --set learning_rate=1e-4")
-        values[key] = _value(canonical(text))
-    return values
-
-
-def _value(text: str) -> int | float | bool | str:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    training = _training(profile, training_values)
+    dev = profile.dev_of(spec.setting.name)
+    if not method.trains:
+        return Resolved(spec, method, hyperparameters, training, dict(overrides), {}, {}, dev, ())
+    options = check_setting(profile, spec.setting)
+    _check_streams(profile, method, spec.setting)
+    streams = _used(profile, method, spec.setting)
+    with errors_of("method", method.name):
+        if method.captions(hyperparameters) == "all":
+            options = (*options, Captions("all"))
+        features = _features(spec, method, hyperparameters)
+    return Resolved(spec, method, hyperparameters, training, dict(overrides), streams, features, dev, options)
 
 
 @lru_cache(maxsize=8)
@@ -167,7 +151,8 @@ def _training(profile: Profile, values: Mapping[str, Any]) -> Training:
         raise UserError(f"the training value '{key}' = {first['input']!r} is refused: {first['msg']}") from error
 
 
-def _check_overrides(methods: Sequence[Variant], overrides: Mapping[str, Any]) -> None:
+def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
+    """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
@@ -177,40 +162,41 @@ def _check_overrides(methods: Sequence[Variant], overrides: Mapping[str, Any]) -
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")
 
 
-def check_setting(profile: Profile, setting: Variant) -> None:
-    """Raise UserError for a setting that the profile does not have."""
+def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:
+    """The options of a setting. Raises UserError for a setting that the profile does not have."""
     if setting.name not in profile.settings:
         hint = suggest(setting.name, sorted(profile.settings))
         raise UserError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
-    setting_options(setting)
-    check_streams(setting, [_stream(profile, name) for name in profile.settings[setting.name].corpora])
+    return setting_options(setting, _streams(profile, setting).values())
 
 
-def _stream(profile: Profile, corpus: str) -> str:
-    return str(get("corpus", profile.corpora[corpus].kind).stream)
+def _features(spec: RunSpec, method: type[Method], hyperparameters: Hyperparameters) -> Mapping[str, Feature]:
+    try:
+        return method.features(hyperparameters)
+    except ValueError as error:
+        raise UserError(f"{spec.variant}: {error}") from error
 
 
-def _used(profile: Profile, method: type[Method], setting: Variant) -> tuple[str, ...]:
+def _streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
+    """The stream of each corpus of a setting."""
+    names = profile.settings[setting.name].corpora
+    return {name: get("corpus", profile.corpora[name].kind).stream for name in names}
+
+
+def _used(profile: Profile, method: type[Method], setting: Variant) -> dict[str, Stream]:
     """The setting's corpora of the method's streams; captions count as sentences."""
-    streams = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
-    return tuple(name for name in profile.settings[setting.name].corpora if _stream(profile, name) in streams)
+    wanted = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
+    return {name: stream for name, stream in _streams(profile, setting).items() if stream in wanted}
 
 
-#: how an error calls a stream
-_STREAMS = {
-    "sentences": "sentences",
-    "pairs": "image-caption pairs",
-    "triplets": "NLI triplets",
-    "images": "images",
-    "audio": "recordings",
-}
+#: a stream in messages
+_NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "recordings"}
 
 
-def impossible(profile: Profile, method: type[Method], setting: Variant) -> str | None:
-    """Why a method cannot train in a setting, or None."""
-    if not method.trains:
-        return None
-    kinds = {_stream(profile, name) for name in profile.settings[setting.name].corpora}
-    needed = [stream for stream in method.streams if not (stream == "sentences" and "pairs" in kinds)]
-    absent = [_STREAMS[stream] for stream in needed if stream not in kinds]
-    return f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none" if absent else None
+def _check_streams(profile: Profile, method: type[Method], setting: Variant) -> None:
+    """Raise UnfitSettingError if the setting has no corpus of a stream that the method needs."""
+    there = set(_streams(profile, setting).values())
+    needed = [stream for stream in method.streams if not (stream == "sentences" and "pairs" in there)]
+    absent = [_NAMED.get(stream, stream) for stream in needed if stream not in there]
+    if absent:
+        raise UnfitSettingError(f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none")

@@ -1,84 +1,166 @@
-"""A setting's options: how much of its corpora a run sees, and in what state.
+"""Options of a setting: how many rows of its corpora a run sees, and how the corpora are read.
 
-flickr[shot=100]        100 pairs, as many steps as all pairs give (MCSE Figure 3)
-nli[size=30000]         30,000 triplets or sentences, and the steps that they give (NonLing Figure 2)
-nli[deletion=0.4]       each word left out with probability 0.4 (NonLing Figure 3)
-nli[insertion=2,swap=2] two words put in, two pairs of words exchanged, in every text (NonLing Figure 3)
-flickr[captions=all]    every caption of an image as a row, or `one` of them
+flickr[shot=100]        100 pairs, with as many steps as all pairs would give (MCSE Figure 3)
+nli[size=30000]         30,000 triplets or sentences, with the steps that these give (NonLing Figure 2)
+nli[deletion=0.4]       every word deleted with probability 0.4 (NonLing Figure 3)
+nli[insertion=2,swap=2] two words inserted and two pairs of words swapped in every text (NonLing Figure 3)
+flickr[captions=all]    every caption of an image as a row; `one` draws one caption per image
+
+A package adds an option as a `SettingOption` in the entry point group `harness.setting_options`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterable
+from typing import ClassVar, Literal, NamedTuple
 
+from harness.corpora.base import CorpusSource
+from harness.corpora.noise import Noisy
 from harness.errors import UserError
-from harness.registry import suggest
+from harness.inputs import Stream
+from harness.registry import get, names, suggest
 from harness.spec import Variant
 
-Captions = Literal["one", "all"]
-#: option -> the streams that it speaks of
-SPEAKS_OF = {
-    "shot": ("pairs",),
-    "size": ("triplets", "sentences"),
-    "deletion": ("triplets",),
-    "insertion": ("triplets",),
-    "swap": ("triplets",),
-    "captions": ("pairs",),
-}
+
+class Kept(NamedTuple):
+    """The number of rows that a run sees of a stream; `steps_of_all` keeps the steps that all rows would give."""
+
+    rows: int
+    steps_of_all: bool
 
 
-@dataclass(frozen=True)
-class SettingOptions:
-    """What a setting's options come to; the defaults leave the corpora as they are."""
+class SettingOption:
+    """One option of a setting with its value. It changes the corpora of its streams, and only those."""
 
-    shot: int | None = None
-    size: int | None = None
-    deletion: float = 0.0
-    insertion: int = 0
-    swap: int = 0
-    captions: Captions | None = None
+    streams: ClassVar[tuple[Stream, ...]]
 
-    @property
-    def noise(self) -> tuple[float, int, int]:
-        """Deletion, insertion and swap."""
-        return self.deletion, self.insertion, self.swap
+    def __init__(self, text: str) -> None:
+        """Read the value. Raises ValueError with what it must be, such as 'a whole number of at least 1'."""
 
-    def kept(self, stream: str) -> int | None:
-        """Rows of a stream that are kept, or None for all."""
-        if stream in SPEAKS_OF["shot"]:
-            return self.shot
-        return self.size if stream in SPEAKS_OF["size"] else None
+    def kept(self) -> Kept | None:
+        """The rows that a run sees of each of the streams, or None for all of them."""
+        return None
+
+    def read(self, source: CorpusSource) -> CorpusSource:
+        """The corpus as a run reads it. What changes its content must change its fingerprint."""
+        return source
 
 
-def setting_options(setting: Variant) -> SettingOptions:
-    """Read a setting's options. Raises UserError naming the option and what it may be."""
-    values = {key: _value(setting, key, text) for key, text in setting.options}
-    return SettingOptions(**values)  # type: ignore[arg-type]
+class Shot(SettingOption):
+    """A number of pairs, trained for as many steps as all pairs."""
+
+    streams = ("pairs",)
+
+    def __init__(self, text: str) -> None:
+        self.rows = _count(text)
+
+    def kept(self) -> Kept:
+        """These rows, with the steps of all."""
+        return Kept(self.rows, steps_of_all=True)
 
 
-def check_streams(setting: Variant, streams: Collection[str]) -> None:
-    """Raise UserError for an option that speaks of no corpus of the setting, whose streams are these."""
-    for key, _ in setting.options:
-        if not set(SPEAKS_OF[key]) & set(streams):
-            raise UserError(
-                f"the setting '{setting}' has no corpus of {' or '.join(SPEAKS_OF[key])}, which '{key}' speaks of; "
-                f"leave the option out"
-            )
+class Size(SettingOption):
+    """A number of triplets or sentences."""
+
+    streams = ("triplets", "sentences")
+
+    def __init__(self, text: str) -> None:
+        self.rows = _count(text)
+
+    def kept(self) -> Kept:
+        """These rows, with the steps that they give."""
+        return Kept(self.rows, steps_of_all=False)
 
 
-def _value(setting: Variant, key: str, text: str) -> int | float | str:
-    if key not in SPEAKS_OF:
-        raise UserError(f"the setting '{setting}' has no option '{key}'; {suggest(key, sorted(SPEAKS_OF))}")
-    if key == "captions":
+class Deletion(SettingOption):
+    """The probability of deleting each word."""
+
+    streams = ("triplets",)
+
+    def __init__(self, text: str) -> None:
+        self.chance = _share(text)
+
+    def read(self, source: CorpusSource) -> Noisy:
+        """The corpus with words deleted."""
+        return Noisy.over(source, deletion=self.chance)
+
+
+class Insertion(SettingOption):
+    """The number of words inserted into each text."""
+
+    streams = ("triplets",)
+
+    def __init__(self, text: str) -> None:
+        self.words = _count(text)
+
+    def read(self, source: CorpusSource) -> Noisy:
+        """The corpus with words inserted."""
+        return Noisy.over(source, insertion=self.words)
+
+
+class Swap(SettingOption):
+    """The number of pairs of words swapped in each text."""
+
+    streams = ("triplets",)
+
+    def __init__(self, text: str) -> None:
+        self.pairs = _count(text)
+
+    def read(self, source: CorpusSource) -> Noisy:
+        """The corpus with words swapped."""
+        return Noisy.over(source, swap=self.pairs)
+
+
+class Captions(SettingOption):
+    """Which captions of an image become rows: 'one' or 'all'."""
+
+    streams = ("pairs",)
+
+    def __init__(self, text: str) -> None:
         if text not in ("one", "all"):
-            raise UserError(f"captions={text} in '{setting}' is neither 'one' nor 'all'; write one of them")
-        return text
-    try:
-        return _share(text) if key == "deletion" else _count(text)
-    except ValueError as error:
-        raise UserError(f"{key}={text} in '{setting}' is no {error}") from error
+            raise ValueError("'one' or 'all'")
+        self.which: Literal["one", "all"] = "one" if text == "one" else "all"
+
+    def read(self, source: CorpusSource) -> CorpusSource:
+        """The corpus with these captions as rows."""
+        return source.with_captions(self.which)
+
+
+def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[SettingOption, ...]:
+    """Read the options of a setting whose corpora are of these streams.
+
+    Raises UserError for an unknown option or value, and for an option that applies to none of the streams.
+    """
+    found = []
+    for name, text in setting.options:
+        if name not in names("setting option"):
+            known = suggest(name, names("setting option"))
+            raise UserError(f"the setting '{setting}' has no option '{name}'; {known}")
+        try:
+            option: SettingOption = get("setting option", name)(text)
+        except ValueError as error:
+            raise UserError(f"{name}={text} in the setting '{setting}' must be {error}") from error
+        if not set(option.streams) & set(streams):
+            raise UserError(
+                f"the setting '{setting}' has no {' or '.join(option.streams)}, to which '{name}' applies; "
+                "remove the option"
+            )
+        found.append(option)
+    return tuple(found)
+
+
+def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusSource:
+    """The corpus as the options of its stream change it, in their order; the corpus itself without any."""
+    for option in options:
+        if source.stream in option.streams:
+            source = option.read(source)
+    return source
+
+
+def kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | None:
+    """The rows that a run sees of a stream, the fewest if several options limit them; None for all."""
+    limits = [option.kept() for option in options if stream in option.streams]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _share(text: str) -> float:
@@ -87,10 +169,10 @@ def _share(text: str) -> float:
             return float(text)
     except ValueError:
         pass
-    raise ValueError("share of the words; give a number above 0 and below 1")
+    raise ValueError("a number between 0 and 1")
 
 
 def _count(text: str) -> int:
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    raise ValueError("count; give a whole number, 1 or more")
+    raise ValueError("a whole number of at least 1")

@@ -1,7 +1,7 @@
-"""Where data comes from: a source knows its files, whether they are there, and what is in them.
+"""Sources of data and their fingerprints.
 
-Paths never enter a fingerprint, contents do. Hashing a large file is done once: its hash is kept
-beside its size and modification time.
+A fingerprint depends on contents, never on paths. The hash of a file is computed once and cached by path, size and
+modification time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Missing:
-    """Something a run needs that is not there, and how to get it."""
+    """An input that a run needs and that is missing, and how to get it."""
 
     what: str
     how: str
@@ -38,19 +38,34 @@ class Missing:
 
 
 class Source(ABC):
-    """Data read from disk or generated."""
+    """Data that is read from disk or generated."""
 
     @abstractmethod
     def missing(self, root: Path | None) -> list[Missing]:
-        """What is absent below the data root; empty when the source can be loaded."""
+        """Inputs missing below the data root; empty if the source can be loaded."""
 
     @abstractmethod
     def fingerprint(self, root: Path | None) -> str:
-        """A hash of the content (hex). Only called when nothing is missing."""
+        """A hash of the content (hex). Called only if nothing is missing."""
+
+    def require(self, root: Path | None) -> Path:
+        """The data root. Raises MissingData if anything is missing there."""
+        absent = self.missing(root)
+        if absent or root is None:
+            raise MissingData("; ".join(map(str, absent)) or "no data folder; set --data-root or HARNESS_DATA")
+        return root
+
+
+class Generated(Source):
+    """A source that needs no files."""
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """Nothing."""
+        return []
 
 
 class FileSource(Source):
-    """A source made of files below the data root."""
+    """Files below the data root."""
 
     def __init__(self, files: Iterable[str], how: str) -> None:
         """`files` are paths relative to the data root; `how` says how to get them."""
@@ -58,14 +73,12 @@ class FileSource(Source):
         self.how = how
 
     def paths(self, root: Path | None) -> list[Path]:
-        """The files' absolute paths. Raises MissingData when one is not there."""
-        absent = self.missing(root)
-        if absent or root is None:
-            raise MissingData("; ".join(map(str, absent)))
-        return [root / name for name in self.files]
+        """Absolute paths of the files. Raises MissingData."""
+        place = self.require(root)
+        return [place / name for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The files that are not there."""
+        """Files that do not exist."""
         return [Missing(name, self.how) for name in self.files if root is None or not (root / name).is_file()]
 
     def fingerprint(self, root: Path | None) -> str:
@@ -86,12 +99,12 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Where things that can be made again are kept: HARNESS_CACHE, else ~/.cache/harness."""
+    """The folder of reproducible files: HARNESS_CACHE, else ~/.cache/harness."""
     return Path(os.environ.get("HARNESS_CACHE") or Path.home() / ".cache" / "harness").expanduser()
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes, remembered by path, size and modification time."""
+    """SHA-256 (hex) of a file's bytes, cached by path, size and modification time."""
     path = path.resolve()
     stat = path.stat()
     note = (
@@ -108,12 +121,12 @@ def file_hash(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file whole or not at all (see `write_bytes`)."""
+    """Write a UTF-8 text file; it never exists half-written."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name, flushed to disk, then renamed."""
+    """Write a file under a temporary name, flush it to disk and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as stream:
@@ -125,12 +138,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def alone(lock: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
-    """Hold a lock file; where another process has it, `say` so and wait. A process that was killed has none."""
+    """Hold a lock file; `say` if another process holds it, and wait. The lock of a killed process is free."""
     held = FileLock(lock)
     try:
         held.acquire(timeout=0)
     except Timeout:
-        say(f"{what}: another process is at it; waiting")
+        say(f"{what}: in use by another process; waiting")
         held.acquire()
     try:
         yield
@@ -139,19 +152,19 @@ def alone(lock: Path, what: object, say: Callable[[str], None] = log.info) -> It
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays of numbers or texts as one compressed .npz, whole or not at all."""
+    """Write named arrays of numbers or texts as a compressed .npz file."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_bytes(path, buffer.getvalue())
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Named arrays of a file by `write_arrays`. Raises UserError naming a file that is damaged."""
+    """Read arrays written by `write_arrays`. Raises UserError for a damaged file."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise UserError(
-            f"the arrays {path} cannot be read: {why}; restore the file, or move it and the result beside it away"
+            f"the arrays {path} cannot be read: {why}; restore the file, or remove it with the result next to it"
         ) from error

@@ -22,6 +22,10 @@ from harness.errors import UserError
 DEFAULT_READING = "paper"
 #: the setting of a method that does not train
 UNTRAINED = "none"
+#: teachers of a control experiment: the features of other rows, or random ones
+CONTROLS = ("shuffled", "random")
+#: values of a teacher option that name no teacher of a profile
+NO_TEACHER = ("default", "none", *CONTROLS)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")

@@ -21,6 +21,20 @@ BAD = {
     "imports": ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'"),
     "empty": ("", "AttributeError: module 'bad_empty' has no attribute 'Thing'"),
 }
+FAULTY = """
+from harness.method import Method
+
+class Faulty(Method):
+    name = "faulty"
+    paper = "none"
+
+    @classmethod
+    def features(cls, hyperparameters):
+        return {}[0]
+
+    def loss_terms(self, batch, encode):
+        return {}
+"""
 
 
 @pytest.fixture
@@ -28,6 +42,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder on the path with one bad package for each way to be bad, and one that registers no method class."""
     for name, (code, _) in BAD.items():
         install(tmp_path, f"bad_{name}", code, f"{name} = bad_{name}:Thing")
+    install(tmp_path, "faulty", FAULTY, "faulty = faulty:Faulty")
     install(tmp_path, "stranger", "class Thing: pass", "stranger = stranger:Thing")
     install(tmp_path, "rival", "", "simcse = rival:SimCSE")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -74,10 +89,11 @@ def test_two_packages_with_one_name_cost_that_name_only(site: Path) -> None:
 
 
 def test_a_bad_method_costs_its_own_runs_only(site: Path) -> None:
-    asked = [Variant.parse(name) for name in ("mcse", *BAD, "stranger", "simcse")]
+    asked = [Variant.parse(name) for name in ("mcse", *BAD, "stranger", "faulty", "simcse")]
     runs, skipped = expand(load_profile("tiny"), asked, [Variant("toy")], ["toy-bert"], [0, 1], {"steps": 3})
     assert {run.spec.variant.name for run in runs} == {"mcse"}
-    assert [skip.what for skip in skipped] == [*BAD, "stranger", "simcse"]
+    assert "faulty:Faulty) failed: KeyError: 0" in skipped[-2].why
+    assert [skip.what for skip in skipped] == [*BAD, "stranger", "faulty", "simcse"]
 
 
 def test_an_unknown_name_lists_the_closest() -> None:

@@ -10,14 +10,18 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
+from harness.corpora.noise import Noisy
+from harness.corpora.toy.corpora import ToyTriplets
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.plan import Plan, Request, make_plan
-from harness.execution.trained import Bench, training_data
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
+from harness.execution.train import Bench, run_features
+from harness.execution.training_data import training_data
 from harness.method import by_batches
 from harness.profiles import load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
-from harness.setting import SettingOptions, setting_options
+from harness.setting import kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 from harness.training.streams import Batches, TrainingData
@@ -38,9 +42,9 @@ def plan(tmp_path: Path, setting: str, method: str, seed: int = 0) -> Plan:
 def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -> tuple[TrainingData, Batches]:
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
-    bench = Bench(made.sources, Store(tmp_path), "cpu", lambda event: None)
-    student = Student.load(made.sources.encoder("toy-bert").path())
-    data = training_data(run.resolved, bench, student.tokenizer)
+    bench = Bench(Store(tmp_path), "cpu", lambda event: None)
+    student = Student.load(made.inventory.encoder("toy-bert").source.path())
+    data = training_data(run_features(run.experiment, bench), student.tokenizer, lambda preparation: None)
     return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
 
 
@@ -48,14 +52,14 @@ def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -
     ("text", "message"),
     [
         ("toy-pairs[shots=100]", "no option 'shots'; did you mean shot?"),
-        ("toy-pairs[shot=0]", "shot=0 in 'toy-pairs[shot=0]' is no count; give a whole number, 1 or more"),
-        ("toy-pairs[shot=1.5]", "is no count"),
-        ("toy[deletion=40]", "is no share of the words; give a number above 0 and below 1"),
-        ("toy[deletion=much]", "is no share"),
-        ("toy-pairs[captions=five]", "neither 'one' nor 'all'"),
-        ("toy-text[shot=10]", "no corpus of pairs, which 'shot' speaks of"),
-        ("toy-pairs[swap=2]", "no corpus of triplets"),
-        ("toy-pairs[shot=5000]", "has 4096 pairs only; ask for fewer"),
+        ("toy-pairs[shot=0]", "shot=0 in the setting 'toy-pairs[shot=0]' must be a whole number of at least 1"),
+        ("toy-pairs[shot=1.5]", "must be a whole number"),
+        ("toy[deletion=40]", "must be a number between 0 and 1"),
+        ("toy[deletion=much]", "must be a number between"),
+        ("toy-pairs[captions=five]", "must be 'one' or 'all'"),
+        ("toy-text[shot=10]", "has no pairs, to which 'shot' applies; remove the option"),
+        ("toy-pairs[swap=2]", "has no triplets"),
+        ("toy-pairs[shot=5000]", "has only 4096 pairs; ask for fewer"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -68,18 +72,24 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, text: str, message: str
 def test_options_are_read() -> None:
     setting = parse_setting("nli[swap=2,deletion=0.30,insertion=1,size=30000]")
     assert str(setting) == "nli[deletion=0.3,insertion=1,size=30000,swap=2]"
-    assert setting_options(setting) == SettingOptions(size=30000, deletion=0.3, insertion=1, swap=2)
-    assert setting_options(parse_setting("nli")) == SettingOptions()
+    options = setting_options(setting, ["triplets", "pairs"])
+    assert kept_rows(options, "triplets") == (30000, False)
+    assert kept_rows(options, "pairs") is None
+    read = read_with(options, ToyTriplets())
+    assert isinstance(read, Noisy)
+    assert (read.deletion, read.insertion, read.swap) == (0.3, 1, 2)
+    assert not isinstance(read.clean, Noisy), "noise of several options is one source"
+    assert setting_options(parse_setting("nli"), ["triplets"]) == ()
 
 
 def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: Path) -> None:
     data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
     assert batches.steps == 2 * 4096 // 64
-    part = set(data.parts["pairs"].rows.tolist())
+    part = set(data.subsets["pairs"].rows.tolist())
     assert len(part) == 100
     seen = [batches.orders["pairs"].batch(step) for step in range(4)]
     assert sorted(np.concatenate(seen[:2]).tolist()) == list(range(100)), "a pass is over the 100"
-    wanted = data.tokens["pairs"].batch(data.parts["pairs"].rows[seen[0]])["input_ids"]
+    wanted = data.tokens["pairs"].batch(data.subsets["pairs"].rows[seen[0]])["input_ids"]
     assert np.array_equal(next(iter(batches.of(0)))[1].tokens["input_ids"], wanted)
     _, batches = data_and_batches(tmp_path, "toy[size=640]", "simcse-sup")
     assert batches.steps == 2 * 640 // 64
@@ -88,14 +98,14 @@ def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: P
 def test_features_follow_the_rows(tmp_path: Path) -> None:
     data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
     (_, batch) = next(iter(batches.of(5)))
-    rows = data.parts["pairs"].rows[batches.orders["pairs"].batch(5)]
+    rows = data.subsets["pairs"].rows[batches.orders["pairs"].batch(5)]
     assert np.array_equal(batch.features["image"].numpy(), data.features["image"][rows])
 
 
 def test_smaller_draws_lie_in_larger_ones_and_seeds_draw_apart(tmp_path: Path) -> None:
     drawn = {
         (shot, seed): set(
-            data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0].parts["pairs"].rows.tolist()
+            data_and_batches(tmp_path, f"toy-pairs[shot={shot}]", "simcse", seed)[0].subsets["pairs"].rows.tolist()
         )
         for shot, seed in ((50, 0), (500, 0), (50, 1))
     }
@@ -109,8 +119,8 @@ def test_noise_reaches_the_triplets_alone(tmp_path: Path) -> None:
     assert len(plain.tokens["triplets"]) == len(noisy.tokens["triplets"])
     assert noisy.tokens["triplets"].count < 0.8 * plain.tokens["triplets"].count
     made = plan(tmp_path, "toy[deletion=0.4]", "simcse")
-    run = made.runs[0].resolved
-    assert made.sources.corpus("toy-text", run) is made.sources.corpora["toy-text"]
+    (corpus,) = (one for one in made.runs[0].experiment.ingredients.corpora if one.name == "toy-text")
+    assert corpus.read is corpus.plain
 
 
 def test_options_are_another_experiment(tmp_path: Path) -> None:
@@ -160,9 +170,9 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
         setting = parse_setting(f"few[captions={which}]")
         request = Request(profile, [Variant.parse("mcse")], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS)
         made = make_plan(dataclasses.replace(request, data=tmp_path), Store(tmp_path))
-        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda event: None)
-        tokenizer = Student.load(made.sources.encoder("toy-bert").path()).tokenizer
-        found[which] = training_data(made.runs[0].resolved, bench, tokenizer)
+        bench = Bench(Store(tmp_path), "cpu", lambda event: None)
+        tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
+        found[which] = training_data(run_features(made.runs[0].experiment, bench), tokenizer, lambda preparation: None)
     rows = np.arange(7)
     assert found["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
     assert found["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
@@ -193,8 +203,8 @@ def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> N
         )
         made = make_plan(request, Store(tmp_path))
         run = next(one for one in made.runs if one.resolved.spec.variant == variant)
-        bench = Bench(made.sources, Store(tmp_path), "cpu", lambda event: None)
-        tokenizer = Student.load(made.sources.encoder("toy-bert").path()).tokenizer
-        data = training_data(run.resolved, bench, tokenizer)
+        bench = Bench(Store(tmp_path), "cpu", lambda event: None)
+        tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
+        data = training_data(run_features(run.experiment, bench), tokenizer, lambda preparation: None)
         found[which] = data.features["image"][np.array([0])]
     assert not np.allclose(found["one"], found["all"])

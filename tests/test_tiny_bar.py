@@ -28,7 +28,7 @@ def test_grounded_methods_beat_simcse_by_twenty_points_and_the_control_does_not(
     scores: dict[str, list[float]] = {}
     for path in sorted(tmp_path.glob("results/tiny/*/toy/toy-bert/seed-*.json")):
         result = json.loads(path.read_text())
-        scores.setdefault(result["spec"]["variant"], []).append(result["scores"]["sts"]["Avg"]["spearman"])
+        scores.setdefault(result["spec"]["variant"], []).append(result["evaluations"][0]["scores"]["Avg"]["spearman"])
     assert {name: len(values) for name, values in scores.items()} == dict.fromkeys(METHODS, 3)
     simcse, mcse, shuffled = scores["simcse"], scores["mcse"], scores["mcse[images=shuffled]"]
     for name in ("mcse", "kdmcse", "dalr"):

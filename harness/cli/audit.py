@@ -1,23 +1,26 @@
-"""`harness audit`: the papers' printed numbers and claims, recomputed."""
+"""`harness audit`: checks of the papers' printed numbers and claims."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.tables import plain_table
+from harness.command_line import harness_command
 from harness.errors import UserError
+from harness.verdicts import AuditVerdict
 
 if TYPE_CHECKING:
     from harness.papers.audit.findings import Finding
 
 
 @click.command()
-@click.option("--paper", metavar="NAME", help="Only this paper, with every exception.")
+@click.option("--paper", metavar="NAME", help="Only this paper, listing every exception.")
 def audit(paper: str | None) -> None:
-    """Recompute what the papers' printed numbers allow: averages, stars, quotes and claims.
+    """Check the papers' printed numbers: averages, stars, quotes and claims.
 
     Verdicts: holds, fails, or within rounding (fails as printed, but not for all values that round to it).
     """
@@ -27,22 +30,19 @@ def audit(paper: str | None) -> None:
     findings = findings_of(read_published())
     names = list(dict.fromkeys(finding.paper for finding in findings))
     if paper is not None and paper not in names:
-        raise UserError(f"there is no paper '{paper}' to audit; there are {', '.join(names)}")
+        raise UserError(f"unknown paper '{paper}'; known: {', '.join(names)}")
     for name in names if paper is None else [paper]:
         _show(name, [finding for finding in findings if finding.paper == name], details=paper is not None)
     if paper is None:
-        click.echo("`harness audit --paper NAME` names every exception")
+        click.echo(f"{harness_command('audit', paper='NAME')} lists every exception")
 
 
 def _show(name: str, findings: Sequence[Finding], details: bool) -> None:
-    verdicts = [finding.verdict for finding in findings]
-    counts = (
-        f"{verdicts.count('holds')} hold, {verdicts.count('within rounding')} within rounding, "
-        f"{verdicts.count('fails')} fail"
-    )
-    click.echo(f"{name}: {len(findings)} checks, {counts}")
+    found = Counter(finding.verdict for finding in findings)
+    counts = ", ".join(f"{verdict} {found[verdict]}" for verdict in AuditVerdict)
+    click.echo(f"{name}: {len(findings)} checks; {counts}")
     plain_table(
-        ("where", "what is said", "check", "verdict", "exceptions"),
+        ("where", "statement", "check", "verdict", "exceptions"),
         [(f.where, f.claim, f.check, f.verdict, _counts(f)) for f in findings],
     )
     for finding in findings if details else ():

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from harness.api import Results
     from harness.execution.plan import Plan
+    from harness.reporting.results import Results
 
-_NOTES = {"failed": "failed earlier; will retry", "stale": "only results of another configuration; will be trained"}
+_NOTES = {
+    "trained": "trained; some suites are still to be evaluated",
+    "failed": "failed earlier; will retry",
+    "stale": "only results of another configuration; will be trained",
+}
 
 
 def describe(plan: Plan) -> None:
@@ -60,21 +64,23 @@ def _problems(plan: Plan) -> Iterator[str]:
     for name, missing in plan.without_data.items():
         first, more = missing[0], f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
-    for item in plan.lacking:
+    for item in plan.missing:
         yield f"missing   {item}"
 
 
 def _print_estimate(plan: Plan) -> None:
-    from harness.cli.cost import a100_hours, seconds_left
+    from harness.execution.estimate import estimate
     from harness.formatting import duration, fixed
 
-    seconds, hours = seconds_left(plan), a100_hours(plan)
-    if seconds is not None:
-        each = f" ({fixed(seconds / 3600, 1)} device-hours)" if plan.request.entries else ""
-        click.echo(
-            f"  estimate  about {duration(seconds)}{each}, one run at a time; from finished runs of this profile"
-        )
-    elif hours is not None:
+    expected = estimate(plan)
+    if expected is None:
+        return
+    hours = expected.seconds / 3600
+    if expected.source == "finished runs":
+        each = f" ({fixed(hours, 1)} device-hours)" if plan.request.entries else ""
+        time = duration(expected.seconds)
+        click.echo(f"  estimate  about {time}{each}, one run at a time; from finished runs of this profile")
+    else:
         click.echo(
             f"  estimate  about {hours:,.0f} hours of one A100; from the minutes printed in DALR Table 7, scaled by "
             "examples seen (steps x batch) and size of encoder"
@@ -89,7 +95,7 @@ def show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         click.echo("nothing to do: every run of this plan is finished")
     if len(results):
-        show_summaries(results.frame)
+        show_summaries(results.runs)
     if plan.todo:
         folder = results.folder
         click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

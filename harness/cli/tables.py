@@ -1,4 +1,4 @@
-"""Tables on a terminal or in a file: rich draws them, without colour where there is no terminal."""
+"""Tables on a terminal, or without colour in a file, drawn by rich."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    import pandas
     from rich.console import Console
+
+    from harness.store import Result
 
 
 def console() -> Console:
-    """Standard output; lines are as wide as they need where it is no terminal."""
+    """Return standard output, with long lines where it is not a terminal."""
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=200, color_system=None, force_terminal=False)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of texts; nothing in a cell is taken for markup."""
+    """Print a table of texts; markup in a cell is printed as it is."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -32,24 +33,25 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     console().print(table)
 
 
-def show_summaries(frame: pandas.DataFrame) -> None:
-    """Print the summary table of each suite: mean and deviation over seeds, stars for significance."""
+def show_summaries(results: Sequence[Result]) -> None:
+    """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    from harness.reporting.formats import cell_text
     from harness.reporting.seeds.summary import summary_tables
+    from harness.reporting.tables.grids import summary_grid
+    from harness.store import frame_of, metrics_of
 
-    for summary in summary_tables(frame):
-        table = Table("setting", "encoder", "method", "seeds", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.title, table.title_justify = f"{summary.profile}: {summary.suite}", "left"
-        for column in summary.columns:
-            table.add_column(summary.title(column), justify="right")
-        for row in summary.rows:
-            names = (row.label.setting, row.label.encoder, str(row.label), str(len(row.seeds)))
-            cells = (cell_text(row.cells.get(column), column, len(row.seeds)) for column in summary.columns)
-            table.add_row(*(Text(str(text)) for text in (*names, *cells)))
+    for summary in summary_tables(frame_of(results), metrics_of(results)):
+        grid = summary_grid(summary)
+        table = Table("setting / encoder", *grid.heads, box=box.SIMPLE_HEAD, pad_edge=False)
+        table.title, table.title_justify = grid.title, "left"
+        for column in grid.columns:
+            table.add_column(column, justify="right")
+        for section in grid.sections:
+            for line in section.lines:
+                table.add_row(*(Text(str(text)) for text in (section.title, *line.heads, *line.cells)))
         console().print(table)
-        for note in summary.notes:
+        for note in grid.notes:
             click.echo(f"  {note}")

@@ -1,4 +1,15 @@
-"""What a corpus is to the rest of the house: rows of one stream."""
+"""The interface of corpora: a registered class that loads the rows of one stream.
+
+A corpus plug-in derives from `CorpusSource`, is registered in the entry point group `harness.corpora`, and is
+named by `kind` in a profile's [corpora.NAME] table; the other keys of the table are its keyword arguments.
+It sets `stream` and implements `missing`, `fingerprint` (both of `harness.sources.Source`) and `load`, which
+returns what the stream requires:
+
+    sentences  Sentences        pairs  Pairs        triplets  Triplets        images, audio  Media
+
+The fingerprint must change with every option and file that changes the rows. All randomness of loading comes
+from seeds among the options, all randomness of `Media.batch` from the generator that it is given.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +18,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
-from torch import Tensor
 
+from harness.corpora.features import FeatureFile
 from harness.corpora.pixels import Pixels
-from harness.encoders.vision import normalised
+from harness.errors import UserError
+from harness.inputs import Stream
 from harness.sources import Source
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Text alone: n sentences."""
+    """n sentences."""
 
     texts: Sequence[str]
 
@@ -27,8 +42,8 @@ class Sentences:
         return len(self.texts)
 
 
-class Later(Sequence[str]):
-    """n texts that are read when one of them is asked for."""
+class LazyTexts(Sequence[str]):
+    """n texts that are read at the first access."""
 
     def __init__(self, count: int, read: Callable[[], Sequence[str]]) -> None:
         self._count, self._read = count, read
@@ -36,7 +51,13 @@ class Later(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
         return self._texts[place]
 
     @cached_property
@@ -46,17 +67,17 @@ class Later(Sequence[str]):
 
 @dataclass(frozen=True)
 class Pairs:
-    """n captions, each with its image, of which there are m.
+    """n captions of m images.
 
-    `image_of` says the number of each caption's image, (n,) below m; None where caption i has image i. `images`
-    holds pixels where the corpus has them, (m, height, width, 3) uint8, or files that are decoded when they are
-    asked for; `features` holds stored image features by teacher name, each of shape (m, f) float32.
+    `image_of` is the image number of each caption, (n,) below m; None if caption i belongs to image i. `images`
+    are pixels, (m, height, width, 3) uint8, or files decoded on access, and None in a corpus without them.
+    `features` maps teacher -> stored image features, (m, f) float32.
     """
 
     texts: Sequence[str]
     images: np.ndarray | Pixels | None = None
     features: Mapping[str, np.ndarray] = field(default_factory=dict)
-    #: what a person should know of the data
+    #: warnings for the result file
     warnings: Sequence[str] = ()
     image_of: np.ndarray | None = None
 
@@ -65,7 +86,7 @@ class Pairs:
 
     @property
     def image_count(self) -> int:
-        """Images, m."""
+        """The number of images, m."""
         return len(self) if self.image_of is None else int(self.image_of[-1]) + 1
 
 
@@ -82,12 +103,12 @@ class Triplets:
 
 
 class Media(ABC):
-    """n images or recordings with their classes, `labels`, (n,) int64; an unlabelled item is a class of its own."""
+    """n images or recordings with classes `labels`, (n,) int64; an unlabelled item has a class of its own."""
 
     labels: np.ndarray
-    #: whether a batch is work that is worth a process of its own, such as decoding files
+    #: whether batches are slow to make, such as by decoding files, and worth worker processes
     costly = False
-    #: what a person should know of the data, such as items that could not be read
+    #: warnings for the result file, such as unreadable items
     warnings: Sequence[str] = ()
 
     def __len__(self) -> int:
@@ -95,36 +116,39 @@ class Media(ABC):
 
     @abstractmethod
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """The inputs of some rows: pixels (B, 2, 3, H, W) uint8, two augmentations, or spectrograms (B, frames, bins).
+        """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames, bins).
 
-        Everything random is drawn from `rng`, so that a resumed run sees what it would have seen.
+        The pixels are two augmentations of each image. All randomness comes from `rng`, so that a resumed run sees
+        the same batches.
         """
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A batch's inputs, on the student's device, as its patch embedding takes them: pixels normalised."""
+        """Normalise the pixels of a batch; called on the student's device."""
+        from harness.encoders.vision import normalised  # imports torch, which planning does without
+
         return {name: normalised(value) if name == "pixels" else value for name, value in inputs.items()}
 
 
 class CorpusSource(Source):
-    """A source of one stream of training data."""
+    """Training data of one stream."""
 
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"]
-    #: stored teacher features by teacher, each with its own files
-    stored: Mapping[str, Any] = {}
-    #: the images of pairs, where they are files beside the corpus's own that only some teachers read
+    stream: ClassVar[Stream]
+    #: stored image features, by teacher
+    stored: Mapping[str, FeatureFile] = {}
+    #: image files of pairs, needed only by teachers without stored features
     pixels: Source | None = None
 
     @property
     def per_row(self) -> int:
-        """Texts of a row."""
+        """Texts per row."""
         return 3 if self.stream == "triplets" else 1
 
     @abstractmethod
     def load(self, root: Path | None) -> Sentences | Pairs | Triplets | Media:
-        """Read the corpus. Raises MissingData or UserError."""
+        """Load the corpus. Raises MissingData or UserError."""
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """The texts of the rows in their order, three a row of triplets. Raises MissingData or UserError."""
+        """Yield the texts of the rows, three per triplet. Raises MissingData or UserError."""
         found = self.load(root)
         if isinstance(found, Triplets):
             for triplet in zip(found.premises, found.entailed, found.contradicted, strict=True):
@@ -133,9 +157,20 @@ class CorpusSource(Source):
             yield from found.texts
 
     def images_fingerprint(self, root: Path | None) -> str:
-        """What the images and the order of them depend on, however their captions are read."""
+        """The fingerprint of the images and their order, whichever captions are rows."""
         return self.fingerprint(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
-        """The same source with one caption of an image as a row, or every one, where it has several."""
+        """The same corpus with one caption of each image as a row, or all; itself if images have one caption."""
         return self
+
+
+def check_positive(option: str, value: int | None) -> None:
+    """Refuse a limit below 1. Raises UserError."""
+    if value is not None and value < 1:
+        raise UserError(f"{option} = {value} leaves no rows; set 1 or more in the profile, or remove the line")
+
+
+def some_of(items: Sequence[str], named: int = 5) -> str:
+    """List the first items for a message, and count the others."""
+    return "; ".join(items[:named]) + (f" and {len(items) - named} more" if len(items) > named else "")

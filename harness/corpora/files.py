@@ -1,13 +1,10 @@
-"""Corpora in files below the data root.
+"""Sentences and captions in files below the data root.
 
-sentences-file: one sentence a line, UTF-8, plain or gzip, lines split at newlines only; empty lines
-are left out. The first `limit` sentences when a limit is given.
+sentences-file: one sentence per line, UTF-8, plain or gzip; lines are split at line feeds only, and empty lines
+are skipped.
 
-captions-file: either a Parquet file with columns image_id and captions (a list of texts), or a text
-file with one caption a line (the layout of MCSE's public preparation). `captions` says which rows:
-'one' draws one caption an image, once, by `caption_seed`, as MCSE does; 'all' makes every caption a
-row. `features` names stored image features, one file a teacher, matched by image_id where both
-files have one and by line otherwise.
+captions-file: a Parquet file with columns image_id and captions (a list of strings), or a text file with one
+caption per line, the layout of MCSE's preprocessing.
 """
 
 from __future__ import annotations
@@ -16,36 +13,39 @@ import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, Later, Pairs, Sentences
-from harness.corpora.features import FeatureFile, StoredFeatures, first_line
+from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, check_positive
+from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
+from harness.parquet import read_columns
 from harness.seeds import generator
 from harness.sources import FileSource, digest
 from harness.textfiles import lines_of, read_lines
 
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray
+
 
 class SentencesFile(FileSource, CorpusSource):
-    """One sentence a line."""
+    """One sentence per line; the first `limit` sentences if a limit is set."""
 
-    stream: Literal["sentences", "pairs"] = "sentences"
+    stream = "sentences"
 
     def __init__(self, file: str, how: str, limit: int | None = None) -> None:
         super().__init__([file], how)
-        if limit is not None and limit < 1:
-            raise UserError(f"limit = {limit} leaves no sentence; give 1 or more in the profile, or leave it out")
+        check_positive("limit", limit)
         self.limit = limit
 
     def load(self, root: Path | None) -> Sentences:
-        """Read the sentences."""
+        """Read the sentences. Raises MissingData or UserError."""
         return Sentences(list(self.texts(root)))
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """The sentences, read as they are asked for. Raises UserError, at the end for fewer than the limit."""
+        """Yield the sentences, read lazily. Raises UserError, at the end if there are fewer than the limit."""
         path = self.paths(root)[0]
         found = 0
         for line in lines_of(path):
@@ -60,19 +60,21 @@ class SentencesFile(FileSource, CorpusSource):
             raise UserError(f"{path} has {found} sentences, fewer than the limit {self.limit}; fetch the whole file")
 
     def fingerprint(self, root: Path | None) -> str:
-        """Content and limit."""
+        """Hash of content and limit."""
         return digest(super().fingerprint(root), self.limit)
 
 
 class CaptionsFile(FileSource, CorpusSource):
     """Captions with stored image features, with images, or with both.
 
-    `images` is a folder below the data root whose files are named by image_id (with or without .jpg, .jpeg or
-    .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of the captions' own
-    Parquet file. Images are looked for only where a teacher reads them, and decoded as it goes.
+    `captions` is 'one' for one caption of each image, drawn once by `caption_seed` as MCSE does, or 'all' for every
+    caption. `features` maps teacher -> [file, how, transform] of stored image features, matched by image_id if both
+    files have it and by line otherwise. `images` is a folder below the data root with files named by image_id (with
+    or without .jpg, .jpeg or .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of
+    the Parquet file. Images are needed only by teachers without stored features, and decoded on access.
     """
 
-    stream: Literal["sentences", "pairs"] = "pairs"
+    stream = "pairs"
     pixels: CaptionImages | None = None
 
     def __init__(
@@ -81,7 +83,7 @@ class CaptionsFile(FileSource, CorpusSource):
         how: str,
         captions: Literal["one", "all"] = "one",
         caption_seed: int = 0,
-        features: Mapping[str, Mapping[str, Any]] | None = None,
+        features: Mapping[str, Mapping[str, str]] | None = None,
         images: str | None = None,
     ) -> None:
         super().__init__([file], how)
@@ -90,34 +92,34 @@ class CaptionsFile(FileSource, CorpusSource):
         self.captions, self.caption_seed = captions, caption_seed
         if images:
             self.pixels = CaptionImages(file, images, how, self._ids)
-        self.stored = {name: FeatureFile(**table) for name, table in (features or {}).items()}
+        self.stored = {name: FeatureFile.of(table) for name, table in (features or {}).items()}
 
     def load(self, root: Path | None) -> Pairs:
-        """Count the captions; they are read and drawn, and features opened, only when they are asked for."""
+        """Count the captions; texts and features are read on access. Raises MissingData or UserError."""
         path = self.paths(root)[0]
         counts = count_captions(path)
         images = np.arange(len(counts))
         image_of = np.repeat(images, counts) if self.captions == "all" else None
-        texts = Later(len(images) if image_of is None else len(image_of), lambda: list(self.texts(root)))
+        texts = LazyTexts(len(images) if image_of is None else len(image_of), lambda: list(self.texts(root)))
         pixels = self.pixels.pixels(root, images) if self.pixels else None
         stored = StoredFeatures(self.stored, root, lambda: self._ids(root), len(images))
         return Pairs(texts, pixels, stored, image_of=image_of)
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """The captions, drawn as the file's options say. Raises UserError."""
+        """Yield one caption of each image, or all of them. Raises UserError."""
         for image, texts in enumerate(read_captions(self.paths(root)[0])[1]):
             yield from self._choose(image, texts)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Captions and the way they are drawn; each feature file has its own fingerprint."""
+        """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
         return digest(super().fingerprint(root), self.captions, self.caption_seed)
 
     def images_fingerprint(self, root: Path | None) -> str:
-        """The file's content."""
+        """Hash of the file's content."""
         return super().fingerprint(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
-        """The same file with one caption of an image as a row, or every one."""
+        """The same file with one caption of each image as a row, or all."""
         other = copy.copy(self)
         other.captions = which
         return other
@@ -132,10 +134,10 @@ class CaptionsFile(FileSource, CorpusSource):
 
 
 def count_captions(path: Path) -> np.ndarray:
-    """The number of each image's captions, (images,). Raises UserError."""
+    """The number of captions of each image, (images,). Raises UserError."""
     if path.suffix != ".parquet":
         return np.ones(len(read_lines(path)), np.int64)
-    listed = _column(path, "captions")
+    _, listed = _columns(path)
     whole = all(not part.null_count and not part.flatten().null_count for part in listed.chunks)
     counts = np.concatenate([np.zeros(0, np.int64), *(part.value_lengths().to_numpy(False) for part in listed.chunks)])
     if not (whole and counts.all()):
@@ -144,31 +146,26 @@ def count_captions(path: Path) -> np.ndarray:
 
 
 def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
-    """Image ids (None where the file has none) and each image's captions. Raises UserError."""
+    """Image ids, or None for a text file, and the captions of each image. Raises UserError."""
     if path.suffix != ".parquet":
         return None, [[line.strip() or " "] for line in read_lines(path)]
-    names, listed = _column(path, "image_id").to_pylist(), _column(path, "captions").to_pylist()
+    names, listed = (column.to_pylist() for column in _columns(path))
     for name, texts in zip(names, listed, strict=True):
         if not texts or not all(isinstance(text, str) for text in texts):
             raise UserError(f"{path}: the image {name} has no list of captions; remove its row or fetch the file again")
     ids = [str(name) for name in names]
     if len(set(ids)) < len(ids):
         twice = next(name for name, count in Counter(ids).items() if count > 1)
-        raise UserError(f"{path} has the image {twice} twice; put its captions into one row or fetch the file again")
+        raise UserError(f"{path} has the image {twice} twice; merge its rows or fetch the file again")
     return ids, listed
 
 
-def _column(path: Path, name: str) -> Any:
-    """A column of a Parquet file of captions. Raises UserError where it is none."""
-    import pyarrow.parquet as parquet
-    from pyarrow import ArrowException, types
+def _columns(path: Path) -> tuple[ChunkedArray, ChunkedArray]:
+    """Image ids and lists of captions of a Parquet file. Raises UserError."""
+    from pyarrow import types
 
-    try:
-        column = parquet.read_table(path, columns=["image_id", "captions"]).column(name)
-        if name == "captions" and not (types.is_list(column.type) or types.is_large_list(column.type)):
-            raise KeyError(f"its captions are of the type {column.type}, not lists of texts")
-    except (ArrowException, OSError, KeyError) as error:
-        raise UserError(
-            f"{path} is no Parquet file with columns image_id and captions: {first_line(error)}; fetch it again"
-        ) from error
-    return column
+    table = read_columns(path, "image_id", "captions")
+    captions = table.column("captions")
+    if not (types.is_list(captions.type) or types.is_large_list(captions.type)):
+        raise UserError(f"{path}: captions are of the type {captions.type}, not lists of strings; fetch it again")
+    return table.column("image_id"), captions

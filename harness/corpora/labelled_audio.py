@@ -1,43 +1,41 @@
-"""Recordings with speaker labels, which belong to no sentence: an index with WAV files, or LibriSpeech's folders."""
+"""Labelled recordings that belong to no sentence: WAV files with an index, or the folders of LibriSpeech."""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from harness.corpora.base import CorpusSource, Media
+from harness.corpora.base import CorpusSource, Media, check_positive
 from harness.corpora.sounds import located, samples
 from harness.encoders.audio import energies, filterbank, masked, padded
 from harness.encoders.ragged import Ragged, cached_ragged
-from harness.errors import MissingData, UserError
+from harness.errors import UserError
 from harness.sources import Missing, digest, file_hash
-from harness.textfiles import read_lines
+from harness.textfiles import read_table
 
-#: raised when the filterbanks change; part of the fingerprint
+#: version of the filterbanks, part of the fingerprint
 VERSION = 2
 
 
 class Recordings(Media):
-    """Recordings in files, with filterbanks that lie on disk; for mix-up the files are read again."""
+    """Recordings with cached filterbanks; mix-up reads the files again."""
 
     def __init__(
         self, files: Sequence[Path], names: Sequence[str], banks: Ragged, labels: np.ndarray,
         *, bins: int, frames: int, augment: bool,
     ) -> None:  # fmt: skip
-        """`banks` are the filterbanks without padding, each (t, bins)."""
+        """`banks` are filterbanks without padding, each (t, bins)."""
         self.labels, self._files, self._names, self._banks = labels, files, names, banks
         self._bins, self._frames, self._augment = bins, frames, augment
         self.costly = augment
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Spectrograms (B, frames, bins); the two views of an item differ by the encoder's dropout alone."""
+        """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
         if not self._augment:
             return {"spectrograms": torch.from_numpy(np.stack([self._plain(int(row)) for row in rows]))}
         mixed = np.stack([self._mixed(int(row), rng) for row in rows])
@@ -47,10 +45,10 @@ class Recordings(Media):
         return padded(self._banks[row], self._frames)
 
     def _mixed(self, row: int, rng: np.random.Generator) -> np.ndarray:
-        """Mix-up of waves with probability one half, weight from Beta(10, 10), as the public code does it.
+        """Mix-up of waves with probability one half and a weight from Beta(10, 10), as in the public code.
 
-        A weight below one half would give the item the partner's label there; here the larger part stays
-        the item's own, so that its label holds.
+        There, a weight below one half gives the item the label of its partner; here the item always has the
+        larger weight and keeps its label.
         """
         if rng.random() >= 0.5:
             return self._plain(row)
@@ -65,15 +63,15 @@ class Recordings(Media):
 
 
 class LabelledAudio(CorpusSource):
-    """WAV files of an archive or a folder, with a tab-separated index that has columns `file` and the label's.
+    """WAV files in an archive or a folder, with a tab-separated index with the columns `file` and `label`.
 
-    Without an index the folder is LibriSpeech's, SPEAKER/CHAPTER/*.flac, which the package soundfile reads.
-    `top` keeps the classes with most recordings; `split` those rows of the index; `augment` is the public
-    code's mix-up and masking. Filterbanks are computed once, kept in the cache in float16 and read from there;
-    no wave stays in memory.
+    Without an index, the folder is LibriSpeech's, SPEAKER/CHAPTER/*.flac, read by the package soundfile. `label`
+    names the label's column, `split` selects rows of the index, `top` keeps the classes with most recordings, and
+    `augment` turns on the public code's mix-up and masking. Filterbanks are computed once and cached as float16;
+    waves are not kept in memory.
     """
 
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "audio"
+    stream = "audio"
 
     def __init__(
         self,
@@ -87,8 +85,7 @@ class LabelledAudio(CorpusSource):
         frames: int = 1024,
         augment: bool = False,
     ) -> None:
-        if top is not None and top < 1:
-            raise UserError(f"top = {top} leaves no recording; give 1 or more in the profile, or leave it out")
+        check_positive("top", top)
         self.path, self.how, self.index, self.label, self.split = path, how, index, label, split
         self.top, self.bins, self.frames, self.augment = top, bins, frames, augment
 
@@ -98,15 +95,15 @@ class LabelledAudio(CorpusSource):
         return [Missing(name, self.how) for name in wanted if root is None or not (root / name).exists()]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Contents and options."""
-        index = file_hash(self._places(root)[1]) if self.index else ""
+        """Hash of contents and options."""
+        index = file_hash(self.require(root) / self.index) if self.index else ""
         options = self.label, self.split, self.top, self.bins, self.frames, self.augment
         return digest(VERSION, self._content(root), index, *options)
 
     def load(self, root: Path | None) -> Recordings:
-        """Find the recordings that are kept, and their filterbanks. Raises UserError naming one that cannot be read."""
-        place, index = self._places(root)
-        names = _indexed(index, self.label, self.split) if self.index else _speakers(place)
+        """Locate the recordings and compute their filterbanks. Raises MissingData, or UserError naming a recording."""
+        place = self.require(root) / self.path
+        names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(place)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
         files, listed = located(place, names), list(names)
@@ -117,8 +114,8 @@ class LabelledAudio(CorpusSource):
             found, wave = samples(files[row], listed[row])
             if found != rate:
                 raise UserError(
-                    f"{place} has recordings at {sorted({rate, found})} samples a second, {listed[row]} among them; "
-                    "bring them to one rate"
+                    f"{place} has recordings at {sorted({rate, found})} samples per second, such as {listed[row]}; "
+                    "resample them to one rate"
                 )
             return energies(wave, rate, bins=self.bins, frames=self.frames)
 
@@ -127,37 +124,29 @@ class LabelledAudio(CorpusSource):
         return Recordings(files, listed, banks, labels, bins=self.bins, frames=self.frames, augment=self.augment)
 
     def _content(self, root: Path | None) -> str:
-        place = self._places(root)[0]
+        place = self.require(root) / self.path
         files = [place] if place.is_file() else sorted(item for item in place.rglob("*.*") if item.is_file())
         return digest([[file.relative_to(place.parent).as_posix(), file_hash(file)] for file in files])
 
-    def _places(self, root: Path | None) -> tuple[Path, Path]:
-        absent = self.missing(root)
-        if absent or root is None:
-            raise MissingData("; ".join(map(str, absent)))
-        return root / self.path, root / (self.index or self.path)
-
 
 def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
-    """File -> label, in the index's order."""
-    rows = list(csv.DictReader(read_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE))
-    if not rows or not {"file", label} <= set(rows[0]):
-        raise UserError(f"{path} is no tab-separated index with the columns file and {label}; fetch it again")
+    """Label by file, in the order of the index. Raises UserError."""
+    rows = read_table(path, "file", label)
     short = next((number for number, row in enumerate(rows, 2) if not row["file"] or not row[label]), None)
     if short is not None:
-        raise UserError(f"{path}, line {short}: the columns file and {label} are not both filled; mend the line")
+        raise UserError(f"{path}, line {short}: the columns file and {label} are not both filled; correct the line")
     kept = [row for row in rows if split is None or row.get("split") == split]
     found = {row["file"]: row[label] for row in kept}
     if len(found) < len(kept):
         twice = next(name for name, count in Counter(row["file"] for row in kept).items() if count > 1)
-        raise UserError(f"{path} names the recording {twice} twice; remove one of the lines")
+        raise UserError(f"{path} lists the recording {twice} twice; remove one of the lines")
     if not found:
-        raise UserError(f"{path} has no row of the split '{split}'; name one that it has")
+        raise UserError(f"{path} has no rows of the split '{split}'; choose one of its splits")
     return found
 
 
 def _speakers(place: Path) -> dict[str, str]:
     files = sorted(place.glob("*/*/*.flac"))
     if not files:
-        raise UserError(f"{place} holds no SPEAKER/CHAPTER/*.flac; give the folder of a LibriSpeech part")
+        raise UserError(f"{place} has no files SPEAKER/CHAPTER/*.flac; use the folder of a part of LibriSpeech")
     return {file.relative_to(place).as_posix(): file.parts[-3] for file in files}

@@ -1,9 +1,8 @@
-"""Triplets with words left out, put in and exchanged (NonLing Figure 3).
+"""Triplets with deleted, inserted and swapped words (NonLing Figure 3).
 
-The paper names deletions, insertions and swaps, and says no more: here a deleted word is one of those that a coin of
-the given chance picks, though one word always stays; an inserted one is a word of the text itself at a random
-place; a swap exchanges the words at two places. They happen in this order, and each text draws its noise once,
-by its place in the corpus.
+The paper does not define the three kinds of noise. Here each word is deleted with a given probability, except that one
+word always remains; an inserted word is a copy of a word of the text at a random place; a swap exchanges the words at
+two random places. They are applied in this order, once per text, drawn in the order of the corpus.
 """
 
 from __future__ import annotations
@@ -19,32 +18,40 @@ from harness.sources import Missing, digest
 
 
 class Noisy(CorpusSource):
-    """A corpus of triplets in which every text is disturbed: `deletion` is a chance, the others are counts."""
+    """Triplets with noise in every text: `deletion` is a probability, `insertion` and `swap` are counts per text."""
+
+    stream = "triplets"
 
     def __init__(self, clean: CorpusSource, deletion: float = 0.0, insertion: int = 0, swap: int = 0) -> None:
         self.clean, self.deletion, self.insertion, self.swap = clean, deletion, insertion, swap
-        self.stream = clean.stream
+
+    @classmethod
+    def over(cls, source: CorpusSource, *, deletion: float = 0.0, insertion: int = 0, swap: int = 0) -> Noisy:
+        """Add noise to a corpus; in one that is noisy already, the noise is combined."""
+        if not isinstance(source, Noisy):
+            return cls(source, deletion, insertion, swap)
+        return cls(source.clean, deletion or source.deletion, insertion or source.insertion, swap or source.swap)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """What the corpus lacks."""
+        """What is missing of the clean corpus."""
         return self.clean.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """The corpus's, and the noise."""
+        """Hash of the clean corpus and the noise."""
         return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
 
     def load(self, root: Path | None) -> Triplets:
-        """Read the corpus and disturb it. Raises MissingData or UserError."""
+        """Load the corpus and add the noise. Raises MissingData or UserError."""
         texts = list(self.texts(root))
         return Triplets(texts[0::3], texts[1::3], texts[2::3])
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """The disturbed texts, three a row."""
+        """Yield the noisy texts, three per triplet."""
         rng = generator(axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap)
         for text in self.clean.texts(root):
-            yield self._disturbed(text, rng)
+            yield self._noisy(text, rng)
 
-    def _disturbed(self, text: str, rng: np.random.Generator) -> str:
+    def _noisy(self, text: str, rng: np.random.Generator) -> str:
         words = text.split()
         if self.deletion:
             stays = rng.random(len(words)) >= self.deletion

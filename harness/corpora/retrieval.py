@@ -1,12 +1,11 @@
-"""Captioned images for testing: what the retrieval suite ranks.
+"""Captioned test images for the retrieval suite.
 
-Captions lie in a Parquet file (columns image_id and captions), or in a table, tab-separated, .gz by the name's
-suffix, with the columns split, image_id or image_no, and caption: one caption a line, images in the order of their
-first line. Image features lie in one file a teacher, matched by image_id where both files have one and by the order
-of the images otherwise.
+Captions are in a Parquet file (columns image_id and captions), or in a tab-separated table, plain or gzip, with the
+columns split, image_id or image_no, and caption: one caption per line, images in order of their first line. Image
+features have one file per teacher, matched by image_id if both files have it and by the order of images otherwise.
 
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
-  training images' moments, as the features that a method was trained on.
+  moments of the training images, like the features used in training.
 - `FLICKR30K` and `COCO`: the 1,000 and 5,000 test images of Karpathy and Fei-Fei (2015), with five captions.
 """
 
@@ -19,18 +18,18 @@ from pathlib import Path
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.features import FeatureFile, StoredFeatures
+from harness.corpora.features import FeatureFile, Stored, StoredFeatures, standardised
 from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
-from harness.corpora.toy.sources import ToyPairs
+from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
-from harness.sources import FileSource, Missing, Source, digest
+from harness.sources import FileSource, Generated, Missing, digest
 from harness.textfiles import read_table
 
 
 @dataclass(frozen=True)
 class CaptionedImages:
-    """n captions, the row of each one's image, (n,) int64, and m images, each with its first caption."""
+    """n captions, the row of the image of each, (n,) int64, and m images with their first captions."""
 
     texts: list[str]
     image_of: np.ndarray
@@ -38,33 +37,34 @@ class CaptionedImages:
 
 
 class LikeTraining(FeatureFile):
-    """Stored features of test images, put through the signed square root and standardised as those of training."""
+    """Stored features of test images, transformed by `sqrt-standardise` with the moments of the training images."""
 
     def __init__(self, file: str, training: str, how: str) -> None:
-        """`training` is the file of features whose mean and deviation a dimension are taken."""
+        """`training` is the file of the training images' features."""
         super().__init__(file, how)
         self.training = FeatureFile(training, how)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """What is absent of both files."""
+        """Missing files."""
         return super().missing(root) + self.training.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Content of both files."""
+        """Hash of both files."""
         return digest("standardised", super().fingerprint(root), self.training.fingerprint(root))
 
-    def read(self, root: Path | None) -> tuple[list[str] | None, np.ndarray]:
-        """Image ids and features, (images, f) float32. Raises MissingData or UserError."""
+    def read(self, root: Path | None) -> Stored:
+        """Read ids and features. Raises MissingData or UserError."""
         (ids, values), (_, known) = super().read(root), self.training.read(root)
         if values.shape[1] != known.shape[1]:
-            raise UserError(f"{self.files[0]} and {self.training.files[0]} are not of one teacher; fetch them again")
-        rooted = _rooted(known).astype(np.float64)
-        mean, spread = rooted.mean(axis=0), rooted.std(axis=0)
-        return ids, (_rooted(values) - mean.astype(np.float32)) / np.where(spread > 0, spread, 1).astype(np.float32)
+            raise UserError(
+                f"{self.files[0]} is {values.shape[1]} wide and {self.training.files[0]} {known.shape[1]}: they come "
+                "from different teachers; fetch them again"
+            )
+        return ids, standardised(values, known)
 
 
 class CaptionedFile(FileSource):
-    """Images with several captions each, in one file."""
+    """Images with several captions each."""
 
     def __init__(
         self,
@@ -75,23 +75,23 @@ class CaptionedFile(FileSource):
         split: str | None = None,
         images: str | None = None,
     ) -> None:
-        """`features` are the images' stored features by teacher; `split` is the part of a table that is read.
+        """`features` are stored image features by teacher, `split` selects rows of a table.
 
-        `images` is a folder of image files named by image_id, which teachers without stored features read.
+        `images` is a folder of image files named by image_id, for teachers without stored features.
         """
         super().__init__([file], how)
         self.name, self.features, self.split = name, features, split
         self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root)[0]) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The captions; and the stored features where those of no teacher are whole, and no images are there."""
+        """The captions, and stored features unless the images or the features of some teacher exist."""
         absent = [file.missing(root) for file in self.features.values()]
         if not all(absent) or self._pixels_there(root):
             return super().missing(root)
         return super().missing(root) + [item for each in absent for item in each]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Captions, and the features that are there."""
+        """Hash of the captions and of the features and images that exist."""
         whole = {teacher: file for teacher, file in self.features.items() if not file.missing(root)}
         features = {teacher: file.fingerprint(root) for teacher, file in whole.items()}
         if self.pixels and self._pixels_there(root):
@@ -99,7 +99,7 @@ class CaptionedFile(FileSource):
         return digest(super().fingerprint(root), self.split, features)
 
     def load(self, root: Path | None) -> CaptionedImages:
-        """Read the captions; features are read when a teacher's are asked for. Raises MissingData or UserError."""
+        """Read the captions; features are read on access. Raises MissingData or UserError."""
         ids, captions = self._captions(root)
         numbers = np.arange(len(captions))
         images = Pairs(
@@ -112,22 +112,18 @@ class CaptionedFile(FileSource):
 
     def _captions(self, root: Path | None) -> tuple[list[str] | None, list[list[str]]]:
         (path,) = self.paths(root)
-        return read_captions(path) if self.split is None else _table(path, self.split)
+        return read_captions(path) if self.split is None else _split_captions(path, self.split)
 
     def _pixels_there(self, root: Path | None) -> bool:
         return self.pixels is not None and not self.pixels.missing(root)
 
 
-class ToyRetrieval(Source):
-    """Pictures of the toy world's test split, each with one caption that fits no other."""
+class ToyRetrieval(Generated):
+    """Pictures of the toy world's test split, each with a caption that describes no other picture."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.pairs = ToyPairs(split="test", size=size)
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing: the task is generated."""
-        return []
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of captions and pictures."""
@@ -139,8 +135,8 @@ class ToyRetrieval(Source):
         return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs)
 
 
-def _table(path: Path, split: str) -> tuple[list[str], list[list[str]]]:
-    """Return image ids and each image's captions, of one split of a table. Raises UserError."""
+def _split_captions(path: Path, split: str) -> tuple[list[str], list[list[str]]]:
+    """Image ids and the captions of each image, from one split of a table. Raises UserError."""
     found: dict[str, list[str]] = {}
     for row in read_table(path, "split", "caption"):
         name = row.get("image_id", row.get("image_no"))
@@ -153,15 +149,11 @@ def _table(path: Path, split: str) -> tuple[list[str], list[list[str]]]:
     return list(found), list(found.values())
 
 
-def _rooted(values: np.ndarray) -> np.ndarray:
-    return np.sign(values) * np.sqrt(np.abs(values))
-
-
 def _stored(folder: str) -> dict[str, FeatureFile]:
-    """Features of a corpus's test images by the teachers of the papers, beside those of its training images."""
+    """Files of test images' features by the papers' teachers, next to those of the training images."""
     how = (
-        "extract the test images' features as those of training (data set 'features', rows in the captions' order), "
-        "or put the images there: `harness data list` says how"
+        "extract the features of the test images like those of training (data set 'features', rows in the order of "
+        "the captions), or put the images there: see `harness data list`"
     )
     files = {"resnet": "test_resnet50.hdf5", "clip": "test_clip-vit-b-32.hdf5"}
     return {teacher: FeatureFile(f"{folder}/{file}", how) for teacher, file in files.items()}

@@ -1,7 +1,7 @@
-"""Image-caption pairs in tar shards, as img2dataset and webdataset lay them out: KEY.jpg and KEY.txt side by side.
+"""Image-caption pairs in tar shards in the layout of img2dataset and webdataset: KEY.jpg next to KEY.txt.
 
-Conceptual 12M comes so. Captions are read through an index of each shard, made once for its content; images
-are read from their place in the shard when a teacher comes to them.
+Conceptual 12M uses this layout. Captions come from an index of each shard, cached by content; images are read from
+their place in the shard on access.
 """
 
 from __future__ import annotations
@@ -11,48 +11,59 @@ import logging
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import NamedTuple, TypedDict
 
-from harness.corpora.base import CorpusSource, Pairs
+from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Pixels
-from harness.errors import MissingData, UserError
+from harness.errors import UserError
 from harness.sources import Missing, cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
-#: raised when an index comes to hold something else
+#: version of the index
 VERSION = 1
 IMAGES, CAPTION = ("jpg", "jpeg", "png"), "txt"
-#: flaws that a message names
-NAMED = 5
+
+
+class Index(TypedDict):
+    """The pairs of a shard as (key, caption, start, size of the image), and a description of each flaw."""
+
+    pairs: list[tuple[str, str, int, int]]
+    flaws: list[str]
+
+
+class Member(NamedTuple):
+    """A file of a shard: its key, and its caption or the place of its image."""
+
+    key: str
+    caption: str | None = None
+    place: tuple[int, int] = (0, 0)
 
 
 class ShardPairs(CorpusSource):
-    """A folder of *.tar shards in order of their names; the first `limit` pairs when one is given.
+    """A folder of *.tar shards in order of names; the first `limit` pairs if a limit is set.
 
-    Other members (KEY.json) are ignored and links are not followed. A key without an image or a caption, a
-    blank caption and a shard that is cut short are flaws: up to `bad` of them are left out and the run's
-    warnings name them.
+    Other members (KEY.json) and links are ignored. Keys without image or caption, blank captions and truncated
+    shards are flaws: up to `bad` of them are skipped and listed in the run's warnings.
     """
 
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "pairs"
+    stream = "pairs"
 
     def __init__(self, path: str, how: str, limit: int | None = None, bad: int = 0) -> None:
-        if limit is not None and limit < 1:
-            raise UserError(f"limit = {limit} leaves no pair; give 1 or more in the profile, or leave it out")
+        check_positive("limit", limit)
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The folder, where it is not there or has no shard."""
+        """The folder, if it has no shards."""
         found = root is not None and any((root / self.path).glob("*.tar"))
         return [] if found else [Missing(f"{self.path}/*.tar", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Contents of the shards in order, and the limit; `bad` changes no number."""
+        """Hash of the shards in order and of the limit; `bad` is left out, since it changes no number."""
         return digest("shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit)
 
     def load(self, root: Path | None) -> Pairs:
-        """Captions of the pairs, and images that are read as they are asked for. Raises UserError."""
+        """Load the captions; images are read on access. Raises MissingData or UserError."""
         places: list[tuple[Path, int, int]] = []
         names: list[str] = []
         texts: list[str] = []
@@ -68,28 +79,24 @@ class ShardPairs(CorpusSource):
                 break
         warnings = self._judged(flaws, len(texts))
         rows = range(len(texts[: self.limit]))
-        return Pairs(texts[: self.limit], Pixels(lambda number: _bytes(*places[number]), names, rows), {}, warnings)
+        return Pairs(
+            texts[: self.limit], Pixels(lambda number: _bytes(*places[number]), names.__getitem__, rows), {}, warnings
+        )
 
     def _judged(self, flaws: list[str], found: int) -> list[str]:
-        """The warning about flaws. Raises UserError for more than `bad`, and for too few pairs."""
-        told = "; ".join(flaws[:NAMED]) + (f" and {len(flaws) - NAMED} more" if len(flaws) > NAMED else "")
+        """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
+        listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {some_of(flaws)}"
         if len(flaws) > self.bad:
-            raise UserError(
-                f"{self.path}: {len(flaws)} flaws beside {found} pairs: {told}; "
-                f"fetch the shards again, or set bad = {len(flaws)} for the corpus to leave them out"
-            )
+            raise UserError(f"{listed}; fetch the shards again, or set bad = {len(flaws)} for the corpus to skip them")
         if not found or (self.limit and found < self.limit):
             raise UserError(f"{self.path} has {found} pairs, fewer than the limit {self.limit or 1}; fetch more shards")
-        warnings = [f"{self.path}: {len(flaws)} flaws are left out beside {found} pairs: {told}"] if flaws else []
+        warnings = [f"{listed}; they are skipped"] if flaws else []
         for warning in warnings:
             log.warning(warning)
         return warnings
 
     def _shards(self, root: Path | None) -> list[Path]:
-        absent = self.missing(root)
-        if absent or root is None:
-            raise MissingData("; ".join(map(str, absent)))
-        return sorted((root / self.path).glob("*.tar"))
+        return sorted((self.require(root) / self.path).glob("*.tar"))
 
 
 def _bytes(shard: Path, start: int, size: int) -> bytes:
@@ -98,31 +105,33 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
         return stream.read(size)
 
 
-def _index(shard: Path) -> dict[str, Any]:
-    """`pairs` as [key, caption, start, size] and `flaws` in words, kept by the shard's content."""
+def _index(shard: Path) -> Index:
+    """The index of a shard, cached by content."""
     note = cache_folder() / "shards" / f"{digest('shard', VERSION, file_hash(shard))}.json"
     if note.is_file():
-        kept: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+        kept: Index = json.loads(note.read_text(encoding="utf-8"))
         return kept
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
-    for key, kind, value in _members(shard, flaws):
-        held: dict[str, Any] = captions if kind == CAPTION else images
-        if key in held:
-            flaws.append(f"{key} has two files of one kind, the first is read")
-        held.setdefault(key, value)
+    for key, caption, place in _members(shard, flaws):
+        if key in (images if caption is None else captions):
+            flaws.append(f"{key} has two files of one kind, only the first is read")
+        elif caption is None:
+            images[key] = place
+        else:
+            captions[key] = caption
     flaws += [f"{key} has no caption" for key in images if key not in captions]
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    found = {"pairs": [[key, captions[key], *images[key]] for key in both if captions[key]], "flaws": flaws}
+    found = Index(pairs=[(key, captions[key], *images[key]) for key in both if captions[key]], flaws=flaws)
     write_text(note, json.dumps(found, ensure_ascii=False))
     return found
 
 
-def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str, Any]]:
-    """Key, kind, and caption or the image's place, in the shard's order; a key ends at its name's first full stop."""
+def _members(shard: Path, flaws: list[str]) -> Iterator[Member]:
+    """Images and captions in the order of the shard; a key ends at the first full stop of the file name."""
     try:
         with tarfile.open(shard, "r:") as archive:
             for member in archive:
@@ -131,16 +140,16 @@ def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str, Any]]:
                 key, kind = folder + slash + stem, ending.lower()
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
                     continue
-                # a member's data may be cut off behind its whole header
+                # the data of a member may be truncated after a complete header
                 if member.offset_data + member.size > shard.stat().st_size:
                     raise tarfile.ReadError("unexpected end of data")
                 if kind in IMAGES:
-                    yield key, IMAGES[0], (member.offset_data, member.size)
+                    yield Member(key, place=(member.offset_data, member.size))
                 elif kind == CAPTION:
                     raw = _bytes(shard, member.offset_data, member.size)
-                    yield key, kind, " ".join(raw.decode("utf-8", errors="replace").split())
-            # tarfile takes a header that is cut off, or missing, for the end, which is a block of zeros
+                    yield Member(key, " ".join(raw.decode("utf-8", errors="replace").split()))
+            # tarfile takes a truncated or missing header for the end of the archive, which is a block of zeros
             if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-                raise tarfile.ReadError("it has no end mark")
+                raise tarfile.ReadError("no end mark")
     except (tarfile.TarError, OSError, EOFError) as error:
-        flaws.append(f"the shard is cut short or damaged ({error})")
+        flaws.append(f"the shard is truncated or damaged ({error})")

@@ -1,4 +1,4 @@
-"""Recordings as files: WAV and FLAC decoded, archives unpacked once into the cache."""
+"""Reading recordings: decoding WAV and FLAC files, unpacking archives into the cache."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from harness.sources import alone, cache_folder, digest, file_hash
 
 
 def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
-    """Samples a second, and the samples within -1..1 with channels averaged, (n,) float32.
+    """Read a recording: samples per second, and samples in -1..1 averaged over channels, (n,) float32.
 
     Raises UserError naming the recording.
     """
     try:
         rate, values = _wav(path.read_bytes()) if path.suffix.lower() == ".wav" else _other(path)
     except ImportError as error:
-        raise UserError(f"{path.suffix} files need the package soundfile; install the extra 'audio'") from error
+        raise UserError(
+            f"{path.suffix} files need the package soundfile; run pip install 'sentence-harness[audio]'"
+        ) from error
     except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
         raise UserError(
-            f"the recording {name} cannot be read: {str(error) or 'it ends too early'}; remove or replace it"
+            f"the recording {name} cannot be read: {str(error) or 'unexpected end of file'}; remove or replace it"
         ) from error
     if not len(values):
         raise UserError(f"the recording {name} is empty; remove or replace it")
     if not np.isfinite(values).all():
-        raise UserError(f"the recording {name} has samples that are no finite numbers; remove or replace it")
+        raise UserError(f"the recording {name} has samples that are not finite numbers; remove or replace it")
     return rate, values.astype(np.float32)
 
 
 def _wav(raw: bytes) -> tuple[int, np.ndarray]:
     with wave.open(io.BytesIO(raw)) as file:
         if file.getsampwidth() != 2:
-            raise ValueError("its samples are not of 16 bits")
+            raise ValueError("its samples do not have 16 bits")
         found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
         return file.getframerate(), found.reshape(-1, file.getnchannels()).mean(axis=1) / 2**15
 
@@ -52,18 +54,18 @@ def _other(path: Path) -> tuple[int, np.ndarray]:
 
 
 def located(place: Path, names: Mapping[str, str]) -> list[Path]:
-    """The file of each recording of a folder or an archive. Raises UserError naming one that is not there."""
+    """The file of each recording in a folder or an archive. Raises UserError naming a missing one."""
     files = _unpacked(place, list(names)) if place.is_file() else [place / name for name in names]
     absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
     if absent is not None:
-        raise UserError(f"{place} has no recording {absent}, which its index names; fetch both again")
+        raise UserError(f"{place} has no recording {absent}, which its index lists; fetch both again")
     return files
 
 
 def _unpacked(place: Path, names: list[str]) -> list[Path]:
-    """The files of an archive's members in the cache, by number; they are put there whole or not at all.
+    """Unpack members of an archive into the cache, all or none, under numbers instead of their own paths.
 
-    A member's path is not used for writing and links are not followed.
+    Links are not followed.
     """
     folder = cache_folder() / "recordings" / digest(file_hash(place), names)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Tokenised text on disk: every sentence is tokenised once a corpus and tokenizer, and training maps the ids.
+"""Tokenised text on disk: a corpus is tokenised once per tokenizer, and training maps the token ids into memory.
 
-Two flat files a corpus, in the cache: `KEY.ids` (token ids, special ones included, cut at the training's
-`max_length`) and `KEY.offsets` (where each sentence begins, int64). `KEY.json` is written last and holds their
-hashes: without it there is nothing, so a killed tokenisation starts again.
+The cache has two flat files per corpus: `KEY.ids` (token ids with special tokens, truncated at the training's
+`max_length`) and `KEY.offsets` (the start of each sentence, int64). `KEY.json` is written last and holds their hashes;
+files without it are ignored.
 """
 
 from __future__ import annotations
@@ -24,21 +24,17 @@ from harness.sources import alone, cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
-#: Raised when the files' layout changes.
+#: version of the layout
 VERSION = 1
-#: Sentences that the tokenizer is given at a time: it works on them in parallel.
+#: sentences tokenised at a time, in parallel
 CHUNK = 16384
-#: hears of the number of sentences done
-Report = Callable[[int], None]
-
-
-def _silent(done: int) -> None:
-    """Report to nobody."""
+#: called with the number of sentences tokenised so far
+TokensDone = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class TokenFile:
-    """The token ids of n sentences, mapped: those of sentence i are ids[offsets[i] : offsets[i + 1]]."""
+    """Token ids of n sentences, memory-mapped: sentence i is ids[offsets[i] : offsets[i + 1]]."""
 
     ids: np.ndarray
     offsets: np.ndarray
@@ -48,10 +44,10 @@ class TokenFile:
 
 
 class Tokens:
-    """The rows of one stream, over one or more corpora: `per_row` sentences each (three for triplets)."""
+    """Rows of one stream from one or more corpora, each of `per_row` sentences (three for triplets)."""
 
     def __init__(self, files: Sequence[TokenFile], pad: int, per_row: int = 1) -> None:
-        """`pad` is the tokenizer's id for padding."""
+        """`pad` is the tokenizer's padding id."""
         self._files, self._pad, self._per_row = tuple(files), pad, per_row
         self._starts = np.cumsum([0, *map(len, files)])
 
@@ -60,11 +56,11 @@ class Tokens:
 
     @property
     def count(self) -> int:
-        """Tokens in all, special ones included."""
+        """The total number of tokens, with special tokens."""
         return sum(len(file.ids) for file in self._files)
 
     def batch(self, rows: np.ndarray) -> dict[str, Tensor]:
-        """The sentences of some rows in their order, padded to the longest: input_ids and attention_mask, (B, L)."""
+        """The sentences of some rows in order, padded to the longest: input_ids and attention_mask, (B, L)."""
         sentences = (rows[:, None] * self._per_row + np.arange(self._per_row)).ravel()
         begins, lengths = np.empty(len(sentences), np.int64), np.empty(len(sentences), np.int64)
         of_file = np.searchsorted(self._starts, sentences, side="right") - 1
@@ -84,19 +80,19 @@ class Tokens:
 
 
 def tokenizer_key(tokenizer: Any) -> str:
-    """A hash of all that decides which ids a sentence comes to."""
+    """A hash of everything that determines the token ids of a sentence."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     if fast is None:
         return digest(type(tokenizer).__name__, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     described = json.loads(fast.to_str())
-    # truncation and padding are what the last caller set; the length stands in the key of the tokens
+    # truncation and padding were set by the last caller; the length is part of the tokens' own key
     return digest(type(tokenizer).__name__, {**described, "truncation": None, "padding": None})
 
 
 def tokenised(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[list[int]]]:
-    """Token ids of texts, cut at `max_length` tokens, special ones included, chunk by chunk.
+    """Yield token ids of texts, truncated at `max_length` tokens with special tokens, chunk by chunk.
 
-    A fast tokenizer works on a chunk with all cores.
+    A fast tokenizer uses all cores for a chunk.
     """
     listed = iter(texts)
     while chunk := list(islice(listed, CHUNK)):
@@ -113,11 +109,11 @@ def cached_tokens(
     texts: Callable[[], Iterable[str]],
     tokenizer: Any,
     max_length: int,
-    report: Report = _silent,
+    report: TokensDone = lambda done: None,
 ) -> TokenFile:
-    """The tokens of a corpus, mapped from the cache; `texts` is called, and they are made, where they are not there.
+    """The tokens of a corpus, mapped from the cache; if they are not cached, `texts` is called and tokenised.
 
-    `content` is the corpus's fingerprint. One process makes them while others wait; damaged files are made again.
+    `content` is the fingerprint of the corpus. One process tokenises while others wait; damaged files are replaced.
     """
     key = digest("tokens", VERSION, content, tokenizer_key(tokenizer), max_length)
     folder = cache_folder() / "tokens"
@@ -134,18 +130,18 @@ def _files(note: Path) -> tuple[Path, Path]:
 
 
 def _whole(note: Path) -> bool:
-    """Whether both files are there with the bytes that were written."""
+    """Whether both files exist and match their hashes."""
     if not note.is_file():
         return False
     noted = json.loads(note.read_text())
     if all(path.is_file() and file_hash(path) == noted[path.suffix[1:]] for path in _files(note)):
         return True
-    log.warning("the cached tokens %s are damaged and are made again", note)
+    log.warning("the cached tokens %s are damaged; tokenising again", note)
     note.unlink()
     return False
 
 
-def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Report) -> None:
+def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: TokensDone) -> None:
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
     ids_path, offsets_path = _files(note)
     lengths: list[np.ndarray] = []

@@ -1,16 +1,15 @@
 """Triplets of natural language inference in a file below the data root.
 
-Two forms are read by their header: the CSV that SimCSE publishes (quoted; columns sent0, sent1, hard_neg)
-and tab-separated text without quoting, plain or gzip, with those columns among others.
+Two formats are recognised by the header line: the CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg),
+and tab-separated text without quoting, plain or gzip, with at least those columns.
 """
 
 from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Literal
 
-from harness.corpora.base import CorpusSource, Triplets
+from harness.corpora.base import CorpusSource, Triplets, check_positive
 from harness.errors import UserError
 from harness.sources import FileSource, digest
 from harness.textfiles import read_lines
@@ -19,30 +18,29 @@ COLUMNS = ("sent0", "sent1", "hard_neg")
 
 
 class TripletsFile(FileSource, CorpusSource):
-    """One triplet a line: premise, entailed and contradicted hypothesis; the first `limit` when one is given."""
+    """One triplet per line: premise, entailed and contradicted hypothesis; the first `limit` if a limit is set."""
 
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "triplets"
+    stream = "triplets"
 
     def __init__(self, file: str, how: str, limit: int | None = None) -> None:
         super().__init__([file], how)
-        if limit is not None and limit < 1:
-            raise UserError(f"limit = {limit} leaves no triplet; give 1 or more in the profile, or leave it out")
+        check_positive("limit", limit)
         self.limit = limit
 
     def load(self, root: Path | None) -> Triplets:
-        """Read the triplets. Raises UserError naming the file and the line."""
+        """Read the triplets. Raises MissingData, or UserError naming the line."""
         path = self.paths(root)[0]
-        rows = _rows(path)[: self.limit]
+        rows = _read_triplets(path)[: self.limit]
         if self.limit and len(rows) < self.limit:
             raise UserError(f"{path} has {len(rows)} triplets, fewer than the limit {self.limit}; fetch the whole file")
         return Triplets(*zip(*rows, strict=True))
 
     def fingerprint(self, root: Path | None) -> str:
-        """Content and limit."""
+        """Hash of content and limit."""
         return digest(super().fingerprint(root), self.limit)
 
 
-def _rows(path: Path) -> list[tuple[str, ...]]:
+def _read_triplets(path: Path) -> list[tuple[str, ...]]:
     lines = read_lines(path)
     tabs = "\t" in lines[0]
     broken = (f"{line}\n" for line in lines)
@@ -52,11 +50,11 @@ def _rows(path: Path) -> list[tuple[str, ...]]:
         places = [header.index(name) for name in COLUMNS]
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; mend the line or fetch the file again") from error
+        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line or fetch the file again") from error
     except ValueError as error:
-        raise UserError(f"{path} is no file of triplets with the columns {', '.join(COLUMNS)}: {error}") from error
+        raise UserError(f"{path} needs the columns {', '.join(COLUMNS)}: {error}; fetch it again") from error
     if not rows:
-        raise UserError(f"{path} has a header and no triplet; fetch it again")
+        raise UserError(f"{path} has a header and no triplets; fetch it again")
     return [_checked(path, line, row, places) for line, row in rows]
 
 

@@ -1,7 +1,7 @@
-"""Filterbanks of recordings, as the public code of AudioCSE computes them.
+"""Log mel filterbanks of recordings, as in the public code of AudioCSE.
 
-Kaldi's, htk-compatible: the mean of the wave removed, 25 ms windows every 10 ms (Hanning), mel bins, no
-energy, no dither; cut or padded with zeros at the end, not normalised (NonLing AudioCSE/src/audio_dataloader.py).
+Kaldi's filterbanks, HTK-compatible: mean of the wave removed, 25 ms Hanning windows every 10 ms, no energy, no dither;
+cut or zero-padded at the end, not normalised (NonLing AudioCSE/src/audio_dataloader.py).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ PREEMPHASIS = 0.97
 
 
 def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024) -> np.ndarray:
-    """Log mel energies of a mono wave (n,) at `rate` samples a second, padded: (frames, bins) float32."""
+    """Compute log mel energies of a mono wave (n,) at `rate` samples a second, padded: (frames, bins) float32."""
     return padded(energies(wave, rate, bins=bins, frames=frames), frames)
 
 
 def padded(found: np.ndarray, frames: int) -> np.ndarray:
-    """Zeros behind the frames of (t, bins) up to (frames, bins)."""
+    """Pad (t, bins) with zeros at the end to (frames, bins)."""
     return np.concatenate([found, np.zeros((frames - len(found), found.shape[1]), dtype=found.dtype)])
 
 
 def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarray:
-    """Log mel energies of a wave's windows, no more than `frames` and none of a wave shorter than one: (t, bins)."""
+    """Compute log mel energies of at most `frames` windows of a wave, none if it is too short: (t, bins)."""
     length, hop = WINDOW_MS * rate // 1000, HOP_MS * rate // 1000
     if len(wave) < length:
         return np.zeros((0, bins), dtype=np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(np.asarray(wave, dtype=np.float64), length)[::hop][:frames]
-    # with the mean of each window goes the mean of the wave
+    # subtracting each window's mean also removes the mean of the wave
     windows = windows - windows.mean(axis=1, keepdims=True)
     raised = windows - PREEMPHASIS * np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)
     size = 1 << (length - 1).bit_length()
@@ -46,7 +46,7 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
     from transformers.audio_utils import mel_filter_bank
 
     with warnings.catch_warnings():
-        # at a low rate the narrowest filters fall between two frequencies and stay empty, as Kaldi's do
+        # at a low rate the narrowest filters fall between two frequencies and are empty, as in Kaldi
         warnings.filterwarnings("ignore", message="At least one mel filter")
         filters: np.ndarray = mel_filter_bank(
             size // 2 + 1, bins, LOWEST_HZ, rate / 2, rate, mel_scale="kaldi", triangularize_in_mel_space=True
@@ -55,7 +55,7 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
 
 
 def masked(spectrograms: np.ndarray, rng: np.random.Generator, bins: int = 48, frames: int = 192) -> np.ndarray:
-    """SpecAugment as the public code has it: up to `bins` bins and `frames` frames of each item (B, T, F) at 0."""
+    """Apply the public code's SpecAugment: set up to `bins` bins and `frames` frames of each item (B, T, F) to 0."""
     out = spectrograms.copy()
     for item in out:
         for axis, widest in ((1, bins), (0, frames)):

@@ -1,7 +1,7 @@
-"""Teacher features on disk: computed once a key, resumed where they were left, mapped into memory.
+"""Teacher features on disk: computed once per key, resumable, memory-mapped.
 
-A computation is appended to `NAME.part`; the rows that are safely in it stand in `NAME.progress.json`. A
-finished one is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
+Rows are appended to `NAME.part`, and `NAME.progress.json` counts the rows that are flushed to disk. The finished file
+is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from harness.sources import alone, cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
-#: gives the features of rows start to stop, (stop - start, ...)
-Compute = Callable[[int, int], np.ndarray]
-#: hears of (rows done, rows in all) after every chunk
-Report = Callable[[int, int], None]
+#: (start, stop) -> features of these rows, (stop - start, ...)
+ComputeRows = Callable[[int, int], np.ndarray]
+#: called with (rows done, rows in total) after every chunk
+RowsDone = Callable[[int, int], None]
 
 
 def _silent(done: int, rows: int) -> None:
-    """Report to nobody."""
+    """Ignore progress."""
 
 
 def cached_features(
-    key: str, rows: int, compute: Compute, *, dtype: str = "float32", chunk: int = 4096, report: Report = _silent
+    key: str, rows: int, compute: ComputeRows, *, dtype: str = "float32", chunk: int = 4096, report: RowsDone = _silent
 ) -> np.ndarray:
-    """The `rows` features kept for `key`, (rows, ...), computed where they are not; read-only and mapped from disk.
+    """Return the `rows` features of `key`, (rows, ...), read-only and memory-mapped; compute them if not cached.
 
-    The key must name everything that the features depend on. They are computed in chunks, each flushed to
-    disk before the next, so that a killed computation goes on at its last whole chunk. One process computes
-    while others that want the same key wait. A file that is damaged is computed again, with a warning.
-    `dtype` is float32 or float16. Raises UserError for features that are not finite in that type.
+    The key must name everything that the features depend on. They are computed in chunks, each flushed to disk, so an
+    interrupted computation resumes after its last complete chunk. One process computes while others with the same key
+    wait. A damaged file is computed again, with a warning. `dtype` is float32 or float16. Raises UserError for features
+    that are not finite in that type.
     """
     if rows < 1 or dtype not in ("float32", "float16"):
-        raise ValueError(f"features need rows and a float type of 16 or 32 bits, not {rows} rows of {dtype}")
+        raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
     folder = cache_folder() / "features"
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder, digest(key, rows, dtype))
@@ -57,7 +57,7 @@ def cached_features(
 
 
 class Stacked:
-    """Rows of several arrays one after the other; only rows that are asked for are read."""
+    """Rows of several arrays, concatenated; only requested rows are read."""
 
     dtype = np.dtype(np.float32)
 
@@ -67,7 +67,7 @@ class Stacked:
         if len(shapes) != 1:
             raise UserError(
                 f"the corpora's features have different shapes: {', '.join(map(str, sorted(shapes))) or 'none'}; "
-                "name a teacher that gives all corpora the same"
+                "name a teacher with features of one shape for all of them"
             )
         self._read = tuple(_reader(part) for part in parts)
         self._starts = np.cumsum([0, *map(len, parts)])
@@ -78,17 +78,17 @@ class Stacked:
         return int(self._starts[-1]) if self._order is None else len(self._order)
 
     def in_order(self, order: np.ndarray) -> Stacked:
-        """The same rows in another order, some of them more than once: row i is row `order[i]` of these."""
+        """Return the rows in another order, possibly repeated: row i is row `order[i]` of these."""
         other = copy.copy(self)
         other._order = order if self._order is None else self._order[order]
         other.shape = (len(order), *self.shape[1:])
         return other
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        """The rows of these numbers, (B, ...) float32. Raises IndexError for a number that is no row."""
+        """Return rows by number, (B, ...) float32. Raises IndexError."""
         rows = np.asarray(rows)
         if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise IndexError(f"rows go from 0 to {len(self) - 1}")
+            raise IndexError(f"rows are 0 to {len(self) - 1}")
         places = rows if self._order is None else self._order[rows]
         gathered = np.empty((len(rows), *self.shape[1:]), dtype=np.float32)
         for read, start, stop in zip(self._read, self._starts, self._starts[1:], strict=False):
@@ -98,13 +98,13 @@ class Stacked:
 
 
 def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """What gives rows of an array; those of a mapped file are read from the file.
+    """Return a function that reads rows of an array; rows of a mapped file are read from the file.
 
-    A touched page of a map can bring up to 2 MB around it into resident memory, a read brings its row.
+    Touching a mapped page can load up to 2 MB around it into resident memory, a read loads only its row.
     """
     if not (isinstance(part, np.memmap) and isinstance(part.base, mmap) and part.flags.c_contiguous):
         return part.__getitem__
-    stream = Path(str(part.filename)).open("rb")  # noqa: SIM115 - it lives as long as the reader
+    stream = Path(str(part.filename)).open("rb")  # noqa: SIM115 - open as long as the reader
     size, offset, shape, dtype = part.strides[0], part.offset, part.shape[1:], part.dtype
 
     def read(rows: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class _Files:
-    """Where the features of one key lie."""
+    """The files of one key."""
 
     folder: Path
     name: str
@@ -138,33 +138,33 @@ class _Files:
         return self.folder / f"{self.name}.progress.json"
 
     def whole(self) -> bool:
-        """Whether the finished file is there with the bytes that were written; a damaged one is removed."""
+        """Check the finished file by its hash; a damaged one is removed."""
         if not (self.final.is_file() and self.note.is_file()):
             return False
         if file_hash(self.final) == self.note.read_text():
             return True
-        log.warning("the cached features %s are damaged and are computed again", self.final)
+        log.warning("the cached features %s are damaged; they are computed again", self.final)
         self.final.unlink()
         return False
 
 
 @dataclass(frozen=True)
 class _Writer:
-    """Fills a part file chunk by chunk and gives it its final name."""
+    """Write a part file chunk by chunk, and rename it when it is complete."""
 
     files: _Files
     rows: int
     dtype: np.dtype
 
-    def fill(self, compute: Compute, chunk: int, report: Report) -> None:
-        """Compute what is not yet there."""
+    def fill(self, compute: ComputeRows, chunk: int, report: RowsDone) -> None:
+        """Compute the missing rows."""
         done, tail = self._kept()
         for start in range(done, self.rows, chunk):
             stop = min(start + chunk, self.rows)
             values = self._checked(compute(start, stop), start, stop)
             if tail is not None and values.shape[1:] != tail:
                 raise UserError(
-                    f"features of shape {values.shape[1:]} do not go on with those of shape {tail} computed before; "
+                    f"features have shape {values.shape[1:]}, but shape {tail} before the interruption; "
                     f"delete {self.files.part} to compute them all again"
                 )
             tail = values.shape[1:]
@@ -176,18 +176,18 @@ class _Writer:
         self.files.progress.unlink()
 
     def _kept(self) -> tuple[int, tuple[int, ...] | None]:
-        """How many rows an interrupted computation left, and the shape of a row."""
+        """Return the number of rows of an interrupted computation, and the shape of a row."""
         if not (self.files.progress.is_file() and self.files.part.is_file()):
             return 0, None
         noted = json.loads(self.files.progress.read_text())
         done, tail = int(noted["done"]), tuple(noted["tail"])
         if self.files.part.stat().st_size < self._place(done, tail):
-            log.warning("the features %s are cut short and are computed again", self.files.part)
+            log.warning("the features %s are truncated; they are computed again", self.files.part)
             return 0, None
         return done, tail
 
     def _append(self, values: np.ndarray, start: int) -> None:
-        """Write rows behind the first `start`, whatever stood there, and flush them to disk."""
+        """Write rows after the first `start`, overwriting the rest, and flush them to disk."""
         with self.files.part.open("r+b" if start else "wb") as stream:
             if not start:
                 stream.write(self._header(values.shape[1:]))
@@ -198,7 +198,7 @@ class _Writer:
             os.fsync(stream.fileno())
 
     def _checked(self, values: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """The chunk in the type it is kept in. Raises UserError for one that is not finite."""
+        """Convert a chunk to the stored type. Raises UserError for values that are not finite."""
         if len(values) != stop - start:
             raise ValueError(f"{len(values)} features computed for the rows {start} to {stop}")
         with np.errstate(over="ignore"):
@@ -209,7 +209,7 @@ class _Writer:
             named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             raise UserError(
                 f"the features of the rows {named} are not finite numbers in {self.dtype}; "
-                "look at what the teacher was given there"
+                "check the images or captions of these rows"
             )
         return cast
 
@@ -220,5 +220,5 @@ class _Writer:
         return stream.getvalue()
 
     def _place(self, row: int, tail: tuple[int, ...]) -> int:
-        """Where a row begins in the file, in bytes."""
+        """Return the byte offset of a row."""
         return len(self._header(tail)) + row * math.prod(tail) * self.dtype.itemsize

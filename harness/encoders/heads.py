@@ -9,9 +9,9 @@ from torch import Tensor, nn
 class TanhHead(nn.Sequential):
     """One linear layer and a tanh: (..., d_in) -> (..., d_out).
 
-    The single-layer MLP of MCSE section 4.1. `std` draws the weights from a normal distribution of
-    that deviation with zero bias, as BERT initialises its layers (the text head of SimCSE and MCSE);
-    without it they keep PyTorch's default (MCSE's multimodal heads).
+    The single-layer MLP of MCSE section 4.1. With `std` the weights are drawn from a normal distribution of that
+    deviation and the bias is 0, as in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is kept
+    (MCSE's multimodal heads).
     """
 
     def __init__(self, width_in: int, width_out: int, std: float | None = None) -> None:
@@ -23,5 +23,5 @@ class TanhHead(nn.Sequential):
 
 
 def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:
-    """Apply a head to (B, views, d) and return one (B, d_out) tensor a view."""
+    """Apply a head to (B, views, d) and return one (B, d_out) tensor per view."""
     return torch.unbind(head(vectors), dim=1)

@@ -1,7 +1,6 @@
-"""A small dual encoder over frozen features: one linear layer a tower, both towers frozen.
+"""A small dual encoder over frozen features, one linear layer per tower: a substitute for CLIP.
 
-It gives image and caption features in one space where no CLIP is at hand, from an image network and a
-sentence encoder that know nothing of each other.
+It maps the features of an independent image network and sentence encoder into one space.
 """
 
 from __future__ import annotations
@@ -21,37 +20,34 @@ from harness.encoders.features import Stacked
 from harness.errors import UserError
 
 _SIDES, _ARRAYS = ("images", "captions"), ("mean", "spread", "weight")
-#: rows read at once for the moments
+#: rows read at a time for the moments
 CHUNK = 4096
-#: CLIP's bound on the factor before the softmax, 1 / temperature
+#: CLIP's upper bound of 1 / temperature
 LARGEST_SCALE = 100.0
 
 
 @dataclass(frozen=True)
 class Tower:
-    """Standardise by the moments of the training rows, project, normalise."""
+    """Standardise by the moments of the training rows, project and normalise."""
 
     mean: np.ndarray
     spread: np.ndarray
     weight: np.ndarray
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        """(n, f) -> (n, width) float32 of length 1."""
-        projected = ((np.asarray(features, dtype=np.float32) - self.mean) / self.spread) @ self.weight.T
-        return projected / np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
+        """Project features: (n, f) -> (n, width) float32 of norm 1."""
+        projected: np.ndarray = ((np.asarray(features, dtype=np.float32) - self.mean) / self.spread) @ self.weight.T
+        projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
+        return projected
 
 
 @dataclass(frozen=True)
 class Projections:
-    """The fitted towers.
-
-    Their vectors have length 1: only directions are fitted, so a length would mean nothing, and a dot
-    product is a cosine.
-    """
+    """The fitted towers; their vectors have norm 1, so a dot product is a cosine."""
 
     images: Tower
     captions: Tower
-    #: what the cosines were divided by at the end of the fit
+    #: the temperature at the end of the fit
     temperature: float
 
     def save(self, path: Path) -> None:
@@ -61,7 +57,7 @@ class Projections:
 
     @classmethod
     def load(cls, path: Path) -> Projections:
-        """Read what `save` wrote. Raises UserError."""
+        """Read a file written by `save`. Raises UserError."""
         try:
             tensors = load_file(path)
             image, caption = (Tower(*(tensors[f"{side}.{name}"] for name in _ARRAYS)) for side in _SIDES)
@@ -81,17 +77,16 @@ def fit(
     dropout: float = 0.2,
     seed: int = 0,
 ) -> Projections:
-    """Fit both towers to pairs by InfoNCE in both directions: (n, f) and (n, g), row i of one is row i's of the other.
+    """Fit both towers to n pairs of rows, (n, f) and (n, g), by InfoNCE in both directions.
 
-    CLIP's loss (Radford et al. 2021, Figure 3) with its learnable temperature, started at 0.07, over
-    standardised features; the towers stay frozen as in LiT (Zhai et al. 2022). `dropout` of the inputs keeps
-    a few thousand pairs from being learnt by heart. Deterministic on one machine and number of threads.
-    Raises UserError for fewer than two pairs.
+    The loss is CLIP's (Radford et al. 2021, Figure 3) with a learnable temperature, initially 0.07, over standardised
+    features of frozen models as in LiT (Zhai et al. 2022). `dropout` of the inputs limits overfitting on a few thousand
+    pairs. Deterministic on one machine and number of threads. Raises UserError for fewer than two pairs.
     """
     if len(images) != len(texts):
         raise ValueError(f"{len(images)} images for {len(texts)} captions")
     if len(images) < 2:
-        raise UserError("a dual encoder needs at least two pairs to be fitted on; give it a larger corpus")
+        raise UserError("fitting a dual encoder needs at least two pairs; use a larger corpus")
     random = torch.Generator().manual_seed(seed)
     sides = [_Side(values, width, random) for values in (images, texts)]
     log_scale = torch.tensor(np.log(1 / 0.07), dtype=torch.float32, requires_grad=True)
@@ -99,10 +94,10 @@ def fit(
     optimizer = torch.optim.AdamW(learnt, lr=learning_rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for rows in _batches(len(images), batch_size, steps, random):
-        first, second = (side.look(rows, dropout, random) for side in sides)
+        first, second = (side.project(rows, dropout, random) for side in sides)
         loss = _loss(first, second, log_scale)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
     image, caption = (Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides)
@@ -110,7 +105,7 @@ def fit(
 
 
 class _Side:
-    """One tower while it is fitted; features may be mapped from disk."""
+    """One tower during the fit; features may be mapped from disk."""
 
     def __init__(self, features: np.ndarray | Stacked, width: int, random: torch.Generator) -> None:
         self.features = features
@@ -118,15 +113,15 @@ class _Side:
         wide = len(self.mean)
         self.weight = (torch.randn(width, wide, generator=random) / wide**0.5).requires_grad_()
 
-    def look(self, rows: np.ndarray, dropout: float, random: torch.Generator) -> Tensor:
-        """Projections of some rows, of length 1, (B, width); dropout needs no rescaling before a cosine."""
+    def project(self, rows: np.ndarray, dropout: float, random: torch.Generator) -> Tensor:
+        """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for dropout."""
         values = (np.asarray(self.features[rows], dtype=np.float32) - self.mean) / self.spread
         kept = torch.rand(values.shape, generator=random) >= dropout
         return functional.normalize((torch.from_numpy(values) * kept) @ self.weight.T, dim=1)
 
 
 def _batches(pairs: int, size: int, steps: int, random: torch.Generator) -> Iterator[np.ndarray]:
-    """Rows of each step, none twice in a batch, in the order of the file they are read from."""
+    """Yield the rows of each step, distinct and in file order."""
     for _ in range(steps):
         yield np.sort(torch.randperm(pairs, generator=random)[:size].numpy())
 
@@ -142,7 +137,7 @@ def _scale(log_scale: Tensor) -> Tensor:
 
 
 def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each dimension, in float64 and by chunks; a constant dimension has deviation 1."""
+    """Compute mean and deviation of each dimension, in float64 and by chunks; constant dimensions have deviation 1."""
     total = squares = np.zeros(features.shape[1])
     for start in range(0, len(features), CHUNK):
         values = np.asarray(features[np.arange(start, min(start + CHUNK, len(features)))], dtype=np.float64)

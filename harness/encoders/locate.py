@@ -1,6 +1,6 @@
-"""Where an encoder or a teacher comes from, known without loading it.
+"""The place of an encoder or a teacher: a folder, or a hub model in the local cache; nothing is loaded.
 
-Nothing here imports torch or transformers: a plan is made of these.
+Nothing here imports torch or transformers: plans are made of these.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 from harness.errors import MissingData, UserError
 from harness.sources import Missing, Source, digest, file_hash
 
-#: What a model folder's numbers depend on; a README or a second weight format does not count.
+#: Files that a model's output depends on; a README or a second weight format does not count.
 _PATTERNS = ("*.safetensors", "pytorch_model*.bin", "*.json", "vocab.txt", "merges.txt", "*.model")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 
-#: instead of a commit, where no commit is known: the one in the local cache, which then counts as pinned
+#: in place of a commit: the commit in the local cache, which then counts as pinned
 MAIN = "main"
 
 
@@ -28,17 +28,17 @@ class FolderModel(Source):
     how: str = "give the folder of a saved model, with config.json and its weights"
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The folder itself, or its weights."""
+        """Report a missing folder or missing weights."""
         found = self.folder.is_dir() and any(next(self.folder.glob(pattern), None) for pattern in _WEIGHTS)
         return [] if found else [Missing(f"model weights in {self.folder}", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the weights, configurations and tokenizer files, by name."""
+        """Hash the weights, configurations and tokenizer files, by name."""
         found = sorted({path for pattern in _PATTERNS for path in self.folder.glob(pattern)})
         return digest(*([path.name, file_hash(path)] for path in found))
 
     def path(self) -> Path:
-        """The folder. Raises MissingData."""
+        """Return the folder. Raises MissingData."""
         absent = self.missing(None)
         if absent:
             raise MissingData(str(absent[0]))
@@ -47,13 +47,13 @@ class FolderModel(Source):
 
 @dataclass(frozen=True)
 class HubModel(Source):
-    """A model of the hub at a pinned commit, or at the one that the local cache has of 'main'; never fetched here."""
+    """A hub model at a pinned commit, or at the cached commit of 'main'; nothing is downloaded."""
 
     hub: str
     revision: str
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The snapshot, when the local cache lacks it."""
+        """Report a snapshot that is not in the local cache."""
         how = (
             f"run `hf download {self.hub} --revision {self.revision}`, or give a folder "
             "(an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
@@ -61,11 +61,11 @@ class HubModel(Source):
         return [] if self._snapshot() else [Missing(f"the weights of {self.hub}", how)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the hub name and commit."""
+        """Hash the hub name and commit."""
         return digest(self.hub, self.revision if self.revision != MAIN else self.path().name)
 
     def path(self) -> Path:
-        """The snapshot's folder. Raises MissingData."""
+        """Return the snapshot's folder. Raises MissingData."""
         found = self._snapshot()
         if found is None:
             raise MissingData(str(self.missing(None)[0]))
@@ -85,7 +85,7 @@ ModelSource = FolderModel | HubModel
 
 
 def cached_revision(hub: str, name: str) -> str:
-    """The commit that a branch or tag of a hub model has in the local cache. Raises UserError."""
+    """Return the commit of a hub model's branch or tag in the local cache. Raises UserError."""
     from huggingface_hub import try_to_load_from_cache
 
     found = try_to_load_from_cache(hub, "config.json", revision=name)

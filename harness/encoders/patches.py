@@ -1,8 +1,7 @@
-"""Images and spectrograms as sequences of vectors that a text encoder's layers read.
+"""Patch embeddings: images and spectrograms as input sequences of a text encoder's layers.
 
-VisualCSE takes the embedding layer of a pretrained ViT (patches, class token, positions) and AudioCSE a
-convolution in the manner of SSAST; what they give enters the layers as it is (NonLing section 3.3,
-Figure 1).
+VisualCSE uses the embedding layer of a pretrained ViT (patches, class token, positions), AudioCSE a convolution as in
+SSAST; their output is the input of the first layer (NonLing section 3.3, Figure 1).
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _PREFIXES = ("", "vit.", "visual.")
 
 
 def fresh_size(name: str) -> int | None:
-    """The patch size of an embedding that is trained from scratch, 'fresh-SIZE'; None for a pretrained one's name."""
+    """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other names."""
     size = name.removeprefix("fresh-")
     return int(size) if size != name and size.isdecimal() else None
 
 
 class ImagePatches(nn.Module):
-    """A ViT's embedding layer: pixels (N, 3, H, W) -> (N, 1 + patches, d), all of it trained on."""
+    """A ViT's embedding layer, trainable: pixels (N, 3, H, W) -> (N, 1 + patches, d)."""
 
     def __init__(self, token: Tensor, positions: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         """Class token (d,), positions (1 + patches, d), patch weight (d, 3, p, p) and bias (d,)."""
@@ -51,10 +50,10 @@ class ImagePatches(nn.Module):
 
     @classmethod
     def fresh(cls, width: int, pixels: int, size: int) -> ImagePatches:
-        """One that is trained from scratch, for images of `pixels` in patches of `size`; drawn as a ViT's is.
+        """Initialise an embedding for images of `pixels` x `pixels` in patches of `size`, to be trained from scratch.
 
-        Truncated normal of deviation 0.02 (Dosovitskiy et al. 2021 in timm and transformers), bias 0. Raises
-        UserError where the patches do not tile the images.
+        Weights are truncated normal of deviation 0.02 (Dosovitskiy et al. 2021 in timm and transformers), the bias is
+        0. Raises UserError where the patches do not tile the images.
         """
         if size < 1 or pixels % size:
             raise UserError(f"patches of {size} x {size} do not tile images of {pixels} x {pixels}; name a divisor")
@@ -66,9 +65,9 @@ class ImagePatches(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, width: int) -> ImagePatches:
-        """Read the embedding layer alone from a model folder (transformers, timm or open_clip).
+        """Read the embedding layer of a model folder (transformers, timm or open_clip).
 
-        Raises UserError where the folder has none, or one whose width is not the encoder's.
+        Raises UserError where the folder has none, or one of another width than the encoder.
         """
         tensors = _embedding(folder)
         found = tensors[0].numel()
@@ -81,7 +80,7 @@ class ImagePatches(nn.Module):
         return cls(token.view(-1), positions.view(-1, width), weight, bias)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """See the class. Raises UserError for images of another size than the positions are for."""
+        """Embed pixels: (N, 1 + patches, d). Raises UserError for an image size that does not fit the positions."""
         size = self.projection.kernel_size[0] * round((len(self.positions) - 1) ** 0.5)
         height, width = pixels.shape[-2:]
         if (height, width) != (size, size):
@@ -94,10 +93,10 @@ class ImagePatches(nn.Module):
 
 
 class AudioPatches(nn.Module):
-    """A convolution over a spectrogram, (N, frames, bins) -> (N, 1 + patches, d), with a class token in front.
+    """A class token and square patches of a spectrogram: (N, frames, bins) -> (N, 1 + patches, d).
 
-    Square patches that do not overlap; 1,024 frames of 128 bins in patches of 24 give 211 vectors (NonLing
-    section 3.4). Without `positions` the layers cannot tell the order of the patches, as in the public code.
+    Patches do not overlap; 1,024 frames of 128 bins in patches of 24 make 211 vectors (NonLing section 3.4). Without
+    `positions`, as in the public code, the patches are unordered.
     """
 
     def __init__(self, width: int, frames: int, bins: int, size: int, *, positions: bool) -> None:
@@ -113,7 +112,7 @@ class AudioPatches(nn.Module):
         self.positions = nn.Parameter(torch.randn(count, width) * 0.02) if positions else None
 
     def forward(self, spectrograms: Tensor) -> Tensor:
-        """See the class."""
+        """Embed spectrograms: (N, 1 + patches, d)."""
         patches = self.projection(spectrograms.transpose(1, 2).unsqueeze(1)).flatten(2).transpose(1, 2)
         found = torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1)
         return found if self.positions is None else found + self.positions
@@ -122,21 +121,21 @@ class AudioPatches(nn.Module):
 def media_forward(model: nn.Module, embeddings: Tensor) -> Tensor:
     """Run embeddings (N, L, d) through a text encoder's layers and take the first position: (N, d).
 
-    Nothing of the text's embedding layer is added, and no position is masked. Raises UserError for an
-    encoder that keeps its layers elsewhere than BERT and RoBERTa do.
+    The text's embedding layer is skipped, and no position is masked. Raises UserError for an encoder whose layers are
+    not laid out as in BERT and RoBERTa.
     """
     layers = getattr(model, "encoder", None)
-    # the encoders of T5 and ALBERT take something else than a sequence of their own width
+    # the encoders of T5 and ALBERT take other inputs
     if layers is None or not hasattr(layers, "layer"):
         raise UserError(
-            f"{type(model).__name__} has no module 'encoder' that images could enter; choose a BERT or RoBERTa"
+            f"{type(model).__name__} has no module 'encoder' for images and audio; use a BERT or RoBERTa encoder"
         )
     hidden: Tensor = layers(embeddings).last_hidden_state
     return hidden[:, 0]
 
 
 def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Class token, positions, patch weight and bias from a folder's safetensors. Raises UserError."""
+    """Read class token, positions, patch weight and bias from a folder's safetensors. Raises UserError."""
     for path in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(path, framework="pt") as file:

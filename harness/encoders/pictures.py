@@ -1,4 +1,4 @@
-"""Image files as pixels: opened without decoding, decoded to RGB, and one error for whatever is wrong with one."""
+"""Image files: opening without decoding, decoding to RGB, and describing errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-#: bytes of an image file, or where it lies
+#: bytes or path of an image file
 Encoded = bytes | Path
-#: what Pillow raises for a file that it cannot decode
+#: raised by Pillow for a file that it cannot decode
 UNREADABLE = (
     OSError,
     EOFError,
@@ -24,15 +24,12 @@ UNREADABLE = (
     zlib.error,
     Image.DecompressionBombError,
 )
-#: pixels of the largest image that is decoded: 267 MB of RGB, far above any photograph of these corpora
+#: pixels of the largest image that is decoded: 267 MB of RGB
 LARGEST = 89_478_485
 
 
 def opened(item: Encoded) -> Image.Image:
-    """An image of which the header alone has been read. Raises one of UNREADABLE.
-
-    A file of more than LARGEST pixels is refused before it is decoded.
-    """
+    """Open an image without decoding it. Raises one of UNREADABLE, also for more than LARGEST pixels."""
     image = Image.open(io.BytesIO(item) if isinstance(item, bytes) else item)
     width, height = image.size
     if width * height > LARGEST:
@@ -41,7 +38,7 @@ def opened(item: Encoded) -> Image.Image:
 
 
 def rgb(image: Image.Image) -> Image.Image:
-    """The image decoded to 8 bits a channel: palettes looked up, CMYK converted, transparency dropped, 16 bits cut."""
+    """Decode to 8-bit RGB: palettes and CMYK converted, transparency dropped, 16 bits cut to 8."""
     if image.mode.startswith("I;16"):
         values = np.asarray(image, dtype=np.uint16) >> 8
         return Image.fromarray(values.astype(np.uint8)).convert("RGB")
@@ -51,11 +48,11 @@ def rgb(image: Image.Image) -> Image.Image:
 
 
 def decoded(item: Encoded) -> np.ndarray:
-    """Pixels of an image file, (height, width, 3) uint8. Raises one of UNREADABLE."""
+    """Decode an image file: (height, width, 3) uint8. Raises one of UNREADABLE."""
     return np.array(rgb(opened(item)))
 
 
 def described(error: Exception) -> str:
-    """What an error says, in one line and without the object at an address that Pillow names."""
+    """Describe an error in one line, without the memory address in Pillow's message."""
     text = next(iter(str(error).splitlines()), "") or type(error).__name__
-    return "it is no image that Pillow knows" if "cannot identify image file" in text else text
+    return "not an image format that Pillow knows" if "cannot identify image file" in text else text

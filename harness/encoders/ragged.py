@@ -1,7 +1,7 @@
-"""Arrays of different lengths on disk: computed once a key, resumed where they were left, read row by row.
+"""Arrays of different lengths on disk: computed once per key, resumable, read row by row.
 
-The rows of a chunk lie behind one another in `NUMBER.bin`; `NUMBER.json`, written after it, has their
-lengths and the hash of the bytes. Nothing is kept in memory but the lengths.
+The rows of a chunk are concatenated in `NUMBER.bin`; `NUMBER.json`, written after it, has their lengths and the hash
+of the bytes. Only the lengths are in memory.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from harness.sources import alone, cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
-#: gives row `number`, (length, width)
-Compute = Callable[[int], np.ndarray]
-#: rows between two flushes to disk
+#: row number -> the row, (length, width)
+ComputeRow = Callable[[int], np.ndarray]
+#: rows in a file
 CHUNK = 512
 DTYPE = np.dtype(np.float16)
 
 
 class Ragged:
-    """n arrays of one width and different lengths, each read from disk when it is asked for."""
+    """n arrays of one width and different lengths, each read from disk on access."""
 
     def __init__(self, folder: Path, lengths: Sequence[np.ndarray], width: int) -> None:
-        """`lengths` are those of each chunk's rows."""
+        """`lengths` are the lengths of the rows of each chunk."""
         self.folder, self.width = folder, width
         self._starts = [np.concatenate([[0], np.cumsum(each)]) for each in lengths]
         self._rows = sum(map(len, lengths))
@@ -40,20 +40,20 @@ class Ragged:
         return self._rows
 
     def __getitem__(self, number: int) -> np.ndarray:
-        """Row `number`, (length, width) float32."""
+        """Read row `number`, (length, width) float32."""
         chunk, place = divmod(number, CHUNK)
         start, stop = (int(at) * self.width for at in self._starts[chunk][place : place + 2])
         data = np.fromfile(_data(self.folder, chunk), DTYPE, stop - start, offset=start * DTYPE.itemsize)
         if len(data) != stop - start:
-            raise UserError(f"{_data(self.folder, chunk)} was cut short; delete it to have it computed again")
+            raise UserError(f"{_data(self.folder, chunk)} is truncated; delete it and run again")
         return data.reshape(-1, self.width).astype(np.float32)
 
 
-def cached_ragged(key: str, rows: int, width: int, compute: Compute) -> Ragged:
-    """The `rows` arrays kept for `key` in float16, computed on all cores where they are not.
+def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragged:
+    """Return the `rows` arrays of `key`, stored in float16; compute them on all cores if not cached.
 
-    A killed computation goes on at its last whole chunk of rows; a damaged chunk is computed again. One
-    process computes while others that want the same key wait. Raises what `compute` raises.
+    An interrupted computation resumes after its last complete chunk; a damaged chunk is computed again. One process
+    computes while others with the same key wait. Raises what `compute` raises.
     """
     name = digest("ragged", key, rows, width)
     folder = cache_folder() / "ragged" / name
@@ -73,7 +73,7 @@ def _data(folder: Path, chunk: int) -> Path:
 
 
 def _kept(folder: Path, chunk: int) -> list[int] | None:
-    """The lengths of a chunk's rows; None where it has not been computed or its bytes have changed."""
+    """Return the lengths of a chunk's rows; None where it is missing or damaged."""
     data = _data(folder, chunk)
     note = data.with_suffix(".json")
     if not (data.is_file() and note.is_file()):
@@ -81,12 +81,12 @@ def _kept(folder: Path, chunk: int) -> list[int] | None:
     about = json.loads(note.read_text())
     if about["sha256"] == file_hash(data):
         return list(about["lengths"])
-    log.warning("the cached rows %s are damaged and are computed again", data)
+    log.warning("the cached rows %s are damaged; they are computed again", data)
     return None
 
 
-def _made(folder: Path, chunk: int, rows: range, compute: Compute) -> list[int]:
-    """Compute a chunk, flush it and note what it holds."""
+def _made(folder: Path, chunk: int, rows: range, compute: ComputeRow) -> list[int]:
+    """Compute a chunk, flush it and record lengths and hash."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
     data = _data(folder, chunk)

@@ -104,7 +104,7 @@ class Student(nn.Module):
         if "input_ids" not in inputs:
             return self._encode_media(inputs, views)
         repeated = {name: value.repeat_interleave(views, dim=0) for name, value in inputs.items()}
-        hidden = self.model(**repeated).last_hidden_state[:, 0]
+        hidden: Tensor = self.model(**repeated).last_hidden_state[:, 0]
         return hidden.view(-1, views, hidden.shape[-1])
 
     def _encode_media(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:

@@ -1,13 +1,13 @@
-"""Two augmentations of an image, as the public code of VisualCSE makes them for training.
+"""Training augmentations of images, two views each, as in the public code of VisualCSE.
 
-A random crop resized, a flip, colours shaken, sometimes grey; ImageNet's moments (NonLing
-VisualCSE/src/trainers.py). The paper says 'two sets of RGB augmentations' and lists none.
+A resized random crop, a flip, colour jitter, sometimes grey; normalised by ImageNet's moments (NonLing
+VisualCSE/src/trainers.py). The paper mentions 'two sets of RGB augmentations' without listing them.
 
 The public code composes torchvision's transforms on Pillow images. The distributions here are the same
-(`RandomResizedCrop`, `RandomHorizontalFlip`, `ColorJitter`, `RandomGrayscale`), the work is less, and pixels
-differ a little: the crop is resized by torch (at most 1 of 255 from Pillow's), colours are shaken in float32
-and rounded once at the end instead of after each step, and a JPEG of which both crops are at least twice the
-target is decoded at half, a quarter or an eighth of its size.
+(`RandomResizedCrop`, `RandomHorizontalFlip`, `ColorJitter`, `RandomGrayscale`), at less cost; pixels differ slightly:
+crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and rounded once at the end
+instead of after each step, and a JPEG is decoded at half, a quarter or an eighth of its size where both crops remain at
+least as large as the target.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from torch import Tensor
 
 from harness.encoders.pictures import rgb
 
-#: moments of ImageNet's pixels, red, green and blue
+#: mean and deviation of ImageNet's pixels: red, green, blue
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 #: raised when the pixels of an augmentation change; part of the fingerprint of labelled images
 VERSION = 2
-#: brightness, contrast, saturation and hue, and how often they are shaken
-SHAKEN, SHAKEN_CHANCE = (0.4, 0.4, 0.4, 0.1), 0.8
-#: least and greatest ratio of a crop's width to its height
+#: strength of the jitter of brightness, contrast, saturation and hue, and its probability
+JITTER, JITTER_CHANCE = (0.4, 0.4, 0.4, 0.1), 0.8
+#: smallest and largest ratio of a crop's width to its height
 RATIO = (3 / 4, 4 / 3)
 #: weights of red, green and blue in grey (ITU-R 601-2)
 GREY = (0.2989, 0.587, 0.114)
@@ -45,34 +45,34 @@ class Crop:
     height: int
 
     def shrunk(self, scale: float, width: int, height: int) -> Crop:
-        """The same part of an image decoded at `scale` of its size, which is then `width` x `height`."""
+        """Return the same part of the image decoded at `scale`, which is then `width` x `height`."""
         left, top = (min(round(at * scale), most - 1) for at, most in ((self.left, width), (self.top, height)))
         wide, high = round(self.width * scale), round(self.height * scale)
         return Crop(left, top, max(1, min(wide, width - left)), max(1, min(high, height - top)))
 
 
 class Augmentation:
-    """Random views of images at one size."""
+    """Random views of images at a fixed size."""
 
     def __init__(self, size: int = 224, *, smallest: float = 0.2, jitter: float = 1.0, grey: float = 0.2) -> None:
-        """`smallest` is the least area of a crop, `jitter` multiplies the colours' shaking, `grey` is a chance."""
+        """`smallest` is the smallest area of a crop, `jitter` scales the colour jitter, `grey` is a probability."""
         self.size, self._smallest, self._jitter, self._grey = size, smallest, jitter, grey
 
     def views(self, images: Sequence[Image.Image], rng: np.random.Generator, count: int = 2) -> Tensor:
-        """`count` views of each of B images, drawn from `rng` alone: (B, count, 3, size, size) uint8."""
+        """Draw `count` views of each of B images from `rng`: (B, count, 3, size, size) uint8."""
         return torch.stack([self.of(image, rng, count) for image in images])
 
     def of(self, image: Image.Image, rng: np.random.Generator, count: int = 2) -> Tensor:
-        """`count` views of an image, decoded once: (count, 3, size, size) uint8.
+        """Draw `count` views of an image, decoded once: (count, 3, size, size) uint8.
 
-        Raises what Pillow raises for an image that cannot be decoded.
+        Raises Pillow's errors for an image that cannot be decoded.
         """
         crops = [self._crop(*image.size, rng) for _ in range(count)]
         pixels, crops = _decoded(image, crops, self.size)
         return torch.stack([self._view(pixels, crop, rng) for crop in crops])
 
     def _crop(self, width: int, height: int, rng: np.random.Generator) -> Crop:
-        """As torchvision's RandomResizedCrop draws it: ten trials, then the middle."""
+        """Draw a crop as torchvision's RandomResizedCrop: ten trials, then a central crop."""
         for _ in range(10):
             area = width * height * rng.uniform(self._smallest, 1.0)
             ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
@@ -89,34 +89,34 @@ class Augmentation:
         view = torch.nn.functional.interpolate(part, size, mode="bilinear", antialias=True)[0]
         if rng.random() < 0.5:
             view = view.flip(-1)
-        shaken = self._jitter > 0 and rng.random() < SHAKEN_CHANCE
+        jittered = self._jitter > 0 and rng.random() < JITTER_CHANCE
         orders = rng.permutation(4), rng.uniform(-1, 1, 4)
         grey = rng.random() < self._grey
-        if not (shaken or grey):
+        if not (jittered or grey):
             return view
         colours = view.contiguous().float().div_(255)
-        if shaken:
-            colours = self._shaken(colours, *orders)
+        if jittered:
+            colours = self._jittered(colours, *orders)
         if grey:
             colours = _grey(colours).expand(3, -1, -1)
         return colours.mul(255).add_(0.5).to(torch.uint8)
 
-    def _shaken(self, colours: Tensor, order: np.ndarray, draws: np.ndarray) -> Tensor:
-        """Brightness, contrast, saturation and hue in a random order, as torchvision's ColorJitter shakes them."""
+    def _jittered(self, colours: Tensor, order: np.ndarray, draws: np.ndarray) -> Tensor:
+        """Jitter brightness, contrast, saturation and hue in random order, as torchvision's ColorJitter."""
         for which in order:
-            amount = float(self._jitter * SHAKEN[which] * draws[which])
+            amount = float(self._jitter * JITTER[which] * draws[which])
             colours = _CHANGES[which](colours, amount if which == 3 else max(0.0, 1 + amount))
         return colours
 
 
 def normalised(pixels: Tensor) -> Tensor:
-    """Pixels (..., 3, H, W) uint8 as what a network takes: float32 by ImageNet's moments."""
+    """Normalise pixels (..., 3, H, W) uint8 by ImageNet's moments: float32."""
     mean, deviation = (torch.tensor(each, device=pixels.device).view(3, 1, 1) for each in (MEAN, DEVIATION))
     return pixels.float().div_(255).sub_(mean).div_(deviation)
 
 
 def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, list[Crop]]:
-    """Pixels (1, 3, h, w) uint8, and the crops in them; a JPEG is decoded smaller where no crop falls below `size`."""
+    """Decode to (1, 3, h, w) uint8, a JPEG smaller where no crop falls below `size`; return pixels and crops."""
     width, height = image.size
     spare = min(min(crop.width, crop.height) for crop in crops) // size
     scale = next((scale for scale in (8, 4, 2) if scale <= spare), 1)
@@ -130,9 +130,10 @@ def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, 
 
 
 def _grey(colours: Tensor) -> Tensor:
-    """(3, H, W) -> (1, H, W)."""
+    """Convert (3, H, W) to grey, (1, H, W)."""
     red, green, blue = colours
-    return (red * GREY[0] + green * GREY[1] + blue * GREY[2]).unsqueeze(0)
+    grey: Tensor = red * GREY[0] + green * GREY[1] + blue * GREY[2]
+    return grey.unsqueeze(0)
 
 
 def _brightness(colours: Tensor, factor: float) -> Tensor:
@@ -140,7 +141,7 @@ def _brightness(colours: Tensor, factor: float) -> Tensor:
 
 
 def _contrast(colours: Tensor, factor: float) -> Tensor:
-    # numpy's mean, since torch's depends on the number of threads in its last bits
+    # numpy's mean: the last bits of torch's depend on the number of threads
     mean = float(_grey(colours).numpy().mean(dtype=np.float64))
     return colours.mul(factor).add_((1 - factor) * mean).clamp_(0, 1)
 
@@ -150,7 +151,7 @@ def _saturation(colours: Tensor, factor: float) -> Tensor:
 
 
 def _hue(colours: Tensor, shift: float) -> Tensor:
-    """Turn the hue by a part of the circle; value and saturation of HSV stay.
+    """Rotate the hue by a fraction of the circle, keeping value and saturation of HSV.
 
     With value v, chroma c and hue h in sixths, a channel of HSV is v - c clamp(min(k, 4 - k), 0, 1) where
     k = (n + h) mod 6 and n = 5, 3, 1 for red, green, blue.
@@ -158,7 +159,7 @@ def _hue(colours: Tensor, shift: float) -> Tensor:
     red, green, blue = colours
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
-    # g - b, b - r, r - g over the chroma; any hue will do where there is none
+    # g - b, b - r, r - g over the chroma; without chroma the hue is arbitrary
     turned = (colours.roll(-1, 0) - colours.roll(-2, 0)).div_(chroma.clamp_min(1e-12))
     hue = torch.where(value == red, turned[0], torch.where(value == green, turned[1] + 2, turned[2] + 4))
     sixths = torch.tensor([5.0, 3.0, 1.0]).view(3, 1, 1).add(hue.add_(6 * shift)).div_(6)

@@ -1,5 +1,4 @@
 """Evaluation: suites of tasks that score an embedder, a callable from sentences to a float32 array.
 
-Nothing here knows how an encoder was trained. Planning (what is missing, what is the fingerprint)
-imports neither torch nor scipy.
+Nothing here depends on training. Planning (missing data, fingerprints) imports neither torch nor scipy.
 """

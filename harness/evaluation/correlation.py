@@ -1,4 +1,4 @@
-"""Cosines of pairs, and correlations that say when they are undefined."""
+"""Cosines of pairs, and correlations that are None where they are undefined."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Cosine of each pair of rows, (n, d) and (n, d) -> float64 (n,); 0 where a row is zero, as in SentEval.
+    """Compute the cosine of each pair of rows, (n, d) and (n, d) -> float64 (n,); 0 for a zero row, as in SentEval.
 
-    Equal rows give exactly 1, so pairs of one sentence with itself tie.
+    Equal rows give exactly 1, so pairs of a sentence with itself tie.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     dot, squares = _dot(x, y), _dot(x, x) * _dot(y, y)
@@ -17,7 +17,7 @@ def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Pearson's r of two vectors of length n; None when either is constant or n < 2."""
+    """Compute Pearson's r of two vectors of length n; None when either is constant or n < 2."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
@@ -26,17 +26,19 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Spearman's rho, Pearson's r of the ranks, ties given their average rank; None as for `pearson`."""
+    """Compute Spearman's rho: Pearson's r of the ranks, ties at their average rank; None as for `pearson`."""
     from scipy.stats import rankdata
 
     return pearson(rankdata(x), rankdata(y))
 
 
 def _dot(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.einsum("nd,nd->n", x, y)
+    products: np.ndarray = np.einsum("nd,nd->n", x, y)
+    return products
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
-    # Divided by its largest value first: the squares of tiny spreads would underflow to 0.
+    # divided by its largest value first, or the squares of tiny values would underflow to 0
     x = x / np.abs(x).max()
-    return x / np.sqrt(x @ x)
+    unit: np.ndarray = x / np.sqrt(x @ x)
+    return unit

@@ -1,12 +1,12 @@
-"""What the papers' figures are drawn from, beside scores: arrays that are kept next to a run's result.
+"""Raw data for the papers' figures and lists of neighbours: arrays that are kept beside a run's result.
 
-Of a similarity task, gold scores and cosines (DALR Figure 4). Of a retrieval task: captions in the plane by t-SNE with
-clusters of K-means (DALR Figure 3), repeated encodings of three captions under dropout in the plane (KDMCSE Figures 8
-to 12), and how similar captions and images are and how far down an image's captions rank (KDMCSE Figures 5 and 6), in
-the teacher's space where the run has a teacher of both, and in the method's own shared space; and the nearest
-captions of some (MCSE Table 8, DALR Table 10, NonLing Table D.1).
+- Similarity task: gold scores and cosines (DALR Figure 4).
+- Retrieval task: captions in the plane by t-SNE with K-means clusters (DALR Figure 3); repeated encodings of three
+  captions under dropout (KDMCSE Figures 8 to 12); cosines of captions and images and ranks of an image's captions
+  (KDMCSE Figures 5 and 6), in the teacher's space and in the method's own; and the nearest captions of some captions
+  (MCSE Table 8, DALR Table 10, NonLing Table D.1).
 
-What is drawn at random depends on the suite's seed and the task alone, so that all runs show the same captions.
+Random draws depend only on the suite's seed and the task, so that all runs show the same captions.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import numpy as np
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.correlation import spearman
-from harness.evaluation.embed import Embedder, HasSpaces, HasViews
+from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasViews
 from harness.evaluation.figure_views import sentence_triples, view_cosines
 from harness.evaluation.neighbours import neighbours_of
 from harness.evaluation.planes import clusters_of, plane
 from harness.evaluation.ranking import units
-from harness.evaluation.retrieval import CaptionedImages
-from harness.evaluation.scatter import scatter
-from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values
+from harness.evaluation.retrieval import ImagesWithCaptions
+from harness.evaluation.sts import cosines_and_gold
+from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values, sentences_of
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
 
-#: Groups of three captions, one for each of KDMCSE's Figures 8 to 12.
+#: Triples of captions, one for each of KDMCSE's Figures 8 to 12.
 TRIPLES = 5
-#: Edges of the histogram of similarities: steps of a hundredth.
+#: Bin edges of the histogram of cosines: steps of a hundredth.
 EDGES = np.linspace(-1, 1, 201)
-#: Cosines held at a time, 64 MB in float32.
+#: Cosines in memory at a time: 64 MB in float32.
 _CELLS = 1 << 24
 Arrays = dict[str, np.ndarray]
 _SIMILARITY, _RETRIEVAL = "similarity task", "retrieval task"
@@ -52,7 +52,7 @@ class FiguresSuite(Suite):
     (m,), and `similarity_true` and `similarity_other` (200,), counts of cosines between `similarity_edges` (201,) of
     captions with their own and with the other images.
     Metrics: `spearman` (x100) and `n` pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one
-    caption, of the two close captions and of the caption apart: `cosine_same`, `cosine_close`, `cosine_apart`.
+    caption, of the two close captions and of the distant caption: `cosine_same`, `cosine_close`, `cosine_apart`.
     """
 
     name = "figures"
@@ -69,7 +69,7 @@ class FiguresSuite(Suite):
         queries: int = 6,
         seed: int = 0,
     ) -> None:
-        """Raises UserError for a number that leaves nothing to draw, or a wrong task."""
+        """Raises UserError for an unknown task or a number that leaves nothing to draw."""
         super().__init__(tasks)
         if captions < 2 or views < 2 or queries < 1 or not 1 <= clusters <= captions:
             raise UserError(
@@ -80,14 +80,14 @@ class FiguresSuite(Suite):
 
     @classmethod
     def find(cls, task: str) -> Any:
-        """A similarity or retrieval task by name. Raises UserError for one that is neither."""
+        """Return a similarity or retrieval task by name. Raises UserError for one that is neither."""
         retrieval = registry.names(_RETRIEVAL)
         if task not in retrieval and task not in registry.names(_SIMILARITY):
-            raise UserError(f"the suite 'figures' knows no task '{task}'; name a similarity or a retrieval task")
+            raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
         return registry.get(_RETRIEVAL if task in retrieval else _SIMILARITY, task)
 
     def fingerprint(self, root: Path | None) -> str:
-        """The protocol, its numbers, the tasks and their contents."""
+        """Hash the protocol, its options, the tasks and their contents."""
         return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.queries, self.seed)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
@@ -97,7 +97,7 @@ class FiguresSuite(Suite):
         warnings: list[str] = []
         for name, task in self._tasks.items():
             if name in registry.names(_RETRIEVAL):
-                data: CaptionedImages = task.load(root)
+                data: ImagesWithCaptions = task.load(root)
                 scores[name], found = self._of_captions(name, data, embed)
                 found |= self._of_queries(name, data, embed)
                 arrays |= _of_spaces(name, data, embed)
@@ -108,7 +108,7 @@ class FiguresSuite(Suite):
             warnings += [f"{self.name}: {name}: {line}" for line in remarks]
         return SuiteScores({**scores, AVERAGE: {}}, warnings=warnings, arrays=arrays)
 
-    def _of_captions(self, name: str, data: CaptionedImages, embed: Embedder) -> tuple[Values, Arrays]:
+    def _of_captions(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> tuple[Values, Arrays]:
         texts, seed = _first_captions(data), derive_seed(suite=self.name, task=name, seed=self.seed)
         counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
         rng = generator(suite=self.name, task=name, seed=self.seed, part="captions")
@@ -123,21 +123,21 @@ class FiguresSuite(Suite):
         found["views"] = np.stack([_views_plane(each, seed) for each in views])
         return counts | view_cosines(views), found
 
-    def _of_queries(self, name: str, data: CaptionedImages, embed: Embedder) -> Arrays:
+    def _of_queries(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> Arrays:
         rng = generator(suite=self.name, task=name, seed=self.seed, part="queries")
         return neighbours_of(list(data.texts), embed, self.queries, rng)
 
 
 def _units_of_views(views: np.ndarray) -> np.ndarray:
-    """Encodings of s sentences, (s, n, d), each at Euclidean norm 1."""
+    """Scale encodings of s sentences, (s, n, d), to Euclidean norm 1."""
     return units(np.nan_to_num(views).reshape(-1, views.shape[-1])).reshape(views.shape)
 
 
 def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> Arrays:
-    """Ranks of worst captions and histograms of cosines: captions (n, p), images (m, p), image of each caption (n,).
+    """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each caption (n,).
 
-    `worst_rank` (m,) int32 is the place, from 1, of an image's last true caption among all captions in order of
-    cosine, ties before it; for `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
+    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions by cosine, ties
+    before it; for `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
     """
     texts, images = units(texts), units(images)
     worst = np.zeros(len(images), dtype=np.int32)
@@ -152,7 +152,7 @@ def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) ->
 
 
 def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Numbers of some images, and their cosines with all captions, kept within [-1, 1]."""
+    """Yield the rows of some images, and their cosines with all captions, clipped to [-1, 1]."""
     size = max(1, _CELLS // len(texts))
     for top in range(0, len(images), size):
         block = np.arange(top, min(top + size, len(images)))
@@ -160,7 +160,9 @@ def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray,
 
 
 def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:
-    gold, cosines = scatter(task, embed, root)
+    subsets = task.load(root)
+    pairs = [pair for subset in subsets.values() for pair in subset]
+    cosines, gold = cosines_and_gold(pairs, Embedded(embed, sentences_of(subsets)))
     found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
     if rank is None:
@@ -168,8 +170,8 @@ def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple
     return {"spearman": 100 * rank, "n": len(gold)}, found, []
 
 
-def _of_spaces(name: str, data: CaptionedImages, embed: Embedder) -> dict[ArrayName, np.ndarray]:
-    """Similarities in the method's own space and in the teacher's, where there are such."""
+def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
+    """Compute similarities in the method's own space and in the teacher's, where they exist."""
     spaces: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     if isinstance(embed, HasSpaces):
         if embed.shared is not None:
@@ -184,12 +186,12 @@ def _of_spaces(name: str, data: CaptionedImages, embed: Embedder) -> dict[ArrayN
     }
 
 
-def _first_captions(data: CaptionedImages) -> list[str]:
-    """The first caption of each image."""
+def _first_captions(data: ImagesWithCaptions) -> list[str]:
+    """Return the first caption of each image."""
     _, rows = np.unique(data.image_of, return_index=True)
     return [data.texts[row] for row in rows]
 
 
 def _views_plane(views: np.ndarray, seed: int) -> np.ndarray:
-    """Encodings of three captions, (3, v, d), in one plane: (3, v, 2)."""
+    """Place encodings of three captions, (3, v, d), in one plane: (3, v, 2)."""
     return plane(views.reshape(-1, views.shape[-1]), seed).reshape(*views.shape[:2], 2)

@@ -1,16 +1,16 @@
 """Alignment and uniformity of sentence vectors (Wang and Isola, 2020; alpha = 2, t = 2), smaller is better.
 
-Two readings are kept apart. `alignment` and `uniformity` take a task's pairs as one set, as the papers describe:
-positives are pairs with a gold score above 4.0, uniformity is over the sentences of both sides of all pairs,
-with repeats. The public MCSE code instead works through batches of 128 pairs, counts a score of 4.0 as positive, lets a
-batch without positives count as 0, and averages the batches plainly, a short last one like any other: these
-are `alignment_batch128` and `uniformity_batch128`. The two are not comparable. The public DALR code takes each
-subset whole, positives above 4, and averages the subsets, weighted by their pairs: `alignment_subsets` and
-`uniformity_subsets`, which differ from the first reading for tasks with several subsets (the year sets) only. A
-subset without positives (FNWN of STS13) is passed over in the alignment; that code divides by 0 there.
+There are three readings, which are not comparable:
 
-How far the vectors fill their space is told by three numbers over a task's distinct sentences, of normalised
-vectors: `mean_cosine`, `top_variance` and `effective_rank`.
+- `alignment` and `uniformity` take a task's pairs as one set, as the papers describe. Positives are pairs with a gold
+  score above 4.0; uniformity is over the sentences of both sides of all pairs, with repeats.
+- `alignment_batch128` and `uniformity_batch128` follow the public MCSE code: batches of 128 pairs, positives from 4.0
+  on, 0 for a batch without positives, and the plain mean over the batches, a short last one included.
+- `alignment_subsets` and `uniformity_subsets` follow the public DALR code: each subset as one set, positives above 4.0,
+  and the mean over the subsets weighted by their pairs. They differ from the first reading only for tasks with several
+  subsets (the year sets). The alignment skips a subset without positives (FNWN of STS13), where that code divides by 0.
+
+`mean_cosine`, `top_variance` and `effective_rank` measure the spread of a task's distinct sentences (normalised).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.metrics import Metric
 POSITIVE = 4.0
 #: Pairs in one batch of the public code.
 BATCH = 128
-#: Rows of the matrix of squared distances held at a time: 1024 x 1024 float64 are 8 MB.
+#: Rows of squared distances in memory at a time: 1024 x 1024 float64 take 8 MB.
 _BLOCK = 1024
 #: Summed variance of normalised vectors below which float32 vectors count as equal.
 _NO_VARIANCE = 1e-12
@@ -43,7 +43,7 @@ _WHY = {
 
 
 def alignment(x: np.ndarray, y: np.ndarray) -> float:
-    """Mean squared distance of n positive pairs, rows normalised first: (n, d) and (n, d) -> [0, 4].
+    """Compute the mean squared distance of n positive pairs, rows normalised first: (n, d) and (n, d) -> [0, 4].
 
     Raises ValueError for no pairs.
     """
@@ -54,9 +54,9 @@ def alignment(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def uniformity(z: np.ndarray) -> float:
-    """Log of the mean of exp(-2 squared distance) over unordered pairs of distinct rows of (n, d), normalised first.
+    """Compute the log of the mean of exp(-2 squared distance) over pairs of distinct rows of (n, d), normalised first.
 
-    Ranges over [-8, 0]; memory is bounded, whatever n. Raises ValueError for fewer than two rows.
+    The range is [-8, 0]; memory is bounded for any n. Raises ValueError for fewer than two rows.
     """
     n = len(z)
     if n < 2:
@@ -75,7 +75,7 @@ def uniformity(z: np.ndarray) -> float:
 
 
 def mean_cosine(z: np.ndarray) -> float:
-    """Mean cosine of unordered pairs of distinct rows of (n, d), the anisotropy of Ethayarajh (2019); in [-1, 1].
+    """Compute the mean cosine of pairs of distinct rows of (n, d), the anisotropy of Ethayarajh (2019), in [-1, 1].
 
     A zero row has cosine 0 with every other. Raises ValueError for fewer than two rows.
     """
@@ -83,15 +83,15 @@ def mean_cosine(z: np.ndarray) -> float:
     if n < 2:
         raise ValueError("a mean cosine needs at least two vectors")
     z = _normalised(z)
-    # The squared norm of the sum is the sum of all n x n cosines; those of rows with themselves are taken off.
+    # the squared norm of the sum is the sum of all n x n cosines, less those of rows with themselves
     total = z.sum(axis=0)
     return float((total @ total - np.einsum("nd,nd->", z, z)) / (n * (n - 1)))
 
 
 def spectrum(z: np.ndarray) -> np.ndarray:
-    """Shares of the variance of (n, d) vectors by principal component, rows normalised first: (d,), largest first.
+    """Compute the share of variance of each principal component of (n, d), rows normalised first: (d,), largest first.
 
-    Shares add up to 1; they are all 0 where the rows do not differ by more than float32 can tell.
+    Shares add up to 1; all are 0 where the rows are equal in float32.
     """
     z = _normalised(z)
     z -= z.mean(axis=0)
@@ -100,7 +100,7 @@ def spectrum(z: np.ndarray) -> np.ndarray:
 
 
 def effective_rank(shares: np.ndarray) -> float:
-    """Exponential of the entropy of shares of variance, (d,) -> [1, d] (Roy and Vetterli, 2007, of eigenvalues)."""
+    """Compute the exponential of the entropy of shares of variance, (d,) -> [1, d] (Roy and Vetterli, 2007)."""
     shares = shares[shares > 0]
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
@@ -110,12 +110,12 @@ class GeometrySuite(PairSuite):
 
     Metrics of a task: `alignment`, `uniformity`, `n` pairs, `n_positive` pairs above 4.0; the public codes' readings,
     `alignment_batch128` and `uniformity_batch128`, `alignment_subsets` and `uniformity_subsets` (see the module);
-    `mean_cosine` and `effective_rank` of its distinct sentences, and `top_variance`, the share of the variance that
-    lies in the first principal component. What has no value, as alignment without positives, is left out.
+    `mean_cosine` and `effective_rank` of its distinct sentences, and `top_variance`, the share of variance in the
+    first principal component. Undefined values, such as alignment without positives, are left out.
     """
 
     name = "geometry"
-    # 2: readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers are those of 1.
+    # 2 adds readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers are as in 1
     version = 2
     metrics = (
         Metric("alignment", larger_is_better=False, digits=3),
@@ -131,32 +131,28 @@ class GeometrySuite(PairSuite):
     )
 
     def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
-        """Score one task."""
-        return score(subsets, vectors)
-
-
-def score(subsets: Subsets, vectors: Embedded) -> TaskScores:
-    """Score one task (see `GeometrySuite`), with a warning for each undefined metric."""
-    pairs = [pair for subset in subsets.values() for pair in subset]
-    positive = [pair for pair in pairs if pair[2] > POSITIVE]
-    batches = list(_batches(subsets))
-    values = {
-        "alignment": alignment(*_sides(positive, vectors)) if positive else None,
-        "alignment_batch128": _batch_alignment(batches, vectors),
-        "alignment_subsets": _subset_alignment(subsets, vectors),
-        "uniformity": _uniformity(pairs, vectors),
-        "uniformity_batch128": _mean([_uniformity(batch, vectors) for batch in batches]),
-        "uniformity_subsets": _weighted([(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]),
-        **_spread(pairs, vectors),
-    }
-    counts = {"n": len(pairs), "n_positive": len(positive)}
-    warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
-    defined = {name: value for name, value in values.items() if value is not None}
-    return TaskScores(defined | counts, warnings=warnings)
+        """Score one task, with a warning for each undefined metric."""
+        pairs = [pair for subset in subsets.values() for pair in subset]
+        positive = [pair for pair in pairs if pair[2] > POSITIVE]
+        batches = list(_batches(subsets))
+        sized = [(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]
+        values = {
+            "alignment": alignment(*_sides(positive, vectors)) if positive else None,
+            "alignment_batch128": _batch_alignment(batches, vectors),
+            "alignment_subsets": _subset_alignment(subsets, vectors),
+            "uniformity": _uniformity(pairs, vectors),
+            "uniformity_batch128": _mean([_uniformity(batch, vectors) for batch in batches]),
+            "uniformity_subsets": _weighted(sized),
+            **_spread(pairs, vectors),
+        }
+        counts = {"n": len(pairs), "n_positive": len(positive)}
+        warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
+        defined = {name: value for name, value in values.items() if value is not None}
+        return TaskScores(defined | counts, warnings=warnings)
 
 
 def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:
-    """The public MCSE code's alignment; None without positives anywhere."""
+    """Compute the alignment of the public MCSE code; None without positives."""
     positive = [[pair for pair in batch if pair[2] >= POSITIVE] for batch in batches]
     if not any(positive):
         return None
@@ -164,7 +160,7 @@ def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedde
 
 
 def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
-    """The public DALR code's alignment, over the subsets that have positives; None where none has."""
+    """Compute the alignment of the public DALR code over the subsets with positives; None where there are none."""
     positive = {name: [pair for pair in pairs if pair[2] > POSITIVE] for name, pairs in subsets.items()}
     each = [(alignment(*_sides(found, vectors)), len(subsets[name])) for name, found in positive.items() if found]
     return _weighted(each) if each else None
@@ -181,10 +177,10 @@ def _spread(pairs: Sequence[SentencePair], vectors: Embedded) -> dict[str, float
 
 
 def _batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
-    """The public code's batches: no batch crosses a subset.
+    """Yield the batches of the public MCSE code, which do not cross subsets.
 
-    A task with several subsets (the year sets) is ordered in each by the words of the first sentence, of the second,
-    and the score; a task of one set keeps its order.
+    In a task with several subsets (the year sets) pairs are sorted by the number of words of the first sentence, of
+    the second, and the score; a task of one set keeps its order.
     """
     for pairs in subsets.values():
         ordered = pairs
@@ -203,7 +199,7 @@ def _sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray
 
 
 def _normalised(x: np.ndarray) -> np.ndarray:
-    """Rows of Euclidean norm 1 in float64; a zero row stays zero."""
+    """Scale rows to Euclidean norm 1 in float64; a zero row stays zero."""
     x = x.astype(np.float64)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norms > 0, norms, 1.0)

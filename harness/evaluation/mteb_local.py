@@ -1,15 +1,15 @@
-"""MTEB tasks that need no hub: plain data, put into mteb's own task classes and scored by its own code.
+"""Offline MTEB tasks: local files in mteb's task classes, scored by mteb's code.
 
-Files below the data root (as in `harness.evaluation.sts_files`; .gz by the name's suffix):
+Files below the data root (see `harness.textfiles`; gzip by suffix):
 
     mteb/banking77_{train,test}.tsv               label, text
     mteb/amazon_counterfactual_{en,de}.tsv.gz     split (train, valid, test), label, text
-    mteb/imdb_subset.tsv.gz                       split (train, test), label, text; a sample of 2,000 of the 50,000
+    mteb/imdb_subset.tsv.gz                       split (train, test), label, text; a sample of 2,000 of 50,000
     mteb/scifact_corpus.jsonl.gz                  doc_id, title, text; one JSON object a line
     mteb/scifact_{queries,qrels}.tsv              query_id, text; split, query_id, doc_id, score
-    mteb/trecqa_rerank.tsv.gz                     split, query_no, label (1 right), query, candidate; no task of MTEB's
+    mteb/trecqa_rerank.tsv.gz                     split, query_no, label (1 correct), query, candidate; not in MTEB
 
-A name ends in `-file` where the same data are a task of mteb's as well, so that their results are told apart.
+A name ends in `-file` where mteb has a task with the same data, to keep their results apart.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.errors import UserError
 from harness.evaluation.sts_files import STSB, SimilarityFile
+from harness.evaluation.suites import Task
 from harness.sources import FileSource, Missing, Source, digest
 from harness.textfiles import read_lines, read_table
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
 
-#: type of a task -> the score that mteb shows for it
+#: type of a task -> mteb's main score
 MAIN_SCORES = {
     "STS": "cosine_spearman",
     "Classification": "accuracy",
@@ -37,10 +38,10 @@ MAIN_SCORES = {
 _HOW = "put the file there, with the columns that harness/evaluation/mteb_local.py names"
 
 
-class OfflineTask(Protocol):
-    """What the entry points of `harness.mteb` give: a Source of the data of one task.
+class OfflineTask(Task, Protocol):
+    """A task of the entry points `harness.mteb`.
 
-    `load` gives, by the type of the task:
+    `load` returns, by the type of the task:
 
     - STS: `pairs`, (sentence, sentence, gold score from 0 to 5) each;
     - Classification: `train` and `test`, (label, text) each;
@@ -56,18 +57,12 @@ class OfflineTask(Protocol):
     #: attributes of mteb's task class that differ from its own, such as `samples_per_label`
     settings: Mapping[str, Any]
 
-    def missing(self, root: Path | None) -> list[Missing]:
-        """What is absent below the data root."""
-
-    def fingerprint(self, root: Path | None) -> str:
-        """A hash of the content (hex)."""
-
     def load(self, root: Path | None) -> Mapping[str, Any]:
-        """The data."""
+        """Read the data."""
 
 
 def build(task: OfflineTask, root: Path | None) -> AbsTask:
-    """An instance of mteb's task class that holds the data. Raises MissingData or UserError."""
+    """Instantiate mteb's task class with the data. Raises MissingData or UserError."""
     from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
@@ -90,7 +85,7 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
 
 
 def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
-    """Plain data as mteb's task classes hold them."""
+    """Convert plain data to what mteb's task classes hold."""
     from datasets import Dataset, DatasetDict
 
     if kind == "STS":
@@ -98,7 +93,7 @@ def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
         table = {"sentence1": list(first), "sentence2": list(second), "score": list(gold)}
         return DatasetDict({"test": Dataset.from_dict(table)})
     if kind == "Classification":
-        # Numbers, for mteb's average precision of two classes takes no names.
+        # numbers: mteb's average precision of two classes takes no names
         numbers = {label: number for number, label in enumerate(sorted({label for label, _ in data["train"]}))}
         return DatasetDict({split: _labelled(data[split], numbers) for split in ("train", "test")})
     texts = {
@@ -117,7 +112,7 @@ def _labelled(rows: Sequence[tuple[str, str]], numbers: Mapping[str, int]) -> An
 
 
 class SimilarityFileTask(Source):
-    """A similarity file as a task of mteb's."""
+    """A similarity file as a task of mteb."""
 
     type, language = "STS", "eng-Latn"
     settings: Mapping[str, Any] = {}
@@ -126,35 +121,35 @@ class SimilarityFileTask(Source):
         self.name, self.source = name, source
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """What the file lacks."""
+        """List the file if it is missing."""
         return self.source.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """The file's."""
+        """Return the file's fingerprint."""
         return self.source.fingerprint(root)
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`pairs` of all subsets."""
+        """Read the `pairs` of all subsets."""
         return {"pairs": [pair for subset in self.source.load(root).values() for pair in subset]}
 
 
 class ClassificationFiles(FileSource):
-    """Labelled texts in one file with a column split, or in one file a split."""
+    """Labelled texts: one file with a column split, or one file per split."""
 
     type = "Classification"
 
     def __init__(self, name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> None:
-        """`samples` texts a label train mteb's classifier, as its task of these data has it."""
+        """`samples` per label train mteb's classifier, as in its own task with these data."""
         super().__init__(dict.fromkeys((train, test)), _HOW)
         self.name, self.language = name, language
         self.settings = {"samples_per_label": samples}
 
     def fingerprint(self, root: Path | None) -> str:
-        """Content and settings."""
+        """Hash content and settings."""
         return digest(super().fingerprint(root), self.settings)
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`train` and `test`."""
+        """Read `train` and `test`."""
         tables = [read_table(path, "label", "text") for path in self.paths(root)]
         return {
             split: [(row["label"], row["text"]) for row in table if row.get("split", split) == split]
@@ -173,7 +168,7 @@ class RetrievalFiles(FileSource):
         self.name = name
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`corpus`, a document's title before its text, `queries` that have a judgement, and `relevant`."""
+        """Read `corpus` (title before text), `queries` with a judgement, and `relevant`."""
         corpus, queries, judgements = self.paths(root)
         relevant: dict[str, dict[str, int]] = {}
         for row in read_table(judgements, "split", "query_id", "doc_id", "score"):
@@ -191,7 +186,7 @@ class RetrievalFiles(FileSource):
 
 
 class RerankingFile(FileSource):
-    """Queries with candidates, right and wrong; of the test split, those that have both."""
+    """Queries with correct and wrong candidates; the test split's queries with both."""
 
     type, language = "Reranking", "eng-Latn"
     settings: Mapping[str, Any] = {}
@@ -201,7 +196,7 @@ class RerankingFile(FileSource):
         self.name = name
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`corpus` of all candidates, `queries`, `relevant` and `candidates`."""
+        """Read `corpus` (all candidates), `queries`, `relevant` and `candidates`."""
         data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
         rows: dict[str, list[dict[str, str]]] = {}
         for row in read_table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):

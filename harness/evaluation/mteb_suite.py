@@ -1,14 +1,14 @@
-"""MTEB tasks through the mteb package itself: its task classes, its scores, its result files.
+"""MTEB tasks, run by the mteb package: its task classes, its scores, its result files.
 
-A task is named in one of three ways:
+A task name is one of:
 
 - a registered offline task, such as `Banking77-file` (entry points `harness.mteb`);
-- a task of mteb's, such as `SICK-R`: all its languages, as mteb has it by default;
-- BENCHMARK:PART, the tasks of a benchmark of one type, or one of them, in the languages that the benchmark takes:
-  `MTEB(eng, v1):STS`. DALR Table 5 gives the groups Reranking, Classification, Retrieval and STS of that benchmark
+- a task of mteb, such as `SICK-R`, with all its languages, mteb's default;
+- BENCHMARK:PART, the tasks of one type of a benchmark, or one task, in the benchmark's languages:
+  `MTEB(eng, v1):STS`. DALR Table 5 reports the types Reranking, Classification, Retrieval and STS of that benchmark
   (Muennighoff et al., 2023).
 
-The data of mteb's own tasks must be in the local cache; a run fetches nothing. mteb is imported when a task needs it.
+The data of mteb's own tasks must be in the local cache: nothing is downloaded. mteb is imported lazily.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
     from mteb.results import TaskResult
 
-#: Sentences that mteb hands over at a time; all of a call are embedded together, so it changes no score.
+#: Sentences in a batch of mteb; all batches of a call are embedded together, so it changes no score.
 _BATCH = 1024
 
 
 class OwnTasks(Source):
-    """Tasks that mteb itself has: one by its name, or a part of a benchmark."""
+    """Tasks of mteb: one by its name, or a part of a benchmark."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The tasks whose data are not in the local cache."""
-        parts = [part for task in self.build(root) for part in _parts(task)]
+        """List the tasks whose data are not in the local cache."""
+        parts = [part for task in self.build() for part in _parts(task)]
         return [_absent(task.metadata.name) for task in parts if not _is_cached(task.metadata.dataset)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Names, pinned revisions, splits and subsets."""
-        parts = [part for task in self.build(root) for part in _parts(task)]
+        """Hash names, pinned revisions, splits and subsets."""
+        parts = [part for task in self.build() for part in _parts(task)]
         return digest([[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in parts])
 
-    def build(self, root: Path | None) -> list[AbsTask]:
-        """Instances of mteb's task classes. Raises UserError for a name that mteb does not know."""
+    def build(self) -> list[AbsTask]:
+        """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
         import mteb
 
         benchmark, colon, part = self.name.rpartition(":")
@@ -73,33 +73,13 @@ class OwnTasks(Source):
         return chosen
 
 
-class OfflineTasks(Source):
-    """One registered offline task."""
-
-    def __init__(self, task: OfflineTask) -> None:
-        self.task = task
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """What the task lacks."""
-        return self.task.missing(root)
-
-    def fingerprint(self, root: Path | None) -> str:
-        """The task's."""
-        return self.task.fingerprint(root)
-
-    def build(self, root: Path | None) -> list[AbsTask]:
-        """The task, with its data."""
-        return [build(self.task, root)]
-
-
 class MTEBSuite(Suite):
     """Main scores (x100) of mteb tasks, and their means by type.
 
-    Metrics of a task: `main_score`, and `n`, the samples of the splits that are scored, where mteb counts them for
-    these languages (documents and queries of a retrieval task). Rows `Avg[STS]`, `Avg[Classification]` ... hold the
-    means over the tasks of a type, `Avg` that over all tasks.
-    The embedder may carry an attribute `keep`, a folder of the run's own: mteb's result files are kept below it, in
-    the layout of its ResultCache, and a task that has one is not evaluated again.
+    Metrics of a task: `main_score`, and `n`, the samples of the scored splits (documents and queries of a retrieval
+    task), where mteb counts them for these languages. The rows `Avg[STS]`, `Avg[Classification]` ... are means over the
+    tasks of a type, `Avg` is the mean over all tasks. Where the embedder has a folder (`HasFolder`), mteb's result
+    files are kept below it in the layout of its ResultCache, and a task with one is not evaluated again.
     """
 
     name = "mteb"
@@ -109,14 +89,15 @@ class MTEBSuite(Suite):
     remembers = False
 
     @classmethod
-    def find(cls, task: str) -> OfflineTasks | OwnTasks:
-        """A registered offline task, else what mteb knows by that name, which is looked up when it is needed."""
+    def find(cls, task: str) -> OfflineTask | OwnTasks:
+        """Return a registered offline task, else mteb's tasks of that name, which are looked up lazily."""
         if task in registry.names(cls.kind):
-            return OfflineTasks(registry.get(cls.kind, task))
+            offline: OfflineTask = registry.get(cls.kind, task)
+            return offline
         return OwnTasks(task)
 
     def identity(self, root: Path | None) -> str:
-        """Offline tasks by what is in them; mteb's own by name and by mteb's version, which pins their data."""
+        """Identify offline tasks by their content, mteb's own by name and by mteb's version, which pins their data."""
         parts = [
             task.name
             if isinstance(task, OwnTasks)
@@ -126,32 +107,32 @@ class MTEBSuite(Suite):
         return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)
 
     def fingerprint(self, root: Path | None) -> str:
-        """As `Suite.fingerprint`, with the version of mteb: its classes are the protocol."""
+        """Add the version of mteb, whose classes are the protocol, to `Suite.fingerprint`."""
         return digest(super().fingerprint(root), version("mteb"))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        """See `Suite.evaluate`."""
+        """Evaluate every task by mteb. Raises MissingData or UserError."""
         from datasets import disable_progress_bars
         from mteb import ResultCache
 
         disable_progress_bars()
-        tasks = [task for each in self._tasks.values() for task in each.build(root)]
+        tasks = [task for each in self._tasks.values() for task in _built(each, root)]
         names = [task.metadata.name for task in tasks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise UserError(f"the suite '{self.name}' has {', '.join(twice)} twice; name each task once")
+            raise UserError(f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once")
         keep = embed.keep if isinstance(embed, HasFolder) else None
         cache = ResultCache(keep / "mteb" / self.fingerprint(root)[:12]) if keep else None
-        model = Model(embed, keep.name if keep else "unnamed")
+        model = MTEBModel(embed, keep.name if keep else "unnamed")
         with warnings.catch_warnings():
-            # scikit-learn's remarks on classes that a weak model never predicts
+            # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")
             scores = {task.metadata.name: _scores(_evaluated(model, task, cache), task) for task in tasks}
-        told = [f"{name}: main_score left out, undefined" for name, row in scores.items() if "main_score" not in row]
+        remarks = [f"{name}: main_score left out, undefined" for name, row in scores.items() if "main_score" not in row]
         if model.not_finite:
-            told.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")
+            remarks.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")
         means = self._means(tasks, scores)
-        return SuiteScores({**scores, **means}, warnings=[f"{self.name}: {line}" for line in told])
+        return SuiteScores({**scores, **means}, warnings=[f"{self.name}: {line}" for line in remarks])
 
     def _means(self, tasks: Iterable[AbsTask], scores: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
         by_type: dict[str, dict[str, dict[str, float]]] = {}
@@ -161,15 +142,15 @@ class MTEBSuite(Suite):
         return {**means, AVERAGE: self.average(scores)}
 
 
-class Model:
-    """An Embedder as mteb wants a model (its EncoderProtocol): no prompts, cosine similarity, no normalisation.
+class MTEBModel:
+    """An embedder as mteb's EncoderProtocol: no prompts, cosine similarity, no normalisation.
 
-    The length of the vectors matters to mteb's classifiers: published scores of models that normalise their output
-    are compared with an embedder that does so too.
+    The length of the vectors matters to mteb's classifiers: compare published scores of models that normalise their
+    output with an embedder that does so too.
     """
 
     def __init__(self, embed: EmbedFunction, name: str) -> None:
-        """`name` names the model in mteb's result files; `not_finite` counts vectors that had to be mended."""
+        """`name` is the model's name in mteb's result files; `not_finite` counts sentences with not finite values."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         self._embed = embed
@@ -179,27 +160,31 @@ class Model:
         )
 
     def encode(self, inputs: Iterable[Mapping[str, Any]], **settings: Any) -> np.ndarray:
-        """Texts of mteb's batches -> (n, d) float32; the task and its split change nothing."""
+        """Embed the texts of mteb's batches, (n, d) float32; its settings are ignored."""
         texts = [text for batch in inputs for text in batch["text"]]
         vectors = Embedded(self._embed, texts)
         self.not_finite += vectors.not_finite
         return vectors.rows(texts)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Cosines of all rows of one with all of the other, (n, d) and (m, d) -> (n, m)."""
+        """Compute all cosines, (n, d) and (m, d) -> (n, m)."""
         from mteb.similarity_functions import cos_sim
 
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Cosine of each pair of rows, (n, d) and (n, d) -> (n,)."""
+        """Compute the cosine of each pair of rows, (n, d) and (n, d) -> (n,)."""
         from mteb.similarity_functions import pairwise_cos_sim
 
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
-def _evaluated(model: Model, task: AbsTask, cache: Any) -> TaskResult:
-    """mteb's result of one task. Raises MissingData where its data cannot be loaded."""
+def _built(task: OfflineTask | OwnTasks, root: Path | None) -> list[AbsTask]:
+    return task.build() if isinstance(task, OwnTasks) else [build(task, root)]
+
+
+def _evaluated(model: MTEBModel, task: AbsTask, cache: Any) -> TaskResult:
+    """Evaluate one task. Raises MissingData where its data cannot be loaded."""
     import mteb
 
     settings: Any = {"batch_size": _BATCH, "show_progress_bar": False}
@@ -208,7 +193,7 @@ def _evaluated(model: Model, task: AbsTask, cache: Any) -> TaskResult:
             model, task, co2_tracker=False, encode_kwargs=settings, cache=cache, show_progress_bar=False
         )
     except (OSError, ValueError) as error:
-        # `datasets` says so in a plain ValueError where a download was cut short.
+        # what `datasets` raises for an incomplete download
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
         raise MissingData(f"{_absent(task.metadata.name)} ({str(error).splitlines()[0]})") from error
@@ -216,17 +201,17 @@ def _evaluated(model: Model, task: AbsTask, cache: Any) -> TaskResult:
 
 
 def _scores(result: TaskResult, task: AbsTask) -> dict[str, float]:
-    # Six decimals are what mteb's files keep: a result read back is then the one that was computed.
+    # mteb's files keep six decimals: a result read back equals the computed one
     main = 100 * round(float(result.get_score()), 6)
     count = _count(task)
     return ({"main_score": main} if math.isfinite(main) else {}) | ({} if count is None else {"n": count})
 
 
 def _count(task: AbsTask) -> int | None:
-    """Samples of the scored splits, counted as mteb does; None where it has no count of these languages."""
+    """Count the samples of the scored splits as mteb does; None where it has no count for these languages."""
     counts = None if task.metadata.is_multilingual else task.metadata.n_samples
     if counts is not None and set(task.eval_splits) <= set(counts):
-        return sum(counts[split] for split in task.eval_splits)
+        return sum(int(counts[split]) for split in task.eval_splits)
     if not task.data_loaded or task.dataset is None:
         return None
     data: Any = task.dataset
@@ -234,12 +219,12 @@ def _count(task: AbsTask) -> int | None:
 
 
 def _parts(task: AbsTask) -> list[AbsTask]:
-    """The tasks that have data: those that an aggregate, such as CQADupstackRetrieval, is made of."""
+    """Return the tasks with data: the parts of an aggregate such as CQADupstackRetrieval."""
     return list(getattr(task.metadata, "tasks", None) or [task])
 
 
 def _is_cached(dataset: Mapping[str, Any]) -> bool:
-    """Whether `datasets` has prepared this revision of a data set of the hub (its folder is name/config/version)."""
+    """Whether `datasets` has this revision of a hub data set in its cache (in the folder name/config/version)."""
     from datasets import config
     from datasets.naming import camelcase_to_snakecase
 
@@ -250,4 +235,4 @@ def _is_cached(dataset: Mapping[str, Any]) -> bool:
 
 def _absent(name: str) -> Missing:
     how = f"python -c \"import mteb; mteb.get_task('{name}').load_data()\""
-    return Missing(f"the mteb task {name}", f"mteb fetches its data when online, with: {how}")
+    return Missing(f"the mteb task {name}", f"download it when online, with: {how}")

@@ -9,15 +9,15 @@ import numpy as np
 
 from harness.evaluation.embed import Embedded, EmbedFunction
 
-#: Cosines held at a time, 64 MB in float32.
+#: Cosines in memory at a time: 64 MB in float32.
 _CELLS = 1 << 24
-#: Neighbours of a drawn query, as many as the longest of the papers' lists has.
+#: Neighbours of a drawn query: the longest list in the papers.
 NEAREST = 3
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """The k nearest rows of n queries, nearest first: their numbers in the pool and cosines, (n, k) each."""
+class NearestRows:
+    """The k nearest rows of n queries, nearest first: row numbers in the pool and cosines, (n, k) each."""
 
     rows: np.ndarray
     cosines: np.ndarray
@@ -25,11 +25,10 @@ class Neighbours:
 
 def nearest_sentences(
     embed: EmbedFunction, queries: Sequence[str], pool: Sequence[str], k: int, *, itself: bool = False
-) -> Neighbours:
-    """The k sentences of the pool with the highest cosine to each query.
+) -> NearestRows:
+    """Find the k sentences of the pool with the highest cosine to each query.
 
-    Sentences of the pool with exactly the query's words are left out unless `itself`. Raises ValueError where fewer
-    than k sentences remain.
+    Sentences equal to the query are left out unless `itself`. Raises ValueError where fewer than k remain.
     """
     vectors = Embedded(embed, [*queries, *pool])
     left_out: list[np.ndarray] = [np.array([], dtype=np.int64)] * len(queries)
@@ -44,9 +43,9 @@ def nearest_sentences(
 def neighbours_of(
     captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """`queries`, drawn from the different captions, and their `neighbours` and `neighbour_cosines`, nearest first.
+    """Draw `queries` from the distinct captions and find their `neighbours` and `neighbour_cosines`, nearest first.
 
-    At most three neighbours each, none of them the query. Raises ValueError for fewer than two different captions.
+    Each has at most three, none of them the query. Raises ValueError for fewer than two distinct captions.
     """
     pool = list(dict.fromkeys(captions))
     asked = [pool[row] for row in rng.permutation(len(pool))[:queries]]
@@ -55,17 +54,17 @@ def neighbours_of(
     return {"queries": np.array(asked), "neighbours": np.array(texts), "neighbour_cosines": found.cosines}
 
 
-def nearest(queries: np.ndarray, pool: np.ndarray, k: int, left_out: Sequence[np.ndarray]) -> Neighbours:
-    """The k rows of a pool with the highest cosine to each query, exact: (n, d) and (m, d) float32.
+def nearest(queries: np.ndarray, pool: np.ndarray, k: int, left_out: Sequence[np.ndarray]) -> NearestRows:
+    """Find the k rows of a pool with the highest cosine to each query, exactly: (n, d) and (m, d) float32.
 
-    `left_out` holds, for each query, the rows of the pool it must not find. Equal cosines come in the order of the
-    pool. A zero row has cosine 0 with everything. Raises ValueError where fewer than k rows remain.
+    `left_out` holds the rows of the pool to exclude for each query. Equal cosines are in the order of the pool. A zero
+    row has cosine 0 with everything. Raises ValueError where fewer than k rows remain.
     """
     if k < 1 or any(len(pool) - len(rows) < k for rows in left_out):
-        raise ValueError(f"{k} neighbours asked for of a pool of {len(pool)}, less those left out")
+        raise ValueError(f"fewer than {k} neighbours are left in a pool of {len(pool)}")
     inverse = 1 / _norms(pool)
     queries = queries / _norms(queries)[:, None]
-    found = Neighbours(np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32))
+    found = NearestRows(np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32))
     size = max(1, _CELLS // len(pool))
     for top in range(0, len(queries), size):
         cosines = (queries[top : top + size] @ pool.T) * inverse
@@ -77,7 +76,7 @@ def nearest(queries: np.ndarray, pool: np.ndarray, k: int, left_out: Sequence[np
 
 
 def _largest(values: np.ndarray, k: int) -> np.ndarray:
-    """Places of the k largest of (m,) values, largest first, equal ones in order."""
+    """Return the indices of the k largest of (m,) values, largest first, equal ones in order."""
     kth = np.partition(values, len(values) - k)[len(values) - k]
     places = np.flatnonzero(values >= kth)
     return places[np.argsort(-values[places], kind="stable")][:k]

@@ -10,22 +10,22 @@ import numpy as np
 
 from harness.evaluation.suites import Values
 
-#: Cosines that differ by less are equal: four steps of float32 just below 1.
+#: Cosines that differ by less count as equal: four steps of float32 just below 1.
 TIE = 2.0**-22
 #: Ranks up to which a recall is counted.
 TOP = (1, 5, 10)
 #: Captions of an image in the reading 'five'; the usual splits of COCO cut the images that have more.
 FIVE = 5
-#: Cosines held at a time, 64 MB in float32.
+#: Cosines in memory at a time: 64 MB in float32.
 _CELLS = 1 << 24
 
 
 def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> np.ndarray:
-    """Rank, from 1, of the best true row of each query: (n, p) and (m, p) -> (n,) int64.
+    """Rank the best true row of each query, from 1: (n, p) and (m, p) -> (n,) int64.
 
     Row j is true for query i where `gallery_of[j] == query_of[i]`, (m,) and (n,) int. The rank is 1 plus the number
-    of untrue rows that are not less similar than the best true one. A zero row has cosine 0 with everything, a
-    value that is not finite counts as 0. Raises ValueError for a query without a true row.
+    of other rows that are at least as similar as the best true one. A zero row has cosine 0 with everything, and
+    values that are not finite count as 0. Raises ValueError for a query without a true row.
     """
     queries, gallery = units(queries), units(gallery)
     order = np.argsort(gallery_of, kind="stable")
@@ -41,7 +41,7 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
 
 
 def recalls(found: np.ndarray) -> Values:
-    """`R@1`, `R@5`, `R@10` (x100) and `median_rank` of the ranks of n > 0 queries, (n,)."""
+    """Compute `R@1`, `R@5`, `R@10` (x100) and `median_rank` of the ranks (n,) of n > 0 queries."""
     return {f"R@{k}": 100 * float((found <= k).mean()) for k in TOP} | {"median_rank": float(np.median(found))}
 
 
@@ -67,7 +67,7 @@ def _both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, take
 
 
 def _places(image_of: np.ndarray) -> np.ndarray:
-    """Which caption of its image each one is, from 0: (n,)."""
+    """Number the captions of each image from 0: (n,)."""
     order = np.argsort(image_of, kind="stable")
     starts = np.searchsorted(image_of[order], image_of[order], side="left")
     places = np.empty(len(image_of), dtype=np.int64)
@@ -76,17 +76,17 @@ def _places(image_of: np.ndarray) -> np.ndarray:
 
 
 def _ranks(cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Ranks of a block of queries, (b, m) -> (b,); `order[first : first + counts]` are a query's true rows."""
+    """Rank a block of queries, (b, m) -> (b,); `order[first : first + counts]` are a query's true rows."""
     starts = np.cumsum(counts) - counts
     rows = np.repeat(np.arange(len(cosines)), counts)
     true = cosines[rows, order[np.repeat(first - starts, counts) + np.arange(counts.sum())]]
     least = np.maximum.reduceat(true, starts) - np.float32(TIE)
-    untrue = np.count_nonzero(cosines >= least[:, None], axis=1) - np.add.reduceat(true >= least[rows], starts)
-    return 1 + untrue
+    similar: np.ndarray = np.count_nonzero(cosines >= least[:, None], axis=1)
+    return 1 + similar - np.add.reduceat(true >= least[rows], starts)
 
 
 def units(x: np.ndarray) -> np.ndarray:
-    """Rows of Euclidean norm 1, computed in float64, as float32."""
+    """Scale rows to Euclidean norm 1, computed in float64, returned as float32; not finite values count as 0."""
     x = np.where(np.isfinite(x), x, 0).astype(np.float64)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)

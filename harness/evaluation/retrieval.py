@@ -8,7 +8,7 @@ Table 4). Here the shared space is that of the method's own projection heads, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
 from pathlib import Path
 from typing import Protocol
 
@@ -21,11 +21,11 @@ from harness.evaluation.suites import Suite, SuiteScores, Task, Values
 from harness.metrics import AVERAGE, Metric
 
 
-class CaptionedImages(Protocol):
+class ImagesWithCaptions(Protocol):
     """m images and their n captions, in any order."""
 
     @property
-    def texts(self) -> Sequence[str]:
+    def texts(self) -> list[str]:
         """The captions."""
 
     @property
@@ -42,7 +42,7 @@ class RetrievalTask(Task, Protocol):
 
     name: str
 
-    def load(self, root: Path | None) -> CaptionedImages:
+    def load(self, root: Path | None) -> ImagesWithCaptions:
         """Read images and captions."""
 
 
@@ -80,7 +80,7 @@ class RetrievalSuite(Suite):
         return SuiteScores(scores, {name: each for name, each in parts.items() if each}, warnings)
 
 
-def _ranked(name: str, data: CaptionedImages, shared: ImageTextSpace) -> tuple[Values, dict[str, Values], int]:
+def _ranked(name: str, data: ImagesWithCaptions, shared: ImageTextSpace) -> tuple[Values, dict[str, Values], int]:
     """Score one task: its scores, its parts, and the number of vectors that are not finite."""
     if not np.array_equal(np.unique(data.image_of), np.arange(len(data.images))):
         raise UserError(f"the retrieval task '{name}' has an image without a caption; fix its data or leave it out")

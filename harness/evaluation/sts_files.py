@@ -1,4 +1,4 @@
-"""The similarity tasks of the papers, read from files below the data root.
+"""The papers' similarity tasks, read from files below the data root.
 
 Files (UTF-8, tab separated, a header row, no quoting, lines end with a single line feed; other
 columns are ignored, so the order of columns is free):
@@ -7,11 +7,10 @@ columns are ignored, so the order of columns is free):
     sts/STSB-{train,dev,test}.tsv       score, sentence1, sentence2
     sts/SICK-{trial,test}.tsv           relatedness, sentence1, sentence2
 
-The multilingual STS Benchmark lies in sts/multilingual/stsb-LANGUAGE.tsv.gz (gzip): split, score, sentence1,
-sentence2 (see `harness.evaluation.sts_multi`).
+The multilingual STS Benchmark is in `harness.evaluation.sts_multi`.
 
 Scores run from 0 to 5 (SICK: 1 to 5). Pairs without a gold score (2015, 2016) are not in the files. Runs of
-blanks inside a sentence become one blank, as SentEval splits and joins the words again.
+blanks inside a sentence become one blank, as in SentEval.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class SimilarityFile(FileSource):
     ) -> None:
         """`score` and `subset` are columns; without `subset` the task is one set, named ''.
 
-        With `split` the task is the rows whose column 'split' says so.
+        With `split` the task is the rows with this value in the column 'split'.
         """
         super().__init__([file], how)
         self.name = name
@@ -53,7 +52,7 @@ class SimilarityFile(FileSource):
         self._split = split
 
     def fingerprint(self, root: Path | None) -> str:
-        """The file's content, and the split where it has several."""
+        """Hash the file's content, and the split where it has several."""
         content = super().fingerprint(root)
         return digest(content, self._split) if self._split else content
 

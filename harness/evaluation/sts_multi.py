@@ -1,14 +1,14 @@
-"""The STS Benchmark machine-translated to ten languages, dev and test, and the suite of its tests."""
+"""The STS Benchmark machine-translated to ten languages, and the suite of its test sets.
+
+Files: sts/multilingual/stsb-LANGUAGE.tsv.gz with the columns split, score, sentence1, sentence2.
+"""
 
 from __future__ import annotations
 
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.sts_files import SimilarityFile
 
-_HOW = (
-    "put the multilingual STS Benchmark there, gzip, with the columns split, score, sentence1 and sentence2; it is "
-    "the data set stsb_multi_mt"
-)
+_HOW = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"
 
 
 def _task(language: str, split: str) -> SimilarityFile:
@@ -29,6 +29,6 @@ ZH, ZH_DEV = _task("zh", "test"), _task("zh", "dev")
 
 
 class MultilingualSTSSuite(STSSuite):
-    """The protocol of `sts`, kept apart so that its average is over languages and not over English tasks."""
+    """The protocol of `sts` with an average over languages."""
 
     name = "stsb-multi"

@@ -1,11 +1,11 @@
-"""Transfer to classification: the accuracy of linear classifiers on frozen sentence vectors (SentEval's protocol).
+"""Transfer to classification: accuracy of linear classifiers on frozen sentence vectors (SentEval's protocol).
 
-A task in one set has nested stratified folds: in each outer fold the inner folds choose the l2 weight, and a
-classifier refit on the outer training part is tested on the rest. A task with a test set chooses the l2 weight by
-folds of its training set, or by its dev set where it has one. All classifiers of a stage are trained together.
+A task of one set has nested stratified folds: in each outer fold the inner folds select the l2 weight, and a classifier
+refit on the outer training part is tested on the rest. A task with a test set selects the l2 weight by folds of its
+training set, or by its dev set where it has one. All classifiers of a stage are trained together.
 
-SentEval rounds mean dev accuracies to two decimals before it takes the best l2 weight, the first of equals; so does
-this. The figures that it reports are rounded as well, here they are not.
+As in SentEval, the l2 weight is selected by mean dev accuracies rounded to two decimals, the first of equals. Scores
+are not rounded, unlike SentEval's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes.folds import Split, stratified
 from harness.evaluation.probes.linear import Probe
 from harness.evaluation.probes.modes import L2, MODES, Mode
-from harness.evaluation.suites import Suite, SuiteScores
+from harness.evaluation.suites import Suite, SuiteScores, Values
 from harness.evaluation.transfer_tasks import Labelled
 from harness.metrics import AVERAGE, Metric
 from harness.sources import digest
@@ -30,11 +30,11 @@ PROBES = ("senteval", "lbfgs")
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Accuracies as fractions, on the test rows and of the chosen l2 weights on dev rows, and the classes predicted."""
+class Accuracies:
+    """Accuracy on test rows and of the selected l2 weights on dev rows (fractions), and the classes predicted."""
 
-    accuracy: float
-    dev_accuracy: float
+    test: float
+    dev: float
     predicted: np.ndarray
 
 
@@ -42,8 +42,8 @@ class TransferSuite(Suite):
     """Accuracies (x100) of a probe trained on the vectors of each task.
 
     Metrics of a task: `acc` on its test rows (with nested folds the mean over the outer ones); `devacc`, the mean dev
-    accuracy of the chosen l2 weight; `f1` of class 1 where samples are pairs; `n_train` and `n_test` samples, both
-    all of them where a task is one set.
+    accuracy of the selected l2 weight; `f1` of class 1 where samples are pairs; `n_train` and `n_test` samples, both
+    the whole task where it is one set.
     """
 
     name = "transfer"
@@ -91,7 +91,7 @@ class TransferSuite(Suite):
 
 
 def make_probe(name: str, mode: Mode, device: str) -> Probe:
-    """One of `PROBES` on a device as PyTorch calls it. Planning needs no probe, so PyTorch is imported here."""
+    """Make one of `PROBES` on a PyTorch device; PyTorch is imported here, since planning needs no probe."""
     import torch
 
     from harness.evaluation.probes.lbfgs import LBFGSProbe
@@ -101,18 +101,18 @@ def make_probe(name: str, mode: Mode, device: str) -> Probe:
     return SentEvalProbe(mode, on) if name == "senteval" else LBFGSProbe(mode.folds, on)
 
 
-def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> dict[str, float]:
-    """One task's figures by metric (see `TransferSuite`)."""
+def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Values:
+    """Score one task (see `TransferSuite`)."""
     train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
-    outcome = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
-    found = {"acc": 100 * outcome.accuracy, "devacc": 100 * outcome.dev_accuracy}
+    found = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
+    values = {"acc": 100 * found.test, "devacc": 100 * found.dev}
     if len(test.sides) == 2:
-        found["f1"] = 100 * f1(outcome.predicted, test.labels)
-    return found | {"n_train": len(train.labels), "n_test": len(test.labels)}
+        values["f1"] = 100 * f1(found.predicted, test.labels)
+    return values | {"n_train": len(train.labels), "n_test": len(test.labels)}
 
 
 def features(split: Labelled, vectors: Embedded) -> np.ndarray:
-    """What a probe sees of n samples, float32: u, (n, d), or of pairs [|u - v|; u * v], (n, 2d)."""
+    """Return a probe's input for n samples, float32: u, (n, d), or for pairs [|u - v|; u * v], (n, 2d)."""
     if len(split.sides) == 1:
         return vectors.rows(split.sides[0])
     first, second = (vectors.rows(side) for side in split.sides)
@@ -120,12 +120,12 @@ def features(split: Labelled, vectors: Embedded) -> np.ndarray:
 
 
 def f1(predicted: np.ndarray, labels: np.ndarray) -> float:
-    """Harmonic mean of precision and recall of class 1, from two (n,) int arrays; 0 where none is found."""
+    """Compute the F1 of class 1 from two (n,) int arrays; 0 without true positives."""
     both = int(((predicted == 1) & (labels == 1)).sum())
     return 2 * both / (int((predicted == 1).sum()) + int((labels == 1).sum())) if both else 0.0
 
 
-def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Outcome:
+def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
     """Train and test a probe on the features (n, d) float32 and labels (n,) int64 of each split.
 
     Splits are 'all', or 'train' and 'test', or these and 'dev'.
@@ -134,11 +134,11 @@ def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) 
 
 
 def best(accuracies: np.ndarray) -> int:
-    """The place of the best of m accuracies (fractions), compared as per cent of two decimals; the first of equals."""
+    """Return the index of the best of m accuracies (fractions), compared as percent with two decimals; ties: first."""
     return int(np.argmax([round(100 * float(value), 2) for value in accuracies]))
 
 
-def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Outcome:
+def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
     outer = stratified(np.arange(len(labels)), labels, probe.folds)
     inner = [split for part in outer for split in stratified(part.train, labels[part.train], probe.folds)]
     dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.reshape(len(outer), probe.folds, -1).mean(axis=1)
@@ -149,16 +149,16 @@ def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Outcome:
     for fold, part in enumerate(outer):
         predicted[part.dev] = fitted.predict(fold, 0, x[part.dev])
     accuracies = [(predicted[part.dev] == labels[part.dev]).mean() for part in outer]
-    return Outcome(float(np.mean(accuracies)), float(dev[np.arange(len(outer)), chosen].mean()), predicted)
+    return Accuracies(float(np.mean(accuracies)), float(dev[np.arange(len(outer)), chosen].mean()), predicted)
 
 
-def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Outcome:
+def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
     x, labels = splits["train"]
     rows = np.arange(len(labels))
     if "dev" in splits:
         x, labels = (np.concatenate(side) for side in zip(splits["train"], splits["dev"], strict=True))
         fitted = probe.fit(x, labels, [Split(rows, np.arange(len(rows), len(labels)))], _grid(1))
-        # SentEval's refit has the same rows and the same seed, so it is the same classifier again.
+        # SentEval refits on the same rows with the same seed, which gives the same classifier
         dev, column = fitted.dev[0], best(fitted.dev[0])
     else:
         inner = stratified(rows, labels, probe.folds)
@@ -166,7 +166,7 @@ def _tested(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -
         fitted = probe.fit(x, labels, [probe.refit_split(rows)], np.array([[L2[best(dev)]]]))
     test, gold = splits["test"]
     predicted = fitted.predict(0, column, test)
-    return Outcome(float((predicted == gold).mean()), float(dev[best(dev)]), predicted)
+    return Accuracies(float((predicted == gold).mean()), float(dev[best(dev)]), predicted)
 
 
 def _grid(splits: int) -> np.ndarray:

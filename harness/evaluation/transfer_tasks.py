@@ -8,7 +8,7 @@ so the order of columns is free):
     transfer/TREC-{train,test}.tsv                          label, text
     transfer/MRPC-{train,test}.tsv                          label, s1, s2
 
-The order of samples decides the folds, so it is SentEval's: by the number of words (of the first sentence, then of
+The order of samples determines the folds, so it is SentEval's: by the number of words (of the first sentence, then of
 the second), then by label, otherwise as in the file. Runs of blanks become one blank, an empty text a full stop.
 """
 

@@ -13,7 +13,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction
-from harness.execution.teaching import Teaching
+from harness.execution.features import RunFeatures
 
 #: Rows that pass a head at once.
 ROWS = 4096
@@ -25,7 +25,7 @@ class HeadSpace:
 
     embed: EmbedFunction
     heads: tuple[nn.Module, nn.Module]
-    teaching: Teaching
+    features: RunFeatures
     contents: Callable[[str], str]
 
     def texts(self, sentences: Sequence[str]) -> np.ndarray:
@@ -34,7 +34,7 @@ class HeadSpace:
 
     def images(self, pairs: Pairs, task: str) -> np.ndarray:
         """Project the m images of a retrieval task: (m, p) float32."""
-        features = self.teaching.of_images(pairs, self.contents(task))
+        features = self.features.of_images(pairs, self.contents(task))
         return _through(self.heads[1], np.asarray(features, dtype=np.float32))
 
 
@@ -42,15 +42,15 @@ class HeadSpace:
 class TeacherSpace:
     """Captions and images as the run's frozen teacher embeds them (an `ImageTextTeacher`)."""
 
-    teaching: Teaching
+    features: RunFeatures
     contents: Callable[[str], str]
 
     def both(self, texts: Sequence[str], pairs: Pairs, task: str) -> tuple[np.ndarray, np.ndarray] | None:
         """Embed captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
-        captions = self.teaching.of_captions(texts, self.contents(task))
+        captions = self.features.of_captions(texts, self.contents(task))
         if captions is None:
             return None
-        return np.asarray(captions), np.asarray(self.teaching.of_images(pairs, self.contents(task)))
+        return np.asarray(captions), np.asarray(self.features.of_images(pairs, self.contents(task)))
 
 
 class CachedEmbedding:

@@ -15,6 +15,7 @@ from typing import Literal
 
 import harness
 from harness.errors import UserError
+from harness.processors import cores, threads_per_run
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
@@ -41,15 +42,6 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def passive_threads() -> None:
-    """Let waiting OpenMP threads sleep instead of spin, unless OMP_WAIT_POLICY is set.
-
-    Spinning makes small models many times slower on a machine that other processes keep busy. OpenMP reads the
-    variable when torch is imported: call this before, or before starting a process that imports torch.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @dataclass(frozen=True)
@@ -98,20 +90,6 @@ def pick_device(asked: DeviceChoice) -> Device:
     return "cuda" if available and asked != "cpu" else "cpu"
 
 
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def threads_per_run(jobs: int) -> int:
-    """Threads of each of `jobs` runs at a time: OMP_NUM_THREADS where it is set, else an equal share of the cores.
-
-    Sums of floating-point numbers depend on the number of threads in their last bits.
-    """
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else max(1, cores() // jobs)
-
-
 @cache
 def processor() -> str:
     """Model name of the processor."""
@@ -138,3 +116,22 @@ def revision() -> str | None:
 
 def _git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine() -> dict[str, str]:
+    """Processor, cores, memory and CUDA devices of this machine, in words."""
+    import torch
+
+    found = {"processor": processor(), "cores": str(cores()), "memory": _memory()}
+    for index in range(torch.cuda.device_count()):
+        memory = torch.cuda.get_device_properties(index).total_memory / 2**30
+        found[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
+    return found if torch.cuda.is_available() else {**found, "cuda": "none; runs use the CPU"}
+
+
+def _memory() -> str:
+    try:
+        page = os.sysconf("SC_PAGE_SIZE") / 2**30
+        return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
+    except (ValueError, OSError):
+        return "unknown"

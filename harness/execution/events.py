@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.store import Result
-from harness.training.trainer import Progress
+from harness.training.record import Progress
 
 EventKind = Literal["start", "prepare", "progress", "suite", "evaluated", "done", "failed"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.execution.events import Event, Preparation
-from harness.training.trainer import Progress
+from harness.training.record import Progress
 
 #: Warnings kept per session of a run.
 WARNINGS = 200

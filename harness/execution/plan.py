@@ -1,78 +1,70 @@
-"""The plan: which runs a command line asks for, which are done, and what they lack, before anything runs."""
+"""The plan: the runs of a request, what is done of them and what is missing, before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from harness.encoders.locate import ModelSource
 from harness.errors import UserError
-from harness.execution.identity import lacking, teacher_runs, training_identity
-from harness.execution.sources import Sources
-from harness.grid import Resolved, Skipped, check_setting, expand, impossible, resolve
-from harness.profiles import Profile
-from harness.registry import get, suggest
-from harness.sources import Missing, data_root, digest
-from harness.spec import RunSpec, Variant
+from harness.execution.ingredients import Experiment, Experiments
+from harness.execution.inventory import Inventory
+from harness.execution.request import Request
+from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
+from harness.method import method_named
+from harness.registry import suggest
+from harness.sources import Missing, data_root
+from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 
-
-@dataclass(frozen=True)
-class Request:
-    """What a person asked for: a grid, or the runs of `wanted` one by one, each with the suites it is scored on.
-
-    `entries` says of wanted runs which table or figure of a paper they are for. A run that is only the teacher of a
-    wanted one is not scored.
-    """
-
-    profile: Profile
-    methods: Sequence[Variant]
-    settings: Sequence[Variant]
-    encoders: Sequence[str]
-    seeds: Sequence[int]
-    suites: Sequence[str]
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    given: Mapping[str, ModelSource] = field(default_factory=dict)
-    data: Path | None = None
-    wanted: Mapping[RunSpec, Sequence[str]] | None = None
-    entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
+#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results
+RunState = Literal["done", "trained", "failed", "stale", "missing"]
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its fingerprint and its state: done, stale, failed or missing.
+    """A run with its state. `todo` are the suites still to evaluate."""
 
-    `stale` is missing too, but an older configuration of the same key has a result. `todo` are the
-    suites still to evaluate, `lacking` what must be fetched first.
-    """
-
-    resolved: Resolved
-    #: identity of the training; the suites do not count
-    fingerprint: str
+    experiment: Experiment
     group: str
-    state: str
+    state: RunState
     todo: tuple[str, ...]
-    lacking: tuple[Missing, ...]
-    #: fingerprints of the runs that are its teachers
-    needs: frozenset[str] = frozenset()
     result: Result | None = None
     failure: Failure | None = None
 
     @property
     def key(self) -> str:
         """The run's key."""
-        return str(self.resolved.spec)
+        return self.experiment.key
+
+    @property
+    def resolved(self) -> Resolved:
+        """The run's values."""
+        return self.experiment.resolved
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of the run's training."""
+        return self.experiment.fingerprint
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """What must be fetched before the run can be trained."""
+        return self.experiment.missing
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The fingerprints of the runs that are its teachers."""
+        return frozenset(teacher.fingerprint for teacher in self.experiment.teachers)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a request, in order."""
+    """All runs of a request in their order, teachers before the first run that needs them."""
 
     request: Request
     store: Store
-    sources: Sources
+    inventory: Inventory
     runs: tuple[PlannedRun, ...]
     skipped: tuple[Skipped, ...]
     without_data: Mapping[str, tuple[Missing, ...]]
@@ -84,112 +76,98 @@ class Plan:
 
     @property
     def todo(self) -> list[PlannedRun]:
-        """Runs still to do."""
+        """Runs still to train or to evaluate."""
         return [run for run in self.runs if run.state != "done"]
 
     @property
-    def lacking(self) -> list[Missing]:
-        """Everything absent that some run to do needs, once each."""
-        return list(dict.fromkeys(item for run in self.todo for item in run.lacking))
+    def missing(self) -> list[Missing]:
+        """Everything absent that some run to do needs, each thing once."""
+        return list(dict.fromkeys(item for run in self.todo for item in run.missing))
 
 
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
-    sources = Sources(request.profile, data_root(request.data), request.given)
-    without_data = suites_without_data(request, sources)
+    inventory = Inventory(request.profile, data_root(request.data), request.given)
+    without_data = suites_without_data(request, inventory)
     runs, skipped = _resolved(request)
+    experiments = Experiments(inventory, request.overrides)
     failures = store.failures()
     planned = []
-    for run in _with_teachers(runs, sources):
-        asked = request.suites if request.wanted is None else request.wanted.get(run.spec, ())
-        suites = [name for name in asked if name not in without_data]
-        planned.append(_planned(run, sources, suites, store, failures))
-    return Plan(request, store, sources, tuple(planned), tuple(skipped), without_data)
+    for experiment in _teachers_first([experiments.of(run) for run in runs]):
+        wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
+        suites = [name for name in wanted if name not in without_data]
+        planned.append(_planned(experiment, inventory, suites, store, failures))
+    return Plan(request, store, inventory, tuple(planned), tuple(skipped), without_data)
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
-    """The runs, seeds outermost, and what makes no sense or is not in the profile."""
+    """The runs, seeds outermost, and what cannot be trained or is not in the profile."""
+    profile, overrides = request.profile, request.overrides
     if request.wanted is None:
-        return expand(
-            request.profile, request.methods, request.settings, request.encoders, request.seeds, request.overrides
-        )
-    expand(request.profile, request.methods, (), (), (), request.overrides)  # says which overrides are wrong
+        return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
+    check_overrides(request.methods, overrides)
     runs: list[Resolved] = []
     skipped: dict[Skipped, None] = {}
     for spec in sorted(request.wanted, key=lambda one: one.seed):
-        why = _unfit(request, spec)
-        if why:
-            skipped[Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", why)] = None
-        else:
-            runs.append(resolve(request.profile, spec, request.overrides))
+        try:
+            _check_names(request, spec)
+            runs.append(resolve(profile, spec, overrides))
+        except UnfitSettingError as error:
+            skipped[Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error))] = None
     return runs, list(skipped)
 
 
-def _unfit(request: Request, spec: RunSpec) -> str | None:
-    """Why a run cannot be under the profile, or None."""
-    method = get("method", spec.variant.name)
+def _check_names(request: Request, spec: RunSpec) -> None:
+    """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
     if spec.encoder not in request.profile.encoders and spec.encoder not in request.given:
-        return f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'"
-    if not method.trains:
-        return None
-    try:
-        check_setting(request.profile, spec.setting)
-    except UserError as error:
-        return str(error)
-    return impossible(request.profile, method, spec.setting)
+        raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
+    if method_named(spec.variant.name).trains:
+        try:
+            check_setting(request.profile, spec.setting)
+        except UserError as error:
+            raise UnfitSettingError(str(error)) from error
 
 
 def _planned(
-    run: Resolved, sources: Sources, suites: Sequence[str], store: Store, failures: Sequence[Failure]
+    experiment: Experiment, inventory: Inventory, suites: Sequence[str], store: Store, failures: Sequence[Failure]
 ) -> PlannedRun:
-    training = training_identity(run, sources)
-    place = (sources.profile.name, Spec.of(run.spec))
-    fingerprint = digest(training)
-    result = store.find(*place, fingerprint)
-    failure = next((one for one in failures if one.concerns(*place, fingerprint)), None)
-    todo = tuple(name for name in suites if result is None or not result.evaluated(name, sources.protocol(name)))
-    state = "missing"
+    place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+    result = store.find(*place, experiment.fingerprint)
+    failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
+    todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
+    state: RunState = "missing"
     if result is not None and not todo:
         state = "done"
     elif failure is not None:
         state = "failed"
-    elif result is None and store.has_key(*place):
+    elif result is not None:
+        state = "trained"
+    elif store.has_key(*place):
         state = "stale"
-    return PlannedRun(
-        run,
-        fingerprint,
-        result.group if result else _group(training, store.seeds(*place)),
-        state,
-        todo,
-        tuple(lacking(run, sources)),
-        frozenset(digest(training_identity(teacher, sources)) for teacher in teacher_runs(run, sources)),
-        result,
-        failure,
-    )
+    group = result.group if result else _group(experiment, store.seeds(*place))
+    return PlannedRun(experiment, group, state, todo, result, failure)
 
 
-def _group(training: Mapping[str, Any], others: Sequence[Result]) -> str:
-    """The group of a training: that of a finished run that differs by its seed alone, else a digest of its own.
+def _group(experiment: Experiment, others: Sequence[Result]) -> str:
+    """The group of a run: that of a finished run that differs by its seed alone, else its own.
 
-    Results upgraded from schema 1 have groups that cannot be computed again, which new seeds join in this way.
+    Results upgraded from schema 1 have groups that cannot be computed again; new seeds join them in this way.
     """
-    same = (one.group for one in others if digest({**training, "seed": one.spec.seed}) == one.fingerprint)
-    return next(same, None) or digest({**training, "seed": None})
+    same = (one.group for one in others if experiment.fingerprint_of(one.spec.seed) == one.fingerprint)
+    return next(same, experiment.group)
 
 
-def _with_teachers(runs: Sequence[Resolved], sources: Sources) -> list[Resolved]:
-    """The runs with those that they need as teachers, each before the first that needs it."""
-    ordered: dict[RunSpec, Resolved] = {}
-    for run in runs:
-        ordered.update({one.spec: one for one in (*teacher_runs(run, sources), run) if one.spec not in ordered})
+def _teachers_first(runs: Sequence[Experiment]) -> list[Experiment]:
+    """The runs and their teachers, each teacher before the first run that needs it."""
+    ordered = {one.key: one for run in runs for one in (*run.teachers, run)}
     return list(ordered.values())
 
 
-def suites_without_data(request: Request, sources: Sources) -> dict[str, tuple[Missing, ...]]:
-    """Requested suites that cannot run, with what they lack. Raises UserError for an unknown suite."""
+def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
+    """Requested suites that cannot run, with what is missing. Raises UserError for an unknown suite."""
     for name in request.suites:
-        if name not in sources.suites:
-            hint = suggest(name, sorted(sources.suites))
+        if name not in inventory.suites:
+            hint = suggest(name, sorted(inventory.suites))
             raise UserError(f"the profile '{request.profile.name}' has no suite '{name}'; {hint}")
-    absent = {name: tuple(sources.missing(sources.suites[name])) for name in request.suites}
+    absent = {name: tuple(inventory.suites[name].missing(inventory.root)) for name in request.suites}
     return {name: missing for name, missing in absent.items() if missing}

@@ -17,7 +17,7 @@ from harness.execution.log import preparation_text
 from harness.formatting import duration
 from harness.metrics import AVERAGE
 from harness.store import Result
-from harness.training.trainer import Progress
+from harness.training.record import Progress
 
 #: Seconds between two plain lines about the training of one run.
 LINE_EVERY_S = 10.0

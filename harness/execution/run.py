@@ -11,16 +11,16 @@ import torch
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
 from harness.execution.events import Event, Listener
+from harness.execution.inventory import Inventory
 from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
-from harness.execution.sources import Sources
-from harness.execution.trained import Bench, Trained, teaching_of, trained
+from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
 from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
 
 
-def run_one(run: PlannedRun, sources: Sources, store: Store, machine: Machine, listen: Listener) -> Result:
+def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
     """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
@@ -34,11 +34,11 @@ def run_one(run: PlannedRun, sources: Sources, store: Store, machine: Machine, l
             listen(event)
 
         report(Event("start", run.key, device=machine.device))
-        bench = Bench(sources, store, machine.device, report)
-        found = trained(run.resolved, bench)
-        evaluations = _evaluate(run, found, bench)
+        bench = Bench(store, machine.device, report)
+        found = train(run.experiment, bench)
+        evaluations = _evaluate(run, inventory, found, bench)
         log(Event("done", run.key))
-    result = _result(run, sources, machine, found, started, evaluations)
+    result = _result(run, inventory, machine, found, started, evaluations)
     # arrays and log before the result: what counts as done is complete
     for evaluation in evaluations:
         arrays = _saved(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
@@ -61,18 +61,17 @@ def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Pat
     return store.work(run.fingerprint) / f"scores-{suite}-{protocol.key}.json"
 
 
-def _evaluate(run: PlannedRun, found: Trained, bench: Bench) -> list[Evaluation]:
+def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
-    sources = bench.sources
-    embedders = _embedders(run, found, bench)
+    embedders = _embedders(run, inventory, found, bench)
     evaluations = []
     for name in run.todo:
-        suite, protocol = sources.suites[name], sources.protocol(name)
+        suite, protocol = inventory.suites[name], inventory.protocol(name)
         saved = _saved(bench.store, run, name, protocol)
         if not saved.is_file():
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
-            scored = suite.evaluate(embedders[suite.remembers], sources.root)
+            scored = suite.evaluate(embedders[suite.remembers], inventory.root)
             evaluation = Evaluation(
                 suite=name,
                 protocol=protocol,
@@ -90,26 +89,26 @@ def _evaluate(run: PlannedRun, found: Trained, bench: Bench) -> list[Evaluation]
     return evaluations
 
 
-def _embedders(run: PlannedRun, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
+def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.method.shared_space() if found.method is not None else None
-    keep = bench.store.work(run.fingerprint)
+    keep = bench.folder(run.experiment)
     embedders = {}
     for caches in (True, False):
         embed = CachedEmbedding(found.student.embed) if caches else found.student.embed
         shared = teacher = None
         if heads is not None:
-            contents, teaching = bench.sources.retrieval_content, teaching_of(run.resolved, bench, {})
-            shared, teacher = HeadSpace(embed, heads, teaching, contents), TeacherSpace(teaching, contents)
+            contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
+            shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
         embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher)
     return embedders
 
 
 def _result(
-    run: PlannedRun, sources: Sources, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
+    run: PlannedRun, inventory: Inventory, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
 ) -> Result:
-    resolved, record, profile = run.resolved, found.record, sources.profile
-    features = resolved.features(profile) if resolved.method.trains else {}
+    resolved, record, profile = run.resolved, found.record, inventory.profile
+    features = run.experiment.ingredients.features
     return Result(
         spec=Spec.of(resolved.spec),
         profile=profile.name,
@@ -118,14 +117,14 @@ def _result(
         fingerprint=run.fingerprint,
         group=run.group,
         hyperparameters={
-            "method": resolved.hyperparameters.named(),
+            "method": dict(resolved.hyperparameters.named()),
             "training": resolved.training.model_dump() if resolved.method.trains else {},
-            "encoder": {"pooling": resolved.method.pooling(resolved.hyperparameters)},
+            "encoder": {"pooling": resolved.pooling},
         },
-        teachers={role: TeacherUse(teacher=wanted.teacher, of=wanted.of) for role, wanted in features.items()},
+        teachers={role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of) for role, used in features.items()},
         evaluations=evaluations,
         dev=DevCurve(
-            task=profile.dev_of(resolved.spec.setting.name),
+            task=resolved.dev,
             metric="spearman",
             steps=record.dev_steps,
             scores=record.dev_scores,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-#: values of a teacher option that name no teacher: the profile's own, none, and the two controls
-NO_TEACHER = ("default", "none", "shuffled", "random")
 #: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is masked by NUL
 _TEACHER = r"run:[^/+]+/[^/]+/[^/+]+/seed-\d+|[^/+\0]+"
 _TEACHERS = re.compile(rf"({_TEACHER})(?:\+(?={_TEACHER})|$)")

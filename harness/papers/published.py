@@ -1,4 +1,4 @@
-"""What papers printed and what their tables need: reports/published.csv and reports/papers/NAME.toml, checked."""
+"""Readers of reports/papers/NAME.toml and of the printed numbers in reports/published.csv."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, model_validator
 
 from harness.errors import UserError
 from harness.papers.schema import (
     Configuration,
-    Entry,
     FigureSpec,
-    Name,
-    Neighbours,
+    NeighbourTable,
     PaperColumn,
+    PaperPart,
     PaperRow,
     PaperTable,
 )
 from harness.profiles.load import read_toml
+from harness.profiles.rules import Name
 from harness.stats import Summary
+
+#: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.
+PAPER_PROFILE = "paper"
+#: `source` of the numbers that a paper prints as its own
+OWN = "own"
 
 
 class PublishedKey(NamedTuple):
-    """Which printed number is meant, by the columns of published.csv."""
+    """The columns of published.csv that identify a printed number."""
 
     paper: str
     table: str
@@ -42,7 +47,7 @@ class PublishedKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """A printed number with its spread, its number of seeds (None where not stated) and its star."""
+    """A printed number with its standard deviation, number of seeds (None where not stated) and star."""
 
     value: float
     std: float | None
@@ -52,33 +57,46 @@ class Published:
 
     @property
     def summary(self) -> Summary | None:
-        """For a test; None where the number of seeds is not stated. A printed std is taken as the sample form."""
+        """Mean, deviation (read as the sample form) and seeds for a test; None if the number of seeds is not stated."""
         return Summary(self.value, self.std, self.seeds) if self.seeds else None
 
 
-class Paper(Entry):
-    """What is in a paper. `name` is the file's stem and the paper's key in published.csv."""
+PublishedNumbers = Mapping[PublishedKey, Published]
+
+
+class Paper(PaperPart):
+    """The tables and figures of a paper. `name` is the file's stem and the paper's key in published.csv."""
 
     name: Name
     title: Name
-    short: Annotated[str, Field(description="what it is called in headings; the file's name without")] = ""
+    short: Annotated[str, Field(description="its name in headings; by default the file's")] = ""
     reference: Name
     tables: Annotated[dict[str, PaperTable], Field(min_length=1)]
     configuration: Annotated[dict[str, Configuration], Field(description="tables without runs")] = {}
-    neighbours: dict[str, Neighbours] = {}
+    neighbours: dict[str, NeighbourTable] = {}
     figures: dict[str, FigureSpec] = {}
 
     @model_validator(mode="after")
-    def _one_entry_a_table(self) -> Paper:
+    def _check_names(self) -> Paper:
         names = [*self.tables, *self.configuration, *self.neighbours]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"'{twice[0]}' is there twice; a table has one entry")
+            raise ValueError(f"'{twice[0]}' occurs twice; a table has one entry")
         return self
+
+    @property
+    def run_tables(self) -> dict[str, PaperTable | NeighbourTable]:
+        """The tables that need runs, by name."""
+        return {**self.tables, **self.neighbours}
+
+    @property
+    def heading(self) -> str:
+        """The paper's name in headings."""
+        return self.short or self.name
 
 
 def read_papers() -> list[Paper]:
-    """The papers in reports/papers, by name."""
+    """Read the papers in reports/papers, sorted by name."""
     folder = Path(str(files("harness_reports") / "papers"))
     return [read_paper(path) for path in sorted(folder.glob("*.toml"))]
 
@@ -89,9 +107,9 @@ def read_paper(path: Path) -> Paper:
 
 
 def read_published(path: Path | None = None) -> dict[PublishedKey, Published]:
-    """The printed numbers. Raises UserError naming the file and the line.
+    """Read the printed numbers. Raises UserError naming the file and the line.
 
-    Lines without a number of their own (positions on an axis, grids) may repeat a key; the first is kept.
+    Lines that repeat a key (positions on an axis, grids) are dropped; the first is kept.
     """
     path = path or Path(str(files("harness_reports") / "published.csv"))
     numbers: dict[PublishedKey, Published] = {}
@@ -105,7 +123,7 @@ def read_published(path: Path | None = None) -> dict[PublishedKey, Published]:
     return numbers
 
 
-def _published(row: Mapping[str, Any], where: str) -> tuple[PublishedKey, Published]:
+def _published(row: Mapping[str, str], where: str) -> tuple[PublishedKey, Published]:
     try:
         key = PublishedKey(*(row[name] for name in PublishedKey._fields))
         std, seeds = row["std"], row["seeds"]
@@ -117,14 +135,14 @@ def _published(row: Mapping[str, Any], where: str) -> tuple[PublishedKey, Publis
             row["note"],
         )
     except KeyError as error:
-        raise UserError(f"{where}: there is no column {error}; mend the file's first line") from error
+        raise UserError(f"{where}: no column {error}; fix the file's first line") from error
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
     return key, value
 
 
 def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:
-    """Where published.csv has the number of a cell."""
+    """Return the key of a cell's printed number."""
     method, _, variant = row.published.partition(":")
     task = row.printed or column.printed
     return PublishedKey(paper, table, method, variant, encoder, row.setting, column.benchmark, task, row.source)

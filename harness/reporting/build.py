@@ -1,84 +1,100 @@
-"""One report from the store: report.md, report.tex, report.csv and the pages of a static site."""
+"""Write a report of a store: report.md, report.tex, report.csv and a static site."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from harness import __version__
 from harness.formatting import count_of
+from harness.papers.ablations import read_ablations
+from harness.papers.audit.findings import audit
+from harness.papers.published import PAPER_PROFILE, read_papers, read_published
 from harness.profiles import load_profile, shipped_profiles
-from harness.reporting.figures.runs import Arrays
+from harness.reporting.contents import Contents
+from harness.reporting.figures.curves import shown_runs
+from harness.reporting.figures.material import Material
+from harness.reporting.figures.papers import ReportFigure, paper_figures, training_figures
+from harness.reporting.files.csv import tidy
+from harness.reporting.files.latex import latex
+from harness.reporting.files.markdown import markdown
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.summary import summary_tables
-from harness.reporting.site.runs import Log
+from harness.reporting.site.folder import new_folder
+from harness.reporting.site.methods import methods_from_a_process
+from harness.reporting.site.pages import Site, write_site
 from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, paper_grid, summary_grid
+from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
-
-if TYPE_CHECKING:
-    import pandas
-
-    from harness.reporting.site.methods import MethodFacts
-    from harness.reporting.site.pages import Figure
+from harness.reporting.tables.worded import paper_grid
+from harness.store import Store
 
 
-def build(
-    results: Sequence[Any],
-    frame: pandas.DataFrame,
-    out: Path,
-    profile: str | None = None,
-    failed: Sequence[Mapping[str, Any]] = (),
-    methods: Sequence[MethodFacts] = (),
-    figures: Sequence[Figure] = (),
-    arrays: Arrays = lambda result: {},
-    log: Log = lambda result: "",
-) -> Path:
-    """Write the report into the folder `out`, all of it or nothing, and return the path of index.html.
+@dataclass(frozen=True)
+class WrittenReport:
+    """A written report: its first page, the number of results and what could not be included, one line each."""
 
-    `results` are the store's results and `frame` is `Store.frame()` of them; `profile` keeps one profile's only.
-    `failed` are failure records as mappings (spec, profile, error, traceback, when). `methods` and `figures` have
-    pages or stand on their paper's page; `arrays` and `log` give a result's arrays and its log (`Store.arrays`,
-    `Store.log`). Beside the published numbers stand results of the profile `paper` alone.
-    Raises UserError when a file below reports/ is wrong, or when `out` holds what is no earlier report.
+    page: Path
+    results: int
+    warnings: tuple[str, ...]
+
+
+def write_report(store: Store, out: Path, profile: str | None = None) -> WrittenReport:
+    """Write a report of a store into the folder `out`, completely or not at all.
+
+    `profile` is the name or file of a profile and leaves out the results of all others. Result files that cannot be
+    read and methods that cannot be loaded are left out with a warning.
+    Raises UserError if there is no result, if a file below reports/ is wrong, or if `out` holds other files than those
+    of an earlier report.
     """
-    from harness.papers.audit.findings import audit
-    from harness.papers.published import read_papers, read_published
-    from harness.reporting.files.csv import tidy
-    from harness.reporting.files.latex import latex
-    from harness.reporting.files.markdown import markdown
-    from harness.reporting.site.folder import new_folder
-    from harness.reporting.site.pages import Site, write_site
-    from harness.reporting.tables.claims import claims_grid, read_claims
+    contents = Contents.of(store, profile)
+    methods, broken = methods_from_a_process()
+    contents = replace(contents, methods=methods)
+    page = render(contents, report_figures(contents), out)
+    return WrittenReport(page, len(contents.results), (*contents.warnings, *broken))
 
-    if profile is not None:
-        results = [result for result in results if result.profile == profile]
-        failed = [record for record in failed if record.get("profile") == profile]
-        frame = frame[frame["profile"] == profile]
-    papers, published = read_papers(), read_published()
-    tables, filled = summary_tables(frame), paper_tables(papers, published, frame)
-    profiles = [load_profile(name) for name in shipped_profiles() if name in set(frame["profile"])]
-    shapes = stand_in_tables(papers, frame, profiles)
-    sentences = headline(tables, filled)
-    claims = claims_grid(read_claims(), tables, published)
-    paper_grids = _by_paper([*filled, *shapes], neighbour_grids(papers, results, frame, arrays, profiles))
-    grids = [
-        *map(summary_grid, tables),
-        *([claims] if claims else []),
-        *(one for of in paper_grids.values() for one in of),
-    ]
-    footer = _footer(len(results), profile)
-    findings = audit(published)
-    site = Site(
-        results, tables, sentences, claims, papers, paper_grids, figures, methods, findings, failed, footer, log
+
+def report_figures(contents: Contents) -> list[ReportFigure]:
+    """The papers' figures, those that can be drawn from other profiles, and the training curves of every profile."""
+    papers, published, found = read_papers(), read_published(), []
+    for profile in dict.fromkeys([PAPER_PROFILE, *contents.profiles]):
+        material = Material(profile, contents, published)
+        found += [one for one in paper_figures(papers, material) if one.svg or material.is_paper]
+    for profile in contents.profiles:
+        tables = [table for table in contents.tables if table.profile == profile]
+        found += training_figures(profile, shown_runs(contents.results, tables))
+    return found
+
+
+def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Path:
+    """Write the files and pages of a report and return the path of index.html.
+
+    Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of a report.
+    """
+    papers, published, frame = read_papers(), read_published(), contents.frame
+    profiles = [load_profile(name) for name in shipped_profiles() if name in contents.profiles]
+    filled = paper_tables(papers, published, frame)
+    stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
+    neighbours = neighbour_grids(
+        papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options
     )
+    paper_grids = _by_paper([*filled, *stand_ins], neighbours)
+    sentences = headline(contents.tables, filled)
+    claims = claims_grid(read_ablations(), contents.tables, published)
+    grids = [
+        *map(summary_grid, contents.tables),
+        *([claims] if claims else []),
+        *(grid for some in paper_grids.values() for grid in some),
+    ]
+    footer = _footer(contents)
+    site = Site(contents, sentences, claims, papers, paper_grids, figures, audit(published), footer)
     with new_folder(out) as folder:
         (folder / "report.md").write_text(markdown(sentences, grids, footer), encoding="utf-8")
         (folder / "report.tex").write_text(latex(grids, footer), encoding="utf-8")
-        (folder / "report.csv").write_text(tidy(tables, [*filled, *shapes]), encoding="utf-8")
+        (folder / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins]), encoding="utf-8")
         write_site(site, folder)
     return out / "index.html"
 
@@ -92,7 +108,7 @@ def _by_paper(filled: Sequence[FilledTable], neighbours: Mapping[str, Sequence[G
     return found
 
 
-def _footer(results: int, profile: str | None) -> str:
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    where = f" of profile {profile}" if profile else ""
-    return f"harness {__version__}, made {made} from {count_of(results, 'result')}{where}"
+def _footer(contents: Contents) -> str:
+    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    where = f" of profile {contents.profile}" if contents.profile else ""
+    return f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"

@@ -1,55 +1,53 @@
-"""The model card of a run: front matter that the hub reads, and what a person must know to use the model."""
+"""The model card of an exported run: front matter for the hub, and what users of the model should know."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from harness import __version__
-from harness.encoders.poolings import pooling_named
 from harness.formatting import count_of, fixed
 from harness.method import Method
+from harness.metrics import AVERAGE, Metric, Score
 from harness.registry import get
 from harness.reporting.files.markdown import escape
-from harness.reporting.formats import ABSENT, cell_text, digits_of
+from harness.reporting.formats import ABSENT, cell_text
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.spec import Variant, canonical
+from harness.store import Result, metrics_of
 
 if TYPE_CHECKING:
     import pandas
     from huggingface_hub import EvalResult
 
-#: suites whose scores enter the front matter -> the hub's name of their task
-_TASKS = {
+#: suites whose scores are in the front matter -> the hub's name of their task
+_HUB_TASKS = {
     "sts": "sentence-similarity",
     "stsb-multi": "sentence-similarity",
     "transfer": "text-classification",
     "mteb": "feature-extraction",
 }
-#: metric here -> the hub's name of it
-_METRICS = {"spearman": "spearmanr", "acc": "accuracy"}
 _TAGS = ("feature-extraction", "sentence-similarity")
 
 
-class Part(NamedTuple):
-    """A corpus, a teacher or the like: what it is called, and what or where it is."""
+class Provenance(NamedTuple):
+    """A corpus or teacher: its name or role, and what it is."""
 
     name: str
     what: str
 
 
 @dataclass(frozen=True)
-class About:
-    """What a result file does not say of the model that is exported.
+class ModelFacts:
+    """Facts of an exported model that its result file does not hold.
 
-    `pooling` is a registered name, and `modules` says whether sentence-transformers loads the folder; `width` are
-    the dimensions of a vector, `longest` the tokens of the longest sequence. `base_model` is the encoder's name on
-    the hub and `language` a code of ISO 639, None where they are not known.
+    `modules` says whether sentence-transformers can load it. `width` is the dimension of a vector, `longest` the number
+    of tokens that are read. `base_model` is the encoder's name on the hub and `language` an ISO 639 code; None if they
+    are unknown.
     """
 
     pooling: str
@@ -60,33 +58,35 @@ class About:
     base_model: str | None = None
     language: str | None = None
     setting: str = ""
-    corpora: tuple[Part, ...] = ()
-    teachers: tuple[Part, ...] = ()
+    corpora: tuple[Provenance, ...] = ()
+    teachers: tuple[Provenance, ...] = ()
 
 
-class Score(NamedTuple):
-    """One metric of one task, in words: this run's own and the one over the seeds of its experiment."""
+class CardScore(NamedTuple):
+    """A score of this run, and mean and deviation over the seeds of its experiment; None without the score."""
 
-    suite: str
-    task: str
-    metric: str
-    own: str
+    score: Score
+    metric: Metric
+    own: float | None
     over_seeds: str
-    seeds: str
+    seeds: int
+
+    @property
+    def text(self) -> str:
+        """This run's score, rounded."""
+        return ABSENT if self.own is None else fixed(self.own, self.metric.digits)
 
 
-def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
-    """The text of README.md for the exported model of a result.
+def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> str:
+    """The text of README.md for the exported model of a run.
 
-    `frame` is `Store.frame()` of the runs of the result's experiment, itself among them. Whatever comes from
-    results or profiles is escaped.
+    `frame` is the frame of scores of all seeds of the run's experiment. Texts from results and profiles are escaped.
     """
-    tables = summary_tables(frame)
+    scores = [score for table in summary_tables(frame, metrics_of([result])) for score in _scores(result, table)]
     method: type[Method] = get("method", result.spec.method)
-    variant = Variant.parse(result.spec.variant)
-    pooling = pooling_named(about.pooling)
+    reading = Variant.parse(result.spec.variant).reading
     values = result.hyperparameters
-    without = str(values["method"].get("without", "")).split("+")
+    without = [term for term in str(values["method"].get("without", "")).split("+") if term]
     environment = Environment(
         loader=FileSystemLoader(str(files("harness_reports") / "templates")),
         finalize=_shown,
@@ -97,13 +97,11 @@ def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
     )
     body = environment.get_template("card.md").render(
         result=result,
-        about=about,
-        pooling=pooling,
-        code=Markup(pooling.code or f"# computed by the pooling '{pooling.name}' of the package that registers it"),
+        facts=facts,
         method=method,
-        reading=(variant.reading, method.readings[variant.reading]),
+        reading=(reading, method.readings[reading]),
         terms=[term for term in method.terms if term not in without],
-        left_out=[term for term in without if term],
+        left_out=without,
         values=[
             (part, name, canonical(value))
             for part in ("method", "training")
@@ -112,76 +110,61 @@ def model_card(result: Any, about: About, frame: pandas.DataFrame) -> str:
         ],
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
-        scores=list(_scores(result, tables)),
+        scores=scores,
+        smaller=list(dict.fromkeys(score.metric.name for score in scores if not score.metric.larger_is_better)),
         seeds=count_of(frame["seed"].nunique(), "seed"),
         version=__version__,
     )
-    return f"---\n{_front_matter(result, about, tables)}\n---\n\n{body}"
+    return f"---\n{_front_matter(result, facts, method, scores)}\n---\n\n{body}"
 
 
-def _shown(value: Any) -> str:
-    """What a template prints: escaped, lists with commas."""
-    if isinstance(value, Markup):
-        return str(value)
+def _shown(value: object) -> str:
+    """What a template prints: escaped, with lists joined by commas."""
     return escape(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
-def _scores(result: Any, tables: Sequence[SummaryTable]) -> Iterator[Score]:
-    """The run's scores in the main metrics of its suites."""
-    for table in tables:
-        (row,) = table.rows
-        for column in table.columns:
-            own = _own(result, table.suite, column.task, column.metric)
-            cell = row.cells.get(column)
-            yield Score(
-                table.suite,
-                column.task,
-                column.metric,
-                ABSENT if own is None else fixed(own, digits_of(column.metric)),
-                str(cell_text(cell, column, cell.summary.n if cell else 0)),
-                str(cell.summary.n if cell else 0),
-            )
+def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
+    """The run's scores in the metrics that a suite's table shows."""
+    (row,) = table.rows
+    evaluation = result.latest(table.suite)
+    for column in table.columns:
+        metric, cell = table.metric(column), row.cells.get(column)
+        own = evaluation.scores.get(column.task, {}).get(column.metric) if evaluation else None
+        seeds = cell.summary.n if cell else 0
+        text = str(cell_text(cell, metric.digits, seeds))
+        yield CardScore(Score(table.suite, *column), metric, own, text, seeds)
 
 
-def _own(result: Any, suite: str, task: str, metric: str) -> float | None:
-    evaluation = result.latest(suite)
-    value: float | None = evaluation.scores.get(task, {}).get(metric) if evaluation else None
-    return value
-
-
-def _front_matter(result: Any, about: About, tables: Sequence[SummaryTable]) -> str:
-    """The YAML block. No licence is named but 'unknown': the weights' terms are those of encoder and data."""
+def _front_matter(result: Result, facts: ModelFacts, method: type[Method], scores: Sequence[CardScore]) -> str:
+    """The YAML block. The licence is 'unknown': the weights inherit the terms of the encoder and the data."""
     from huggingface_hub import ModelCardData
 
-    library = "sentence-transformers" if about.modules else "transformers"
-    scores = list(_eval_results(result, tables))
+    library = "sentence-transformers" if facts.modules else "transformers"
+    evaluated = list(_eval_results(scores))
     data = ModelCardData(
-        language=about.language,
+        language=facts.language,
         license="unknown",
         library_name=library,
-        pipeline_tag="sentence-similarity" if about.modules else "feature-extraction",
-        tags=[library, *_TAGS, *([result.spec.method] if get("method", result.spec.method).trains else [])],
-        base_model=about.base_model,
-        model_name=result.spec.key if scores else None,
-        eval_results=scores or None,
+        pipeline_tag="sentence-similarity" if facts.modules else "feature-extraction",
+        tags=[library, *_TAGS, *([result.spec.method] if method.trains else [])],
+        base_model=facts.base_model,
+        model_name=result.spec.key if evaluated else None,
+        eval_results=evaluated or None,
     )
     return data.to_yaml()
 
 
-def _eval_results(result: Any, tables: Sequence[SummaryTable]) -> Iterator[EvalResult]:
-    """This run's own scores, averages left out."""
+def _eval_results(scores: Sequence[CardScore]) -> Iterator[EvalResult]:
+    """This run's own scores of single tasks."""
     from huggingface_hub import EvalResult
 
-    for table in tables:
-        for task, metric in table.columns:
-            value = _own(result, table.suite, task, metric)
-            if table.suite not in _TASKS or task == "Avg" or value is None:
-                continue
+    for score, metric, own, _, _ in scores:
+        if score.suite in _HUB_TASKS and score.task != AVERAGE and own is not None:
             yield EvalResult(
-                task_type=_TASKS[table.suite],
-                dataset_type=task,
-                dataset_name=task,
-                metric_type=_METRICS.get(metric, metric),
-                metric_name=f"{metric} x 100" if metric == "spearman" else metric,
-                metric_value=round(value, 4),
+                task_type=_HUB_TASKS[score.suite],
+                dataset_type=score.task,
+                dataset_name=score.task,
+                metric_type=metric.name,
+                metric_name=metric.title,
+                metric_value=round(own, 4),
             )

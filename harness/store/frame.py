@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 #: column of `frame_of` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
     "profile": "profile of the run",
+    "profile_origin": "'package' for a shipped profile, 'file' for a user's own, 'unknown' before schema 2",
     "method": "name of the method",
     "variant": "method with its reading and options",
     "setting": "training setting; 'none' for an untrained encoder",
@@ -64,7 +65,7 @@ def overrides_text(overrides: Mapping[str, object]) -> str:
 
 def _rows(result: Result) -> Iterator[tuple[Value, ...]]:
     spec = result.spec
-    run = (result.profile, spec.method, spec.variant, spec.setting, spec.encoder, spec.seed)
+    run = (result.profile, result.profile_origin, spec.method, spec.variant, spec.setting, spec.encoder, spec.seed)
     head = (*run, overrides_text(result.overrides), result.fingerprint, result.group)
     for evaluation in result.evaluations:
         place = (*head, evaluation.suite, evaluation.protocol.key)

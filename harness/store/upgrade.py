@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -142,7 +142,7 @@ def split_parts(scores: ScoresByTask) -> tuple[ScoresByTask, ScoresByPart]:
     return whole, parts
 
 
-def array_names(texts: Mapping[str, object]) -> dict[str, ArrayName]:
+def array_names(texts: Iterable[str]) -> dict[str, ArrayName]:
     """Schema-1 array names `TASK.what[space]` as data. Raises UserError for a text of another form."""
     found = {text: _ARRAY.fullmatch(text) for text in texts}
     wrong = [text for text, match in found.items() if match is None]

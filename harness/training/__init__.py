@@ -1,1 +1,1 @@
-"""The one training loop that all methods share."""
+"""The training loop shared by all methods."""

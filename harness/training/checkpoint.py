@@ -1,4 +1,4 @@
-"""Saving everything that a resumed run needs, whole or not at all."""
+"""Checkpoints and folders that are never left partly written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and plain values to a temporary name, flush them to disk, then rename."""
+    """Write tensors and plain values to a temporary file, flush it to disk, then rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as stream:
@@ -26,7 +27,7 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Read a checkpoint; None where there is none. A damaged one is put aside and training starts over."""
+    """Read a checkpoint; None where there is none. A damaged one is renamed with a warning, and training restarts."""
     if not path.is_file():
         return None
     try:
@@ -34,15 +35,15 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any] | None:
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
         aside = path.with_suffix(".damaged")
         path.replace(aside)
-        log.warning("the checkpoint %s cannot be read (%s); kept as %s, training starts over", path, error, aside.name)
+        log.warning("the checkpoint %s cannot be read (%s); renamed to %s, training restarts", path, error, aside.name)
         return None
     return state
 
 
-def replace_folder(folder: Path, fill: Any) -> None:
-    """Fill a new folder by calling `fill(path)`, flush it to disk, then put it in the place of `folder`.
+def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new folder by calling `fill(path)`, flush it to disk, then replace `folder` by it.
 
-    What `fill` raises leaves nothing behind and `folder` as it was.
+    If `fill` raises, the new folder is removed and `folder` stays as it was.
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)

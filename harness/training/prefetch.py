@@ -1,7 +1,6 @@
-"""Batches of media made ahead of their steps by worker processes.
+"""Batches of images or recordings prepared ahead of their steps by worker processes.
 
-A batch is a function of its step, so it is the same whoever makes it: with no worker, one or more, and after
-a resume at any step.
+A batch is a function of its step, so it is the same with any number of workers and after a resume at any step.
 """
 
 from __future__ import annotations
@@ -20,40 +19,42 @@ from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
 from harness.errors import UserError
+from harness.processors import cores
 from harness.seeds import generator
 from harness.training.batching import Order
 
-#: no step waits for more workers than these on any machine that was tried
+#: More workers than these were never faster on the machines we measured.
 MOST = 8
-#: seconds between two looks of a worker at its parent
-PATIENCE_S = 0.5
-#: what must be free where workers leave their batches, in bytes: 48 images at 224 are 14 MB, and two a worker wait
+#: Seconds between two checks of a worker that its parent is alive.
+PARENT_CHECK_S = 0.5
+#: Shared memory for finished batches and the bytes that must be free there: 48 images at 224 x 224 are 14 MB, and
+#: each worker keeps two batches.
 SHARED = Path("/dev/shm"), 512 * 2**20
 
 
 @dataclass(frozen=True)
 class MediaInputs(Dataset[dict[str, Tensor] | str]):
-    """The inputs of a stream's batch by the number of its step."""
+    """The inputs of one stream by step number."""
 
     media: Media
     order: Order
     seed: int
 
     def inputs(self, step: int) -> dict[str, Tensor]:
-        """The inputs. Raises UserError for an item that cannot be read."""
+        """Read the inputs of a step. Raises UserError for an unreadable item."""
         rng = generator(axis="augmentation", seed=self.seed, stream=self.order.stream, step=step)
         return self.media.batch(self.order.batch(step), rng)
 
     def __getitem__(self, step: int) -> dict[str, Tensor] | str:
-        """In a worker: the inputs, or the text of a UserError, to which a loader would add its traceback."""
+        """Read the inputs in a worker; return a UserError as its text, since a loader would add a traceback to it."""
         try:
             return self.inputs(step)
         except UserError as error:
             return str(error)
 
 
-class Ahead:
-    """The inputs of one stream step by step, made in `workers` processes or, without any, when they are asked for."""
+class Prefetcher:
+    """The inputs of one stream step by step, prepared by `workers` processes; with none, when they are requested."""
 
     def __init__(self, source: MediaInputs, steps: int, workers: int) -> None:
         self.source, self.steps, self.workers = source, steps, workers
@@ -61,7 +62,7 @@ class Ahead:
         self._made: Iterator[dict[str, Tensor] | str] | None = None
 
     def of(self, step: int) -> dict[str, Tensor]:
-        """The inputs of a step; workers go on with the steps after it. Raises UserError."""
+        """Return the inputs of a step; workers continue with the steps after it. Raises UserError."""
         if not self.workers:
             return self.source.inputs(step)
         if self._made is None or step != self._next:
@@ -72,7 +73,7 @@ class Ahead:
         return found
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         self._made = None
 
     def _loader(self, first: int) -> DataLoader[dict[str, Tensor] | str]:
@@ -82,21 +83,20 @@ class Ahead:
             sampler=range(first, self.steps),
             num_workers=self.workers,
             worker_init_fn=_end_with_parent,
-            # a loader draws a seed, which must not be one of the run's
+            # a loader draws a seed, which must not come from the run's generator
             generator=torch.Generator(),
         )
 
 
 def free_workers(media: Media, device: torch.device) -> int:
-    """Worker processes for a stream: none where a batch is little work or no core is free.
+    """Return the number of workers for a stream: 0 where a batch is little work or no core is free.
 
-    A run that is itself one of several processes (`--jobs`) has none: its neighbours have the cores.
+    A run that is itself one of several processes (`--jobs`) has none, since the other runs use the cores.
     """
     if not media.costly or multiprocessing.current_process().daemon or not _room():
         return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     taken = torch.get_num_threads() if device.type == "cpu" else 1
-    return max(0, min(MOST, cores - taken))
+    return max(0, min(MOST, cores() - taken))
 
 
 def _room() -> bool:
@@ -108,12 +108,12 @@ def _room() -> bool:
 
 
 def _end_with_parent(worker: int) -> None:
-    """Watch for the parent's death, of which a killed parent tells nobody."""
+    """Exit when the parent dies; a killed parent cannot stop its workers."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(PATIENCE_S)
+            time.sleep(PARENT_CHECK_S)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

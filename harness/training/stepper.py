@@ -14,10 +14,10 @@ from harness.profiles import Training
 
 
 class Stepper:
-    """AdamW over all trainable parameters, those that a loss does not reach keeping their place.
+    """AdamW over all trainable parameters; those without a gradient are not changed.
 
-    The main stepper follows the profile's training table; the one of a stream with its own steps
-    (`own`) has that stream's rate, decay and schedule, and shares the rest.
+    The main stepper follows the profile's training table. The stepper of a stream with its own steps (`own`) has
+    that stream's rate, decay and schedule, and the rest of the table.
     """
 
     def __init__(
@@ -31,18 +31,18 @@ class Stepper:
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "fp16")
 
     def step(self, loss: Tensor, number: int) -> None:
-        """Update every parameter that the loss reaches; `number` is the step's, from 0."""
+        """Update every parameter with a gradient; `number` is the step, from 0."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(number)
         self.optimizer.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
+        torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
         torch.nn.utils.clip_grad_norm_(self.parameters, self.training.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
 
     def rate(self, number: int) -> float:
-        """The learning rate of a step."""
+        """Return the learning rate of a step."""
         if self.own is None:
             return learning_rate(number, self.steps, self.training)
         if self.own.schedule == "cosine":
@@ -50,17 +50,17 @@ class Stepper:
         return self.own.learning_rate * (self.steps - number) / self.steps
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up a checkpoint's state."""
+        """Restore the state of a checkpoint."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
 
 
 def learning_rate(step: int, steps: int, training: Training) -> float:
-    """The rate of step `step` (from 0): linear warm-up, then linear decay that would reach 0 at `steps`."""
+    """Return the rate of step `step` (from 0): linear warm-up, then linear decay that would reach 0 at `steps`."""
     warmup = training.warmup_steps
     if step < warmup:
         return training.learning_rate * step / warmup
@@ -68,7 +68,7 @@ def learning_rate(step: int, steps: int, training: Training) -> float:
 
 
 def _groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
-    """AdamW's two groups: biases and normalisation weights are not decayed."""
+    """Return AdamW's two groups: biases and normalisation weights are not decayed."""
     decayed: list[nn.Parameter] = []
     kept: list[nn.Parameter] = []
     for module in modules:

@@ -1,10 +1,10 @@
-"""What a run trains on, and the batches that each of its steps sees."""
+"""The training data of a run and the batches of each step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,73 +12,85 @@ import torch
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens
 from harness.encoders.student import Student
+from harness.inputs import Stream
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
 from harness.training.batching import Mixing, Order, mixed
-from harness.training.prefetch import Ahead, MediaInputs, free_workers
+from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
 
 
 @dataclass(frozen=True)
-class Part:
-    """The rows of a stream that a run sees; `steps_of_all` keeps the number of steps that all rows would give."""
+class Subset:
+    """The rows of a stream that a run uses; with `steps_of_all` it takes as many steps as all rows would."""
 
     rows: np.ndarray
     steps_of_all: bool
 
 
+class FeatureRows(Protocol):
+    """Teacher features of n rows, (n, ...), in memory or on disk."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, rows first."""
+
+    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
+        """The rows of these numbers."""
+
+
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows by stream.
+    """Training data by stream.
 
-    `tokens` holds 'sentences', 'pairs' and 'triplets'; `features` the teacher features of the pairs by role,
-    arrays or mapped arrays of n rows; `media` images and recordings; `parts` the rows seen where not all are.
+    `tokens` holds the text streams, `media` images and recordings, `features` the teacher features of the pairs by
+    role, `subsets` the rows of streams that are not used whole. `warnings` are about the data, such as unreadable
+    images.
     """
 
-    tokens: Mapping[str, Tokens]
-    features: Mapping[str, Any] = field(default_factory=dict)
-    media: Mapping[str, Media] = field(default_factory=dict)
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    #: what a person should know of the data, such as images that could not be read
+    tokens: Mapping[Stream, Tokens]
+    features: Mapping[str, FeatureRows] = field(default_factory=dict)
+    media: Mapping[Stream, Media] = field(default_factory=dict)
+    subsets: Mapping[Stream, Subset] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> dict[str, int]:
-        """Rows of each text stream, as the number of steps counts them."""
+    def rows(self) -> dict[Stream, int]:
+        """Rows of each text stream for counting steps."""
         return {
-            stream: len(tokens) if self._counts_all(stream) else len(self.parts[stream].rows)
+            stream: len(tokens) if self._counts_all(stream) else len(self.subsets[stream].rows)
             for stream, tokens in self.tokens.items()
         }
 
-    def seen(self, stream: str) -> int:
+    def used(self, stream: Stream) -> int:
         """Rows of a stream that batches are drawn from."""
-        if stream in self.parts:
-            return len(self.parts[stream].rows)
+        if stream in self.subsets:
+            return len(self.subsets[stream].rows)
         return len(self.media[stream] if stream in self.media else self.tokens[stream])
 
-    def _counts_all(self, stream: str) -> bool:
-        return stream not in self.parts or self.parts[stream].steps_of_all
+    def _counts_all(self, stream: Stream) -> bool:
+        return stream not in self.subsets or self.subsets[stream].steps_of_all
 
 
-def mixing(training: Training, rows: Mapping[str, int], rule: MixingRule) -> Mixing:
-    """The mixture of text streams with these numbers of rows. Raises UserError."""
+def mixing(training: Training, rows: Mapping[Stream, int], rule: MixingRule) -> Mixing:
+    """Return the mixing of text streams with these numbers of rows. Raises UserError."""
     text = rows.get("sentences", 0) + rows.get("triplets", 0)
     return mixed(text, rows.get("pairs", 0), training.batch_size, rule)
 
 
-def total_steps(training: Training, rows: Mapping[str, int], rule: MixingRule) -> int:
-    """Optimizer steps of a run over text streams of these numbers of rows."""
+def total_steps(training: Training, rows: Mapping[Stream, int], rule: MixingRule) -> int:
+    """Return the number of optimizer steps over text streams with these numbers of rows."""
     return training.steps or training.epochs * mixing(training, rows, rule).epoch
 
 
 class Batches:
-    """The batches of a run, each a function of the step's number."""
+    """The batches of a run, each a function of the step number."""
 
     def __init__(
         self,
         student: Student,
         data: TrainingData,
         training: Training,
-        own: Mapping[str, OwnSteps],
+        own: Mapping[Stream, OwnSteps],
         *,
         seed: int,
         setting: str,
@@ -87,27 +99,27 @@ class Batches:
         self.student, self.data, self.training, self.seed = student, data, training, seed
         self.mixing = mixing(training, data.rows, rule)
         self.steps = total_steps(training, data.rows, rule)
-        self.text = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
+        self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
-        sizes = {
+        sizes: dict[Stream, int] = {
             **dict.fromkeys(data.tokens, training.batch_size),
             **{key: steps.batch_size for key, steps in own.items()},
         }
-        self.orders = {stream: Order(data.seen(stream), sizes[stream], seed, setting, stream) for stream in sizes}
+        self.orders = {stream: Order(data.used(stream), sizes[stream], seed, setting, stream) for stream in sizes}
         self.ahead = {
-            key: Ahead(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
+            key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
             for key, media in data.media.items()
             if key in own
         }
 
     def close(self) -> None:
-        """End the worker processes."""
+        """Stop the worker processes."""
         for ahead in self.ahead.values():
             ahead.close()
 
-    def of(self, step: int) -> Iterator[tuple[str | None, Batch | MediaBatch]]:
-        """The batches of a step in their order, each with the stream whose own optimizer it has, or None."""
+    def of(self, step: int) -> Iterator[tuple[Stream | None, Batch | MediaBatch]]:
+        """Yield the batches of a step in order, each with the stream whose own optimizer it uses, or None."""
         for stream in self.early:
             yield stream, self._media(stream, step)
         yield None, self._text(step)
@@ -116,10 +128,10 @@ class Batches:
 
     def _text(self, step: int) -> Batch:
         kind, number = self.mixing.step(step)
-        stream = self.text if kind == "text" else "pairs"
+        stream: Stream = self.text if kind == "text" else "pairs"
         rows = self.orders[stream].batch(number)
-        if stream in self.data.parts:
-            rows = self.data.parts[stream].rows[rows]
+        if stream in self.data.subsets:
+            rows = self.data.subsets[stream].rows[rows]
         device = self.student.device
         tokens = {name: value.to(device) for name, value in self.data.tokens[stream].batch(rows).items()}
         if stream == "triplets":
@@ -132,7 +144,7 @@ class Batches:
         }
         return PairBatch(tokens, features)
 
-    def _media(self, stream: str, step: int) -> MediaBatch:
+    def _media(self, stream: Stream, step: int) -> MediaBatch:
         media, device = self.data.media[stream], self.student.device
         rows = self.orders[stream].batch(step)
         inputs = media.ready({name: value.to(device) for name, value in self.ahead[stream].of(step).items()})

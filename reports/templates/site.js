@@ -1,4 +1,4 @@
-// What the pages can do beyond being read: a theme, sorting, filtering, copying. Without it they are whole as well.
+// Themes, sorting, filtering and copying. The pages are complete without this script.
 "use strict";
 
 const root = document.documentElement;
@@ -37,7 +37,7 @@ function addTheme() {
     self.textContent = label();
   });
   toggle.className = "theme";
-  toggle.title = "Change between a light and a dark page";
+  toggle.title = "Switch between light and dark";
   document.querySelector(".bar").append(toggle);
 }
 
@@ -81,7 +81,7 @@ function addCopies() {
   }
 }
 
-// A group is what moves and hides as one: a row, or the rows that share a heading cell.
+// A group of rows is sorted and filtered as one: a single row, or the rows that share a heading cell.
 function groupsOf(body) {
   const groups = [];
   for (const row of body.rows) {
@@ -95,7 +95,7 @@ function groupsOf(body) {
 
 const isEmpty = (text) => text === "" || text === "–";
 
-// What a group is sorted by: what was measured, else its first row.
+// The sort key of a group: its measured row if it has one, else its first row.
 function textAt(group, column, columns) {
   const fromEnd = columns - column;
   const rows = [...group.filter((row) => row.classList.contains("measured") && row.cells.length >= fromEnd), group[0]];
@@ -123,7 +123,7 @@ function addSorting(table) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
     const sort = button("", () => {
-      // Numbers are looked at from the largest, names from the first.
+      // The first click sorts numbers from the largest and names from the first.
       const first = head.matches(".list .num, .data th:not(.head)") ? "descending" : "ascending";
       const now = head.getAttribute("aria-sort");
       const next = now === "none" ? first : now === "ascending" ? "descending" : "ascending";

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import scipy.stats
+from builders import result
 
 from harness.cli.main import main
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store
-from harness.store.upgrade import suite_metrics
+from harness.store import DevCurve, Store
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
 MCSE = [71.9, 72.4, 71.0, 72.1, 71.6]
@@ -26,49 +25,24 @@ class Shelf:
 
     root: Path
 
-    def put(self, variant: str, values: Sequence[float], seeds: Sequence[int] | None = None, **given: str) -> None:
-        places = {"setting": "wiki", "encoder": "bert", "profile": "tiny", "dev": "STS-B-dev", "task": "STS-B"} | given
+    def put(
+        self,
+        variant: str,
+        values: Sequence[float],
+        seeds: Sequence[int] | None = None,
+        *,
+        setting: str = "wiki",
+        dev: str = "STS-B-dev",
+        steps: int | None = None,
+    ) -> None:
+        curve = DevCurve(task=dev, metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0)
         for seed, value in zip(seeds or range(len(values)), values, strict=True):
-            Store(self.root).save(_result(variant, seed, value, places))
-
-
-def _result(variant: str, seed: int, value: float, at: dict[str, str]) -> Result:
-    group = "-".join((variant, *at.values()))
-    names = {name: at[name] for name in ("setting", "encoder")}
-    scores = {
-        "sts": {at["task"]: {"spearman": value, "pearson": 1.0}, "Avg": {"spearman": value, "pearson": 1.0}},
-        "geometry": {at["task"]: {"alignment": 100 - value, "uniformity": -1.0}},
-    }
-    finished = "2026-01-02T03:04:05+00:00"
-    return Result(
-        spec=Spec(method=variant.partition("[")[0], variant=variant, seed=seed, **names),
-        profile=at["profile"],
-        profile_origin="package",
-        overrides={"steps": int(at["steps"])} if "steps" in at else {},
-        fingerprint=hashlib.sha256(f"{group}-{seed}".encode()).hexdigest(),
-        group=group,
-        hyperparameters={},
-        teachers={},
-        evaluations=[
-            Evaluation(
-                suite=suite,
-                protocol=Protocol(version=1, data="0", metrics=suite_metrics(suite)),
-                scores=tasks,
-                finished=finished,
-            )
-            for suite, tasks in scores.items()
-        ],
-        dev=DevCurve(task=at["dev"], metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0),
-        losses=LossCurves(steps=[], terms={}),
-        train_seconds=1.0,
-        peak_memory_mb=1.0,
-        hardware={},
-        packages={},
-        revision=None,
-        started="2026-01-02T03:00:00+00:00",
-        finished=finished,
-        warnings=[],
-    )
+            row = {"spearman": value, "pearson": 1.0}
+            geometry = {"STS-B": {"alignment": 100 - value, "uniformity": -1.0}}
+            scores = {"sts": {"STS-B": row, "Avg": row}, "geometry": geometry}
+            given = {"steps": steps} if steps else {}
+            one = result(variant, seed, scores, setting=setting, encoder="bert", overrides=given)
+            Store(self.root).save(one.model_copy(update={"dev": curve}))
 
 
 @pytest.fixture
@@ -126,17 +100,17 @@ def test_what_is_not_shown_is_said_with_the_seeds_it_takes(shelf: Shelf, typed: 
     shelf.put("simcse", [70.0, 71.0, 72.0])
     shelf.put("mcse", [70.5, 71.5, 72.5])
     out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
-    assert "No difference between mcse and simcse is shown (+0.50" in out
-    assert out.splitlines()[-1].endswith("were it true, 64 seeds each would show it with 80% power.")
+    assert "No significant difference between mcse and simcse (+0.50" in out
+    assert out.splitlines()[-1].endswith("if real, 64 seeds each give 80% power.")
 
 
 def test_warnings(shelf: Shelf, typed: Typed) -> None:
     shelf.put("simcse", [70.0, 71.0])
     shelf.put("mcse", [72.0, 72.0, 72.0], seeds=[1, 2, 3])
     out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
-    assert "simcse has 2 seeds: fewer than 3 say little" in out
+    assert "simcse has 2 seeds: unreliable below 3 seeds" in out
     assert "mcse has a deviation of zero" in out
-    assert "the seeds differ: 1,2,3 and 0,1; only 1 can be paired" in out
+    assert "the seeds differ: 1,2,3 and 0,1; paired tests use 1 common seed" in out
     assert "selected on" not in out
     shelf.put("kdmcse", [70.0, 71.0, 72.0], dev="STS-B")
     assert "kdmcse was selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.STS-B")[1]
@@ -147,7 +121,7 @@ def test_seeds_that_do_not_vary_conclude_nothing(shelf: Shelf, typed: Typed) -> 
     shelf.put("simcse", [70.0, 70.0, 70.0])
     shelf.put("mcse", [72.0, 72.0, 72.0])
     out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
-    assert "Nothing can be concluded of mcse and simcse" in out
+    assert "No conclusion for mcse and simcse" in out
     assert "nan" not in out
 
 
@@ -156,30 +130,29 @@ def test_one_seed_is_too_few(shelf: Shelf, typed: Typed) -> None:
     shelf.put("none", [60.0], setting="none")
     code, out, _ = typed("compare", "simcse", "none", "--metric", "sts.Avg", "--setting", "wiki")
     assert code == 0
-    assert "Too few seeds to say whether simcse and none differ." in out
+    assert "Too few seeds to compare simcse and none." in out
 
 
 def test_full_keys_cross_settings(shelf: Shelf, typed: Typed) -> None:
     shelf.put("simcse", SIMCSE)
     shelf.put("mcse", MCSE, setting="wiki+flickr")
-    assert "have no runs of one profile" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[2]
+    assert "have no runs with the same profile" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[2]
     out = typed("compare", "mcse/wiki+flickr/bert", "simcse/wiki/bert", "--metric", "sts.Avg")[1]
     assert "wiki+flickr / bert and wiki / bert" in out
     assert "mcse is better than simcse" in out
 
 
 def test_runs_without_overrides_are_meant_unless_set_says_otherwise(shelf: Shelf, typed: Typed) -> None:
-    for steps, shift in ((None, 0.0), ("9", 5.0)):
-        given = {} if steps is None else {"steps": steps}
-        shelf.put("simcse", [value + shift for value in SIMCSE], **given)
-        shelf.put("mcse", [value + shift for value in MCSE], **given)
+    for steps, shift in ((None, 0.0), (9, 5.0)):
+        shelf.put("simcse", [value + shift for value in SIMCSE], steps=steps)
+        shelf.put("mcse", [value + shift for value in MCSE], steps=steps)
     assert "71.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
     assert "76.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg", "--set", "steps=9")[1]
 
 
 MISTAKES = [
-    (("mcse", "simces", "--metric", "sts.Avg"), "no runs of 'simces' have this metric; there are mcse, simcse"),
-    (("mcse", "simcse", "--metric", "sts.Agv"), "no result has the metric 'sts.Agv'; there are geometry.STS-B, sts.A"),
+    (("mcse", "simces", "--metric", "sts.Avg"), "no runs of 'simces' have this metric; known: mcse, simcse"),
+    (("mcse", "simcse", "--metric", "sts.Agv"), "no result has the metric 'sts.Agv'; known: geometry.STS-B, sts.A"),
     (("mcse", "simcse", "--metric", "sts"), "'sts' may be sts.Avg, sts.STS-B; choose with --metric"),
     (("mcse", "simcse", "--metric", "geometry.STS-B"), "may be geometry.STS-B.alignment, geometry.STS-B.uniformity"),
     (("mcse", "simcse", "--metric", "sts.Avg"), "several settings (coco, wiki); choose with --setting"),
@@ -187,7 +160,7 @@ MISTAKES = [
     (("mcse/wiki", "simcse", "--metric", "sts.Avg"), "neither a variant nor VARIANT/SETTING/ENCODER"),
     (("mcse", "simcse"), "--metric"),
     (("mcse", "simcse", "--metric", "sts.Avg", "--results", "nowhere"), "nowhere has no results"),
-    (("mcse", "mcse", "--metric", "sts.Avg"), "have no runs of one profile"),
+    (("mcse", "mcse", "--metric", "sts.Avg"), "have no runs with the same profile"),
 ]
 
 
@@ -232,4 +205,4 @@ def test_audit_ends_well_and_tells_counts(typed: Typed) -> None:
     assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
     assert "dalr: " not in out
     code, _, err = typed("audit", "--paper", "mces")
-    assert (code, "there are mcse, kdmcse" in err) == (2, True)
+    assert (code, "known: mcse, kdmcse" in err) == (2, True)

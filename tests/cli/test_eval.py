@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -30,6 +31,11 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
+def suites(result: dict[str, Any]) -> dict[str, Any]:
+    """Suite -> task -> metric -> value, as a result file holds them."""
+    return {one["suite"]: one["scores"] for one in result["evaluations"]}
+
+
 def harness(tmp_path: Path, *words: str) -> Result:
     words = (*words, "--profile", "tiny", "--results", str(tmp_path / "results"), "--device", "cpu")
     return CliRunner().invoke(cli, words, catch_exceptions=True)
@@ -51,7 +57,7 @@ def test_a_folder_is_scored_by_the_pooling_that_it_names(model: Path, tmp_path: 
         "seed": 0,
     }
     own = STSSuite(["ToySTS"]).evaluate(Student.load(student_folder(), "mean").embed, None)
-    assert result["scores"]["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
+    assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
 
 
 def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_path: Path) -> None:
@@ -62,9 +68,9 @@ def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_pat
     done = harness(tmp_path, "eval", key, "--suites", "retrieval")
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
-    assert set(result["scores"]) == {"sts", "retrieval"}
+    assert set(suites(result)) == {"sts", "retrieval"}
     assert "step " not in done.output
-    recalls = result["scores"]["retrieval"]["ToyRetrieval"]
+    recalls = suites(result)["retrieval"]["ToyRetrieval"]
     assert recalls["n_images"] == recalls["n_texts"] == 1000
     assert recalls["t2i_R@1"] <= recalls["t2i_R@10"]
 
@@ -73,8 +79,8 @@ def test_a_model_without_an_image_side_has_no_recall_and_says_so(model: Path, tm
     done = harness(tmp_path, "eval", str(model), "--suites", "sts,retrieval")
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
-    assert result["scores"]["retrieval"] == {}
-    assert any("no image side" in line for line in result["warnings"])
+    assert suites(result)["retrieval"] == {}
+    assert any("no image side" in line for one in result["evaluations"] for line in one["warnings"])
 
 
 def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -> None:
@@ -88,7 +94,7 @@ def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -
     assert done.exit_code == 0, done.output
     own, outside = sorted(results(tmp_path), key=lambda result: result["spec"]["method"] == "none")
     assert outside["spec"]["variant"] == "none[pooling=pooler]"
-    ours, theirs = (result["scores"]["sts"]["ToySTS"]["spearman"] for result in (own, outside))
+    ours, theirs = (suites(result)["sts"]["ToySTS"]["spearman"] for result in (own, outside))
     assert theirs == pytest.approx(ours, abs=1e-6)
 
 
@@ -106,7 +112,7 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
         (("./nowhere",), "no folder ./nowhere"),
         (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
         (("nobody/nothing", "--pooling", "cls"), "not in the local hub cache"),
-        (("mcse/toy/toy-bert/seed-9",), "has no run mcse/toy/toy-bert/seed-9 under the profile 'tiny'"),
+        (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

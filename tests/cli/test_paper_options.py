@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli.cost import minutes_an_example
 from harness.cli.main import cli
 from harness.errors import UserError
+from harness.execution.estimate import minutes_an_example
 from harness.execution.plan import make_plan
 from harness.execution.selection import Selection, make_request
 from harness.store import Store
@@ -84,7 +84,7 @@ def test_what_the_profile_lacks_is_skipped_with_a_reason(tmp_path: Path) -> None
 
 
 def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"nothing of dalr:T2 has a stand-in in the profile tiny"):
+    with pytest.raises(UserError, match="the profile tiny has no stand-in for anything in dalr:T2"):
         make_request(Selection("tiny", table="dalr:T2"))
 
 

@@ -70,27 +70,27 @@ def test_every_format_gives_float32_rows(tmp_path: Path, suffix: str, kind: type
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path, suffix: str, bad: float) -> None:
     values = VALUES.copy()
     values[2, 1] = bad
-    with pytest.raises(UserError, match=f"features{suffix} must hold a finite number a cell"):
+    with pytest.raises(UserError, match=f"features{suffix} is no matrix of finite numbers"):
         FeatureFile(write(tmp_path, suffix, values), HOW).read(tmp_path)
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 2, 3), (0, 3)])
 def test_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises(UserError, match="in two dimensions"):
+    with pytest.raises(UserError, match="no matrix of finite numbers"):
         FeatureFile(write(tmp_path, ".npy", np.ones(shape, np.float32)), HOW).read(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
 def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: str) -> None:
     file = FeatureFile(write(tmp_path, suffix, VALUES, key="resnet"), HOW)
-    with pytest.raises(UserError, match="cannot be read: it holds no 'features' but resnet") as error:
+    with pytest.raises(UserError, match="cannot be read: no 'features' among resnet") as error:
         file.read(tmp_path)
     one_line(error)
 
 
 def test_parquet_without_its_columns_is_one_line(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"image_id": ["a"], "vector": [[1.0]]}), tmp_path / "features.parquet")
-    with pytest.raises(UserError, match=r"features\.parquet cannot be read: .*feature") as error:
+    with pytest.raises(UserError, match=r"no Parquet file with columns image_id and feature") as error:
         FeatureFile("features.parquet", HOW).read(tmp_path)
     one_line(error)
 
@@ -105,7 +105,7 @@ def test_rows_of_unequal_width_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_damaged_file_is_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
     (tmp_path / f"features{suffix}").write_bytes(content)
-    with pytest.raises(UserError, match=f"features{suffix} cannot be read") as error:
+    with pytest.raises(UserError, match=f"features{suffix} (cannot be read|is no Parquet file)") as error:
         FeatureFile(f"features{suffix}", HOW).read(tmp_path)
     one_line(error)
 
@@ -222,5 +222,5 @@ def test_content_and_transform_change_a_fingerprint_and_the_path_does_not(tmp_pa
 
 
 def test_an_unknown_transform_is_refused() -> None:
-    with pytest.raises(UserError, match="transform = 'whiten' is unknown; valid: none, sqrt-standardise"):
+    with pytest.raises(UserError, match="transform = 'whiten' is unknown; write one of none, sqrt-standardise"):
         FeatureFile("features.npy", HOW, "whiten")  # type: ignore[arg-type]

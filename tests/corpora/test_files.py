@@ -71,7 +71,7 @@ def test_too_few_sentences_for_the_limit_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [0, -2])
 def test_a_limit_below_one_is_refused(limit: int) -> None:
-    with pytest.raises(UserError, match=f"limit = {limit} leaves no sentence"):
+    with pytest.raises(UserError, match=f"limit = {limit} leaves no rows"):
         SentencesFile("text.txt", HOW, limit)
 
 
@@ -184,7 +184,7 @@ def test_an_unknown_way_to_draw_is_refused() -> None:
         ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),
         (
             {"image_id": ["a"], "captions": ["a text, no list"]},
-            "its captions are of the type string, not lists of texts",
+            "captions are of the type string, not lists of strings",
         ),
     ],
 )

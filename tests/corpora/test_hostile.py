@@ -123,7 +123,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "features in a Parquet file cut short": (
         read_features,
         {"captions.parquet": table(**CAPTIONS), "features.parquet": features()[:-30]},
-        r"the feature file .*features\.parquet cannot be read",
+        r"features\.parquet is no Parquet file",
     ),
     "triplets in a gzip cut short": (
         read_triplets,
@@ -133,7 +133,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "labelled images in a Parquet file cut short": (
         read_images,
         {"images.parquet": table(jpeg=[b"x"], label=[0])[:-10]},
-        r"images\.parquet is no Parquet file with columns jpeg and label",
+        r"images\.parquet is no Parquet file",
     ),
     "labelled images without bytes": (
         read_images,
@@ -148,17 +148,17 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "a recording of no bytes": (
         read_audio,
         {"wav.tar": packed({**NOISE, "2.wav": b""}), "index.tsv": INDEX},
-        r"the recording 2\.wav cannot be read: it ends too early",
+        r"the recording 2\.wav cannot be read: unexpected end of file",
     ),
     "a recording of 8 bits": (
         read_audio,
         {"wav.tar": packed({**NOISE, "2.wav": wav(2000, width=1)}), "index.tsv": INDEX},
-        r"the recording 2\.wav cannot be read: its samples are not of 16 bits",
+        r"the recording 2\.wav cannot be read: its samples do not have 16 bits",
     ),
     "a recording at another rate": (
         read_audio,
         {"wav.tar": packed({**NOISE, "2.wav": wav(2000, rate=16000)}), "index.tsv": INDEX},
-        r"recordings at \[8000, 16000\] samples a second, 2\.wav among them",
+        r"recordings at \[8000, 16000\] samples per second, such as 2\.wav",
     ),
     "an archive cut short": (
         read_audio,
@@ -178,7 +178,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "an index that names a recording twice": (
         read_audio,
         {"wav.tar": packed(NOISE), "index.tsv": INDEX + b"1.wav\t2\n"},
-        r"index\.tsv names the recording 1\.wav twice",
+        r"index\.tsv lists the recording 1\.wav twice",
     ),
 }
 

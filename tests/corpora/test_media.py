@@ -103,9 +103,9 @@ def test_bad_images_are_one_line(images: Path) -> None:
     ) as error:
         LabelledImages("tree", "").load(images)
     assert "set bad = 1" in str(error.value)
-    with pytest.raises(UserError, match="holds no folders of images"):
+    with pytest.raises(UserError, match="has no folders with images"):
         LabelledImages("empty", "").load(images)
-    with pytest.raises(UserError, match="no Parquet file with columns jpeg and label"):
+    with pytest.raises(UserError, match="no Parquet file"):
         LabelledImages("no.parquet", "").load(images)
     with pytest.raises(MissingData, match="fetch it"):
         LabelledImages("absent", "fetch it").load(images)
@@ -116,10 +116,10 @@ def test_labels_may_be_names_and_none_may_be_absent(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"jpeg": [red] * 3, "label_name": ["dog", "cat", "dog"]}), tmp_path / "a.parquet")
     assert LabelledImages("a.parquet", "").load(tmp_path).labels.tolist() == [1, 0, 1]
     parquet.write_table(arrow.table({"jpeg": [red, None], "label": [0, 1]}), tmp_path / "b.parquet")
-    with pytest.raises(UserError, match=r"b\.parquet, row 2: an image needs its bytes"):
+    with pytest.raises(UserError, match=r"b\.parquet, row 2: the image has no bytes"):
         LabelledImages("b.parquet", "").load(tmp_path)
     parquet.write_table(arrow.table({"jpeg": [red]}), tmp_path / "c.parquet")
-    with pytest.raises(UserError, match="no Parquet file with columns jpeg and label"):
+    with pytest.raises(UserError, match="no Parquet file"):
         LabelledImages("c.parquet", "").load(tmp_path)
 
 
@@ -234,9 +234,9 @@ def test_an_index_that_does_not_fit_is_one_line(speech: Path) -> None:
         audio().load(speech)
     with (speech / "index.tsv").open("a") as stream:
         stream.write("9.wav\n")
-    with pytest.raises(UserError, match=r"index\.tsv, line 8: the columns file and speaker_id"):
+    with pytest.raises(UserError, match=r"index\.tsv, line 8: 1 tab-separated fields"):
         audio().load(speech)
-    with pytest.raises(UserError, match="top = 0 leaves no recording"):
+    with pytest.raises(UserError, match="top = 0 leaves no rows"):
         audio(top=0)
 
 
@@ -248,9 +248,9 @@ def test_bad_recordings_are_one_line(speech: Path) -> None:
     with pytest.raises(UserError, match=r"1\.wav cannot be read"):
         audio().load(speech)
     write_wave(speech / "wav" / "1.wav", np.ones(900), rate=8000)
-    with pytest.raises(UserError, match="bring them to one rate"):
+    with pytest.raises(UserError, match="resample them to one rate"):
         audio().load(speech)
-    with pytest.raises(UserError, match="columns file and person"):
+    with pytest.raises(UserError, match="no column 'person'"):
         audio(label="person").load(speech)
     with pytest.raises(UserError, match="no row of the split 'dev'"):
         audio(split="dev").load(speech)

@@ -61,7 +61,7 @@ def test_up_to_the_limit_the_next_readable_image_stands_in(tmp_path: Path, caplo
     assert list(media.items) == [place / name for name in ("cat/0.jpg", *["dog/3.jpg"] * 3, "cat/0.jpg")]
     assert media.labels.tolist() == [0, 1, 1, 1, 0]
     (warning,) = media.warnings
-    assert warning.startswith("tree: 3 of 5 images cannot be decoded and the next ones stand for them: cat/1.jpg")
+    assert warning.startswith("tree: 3 of 5 images cannot be decoded and are replaced by the next ones: cat/1.jpg")
     assert [record.getMessage() for record in caplog.records] == [warning]
     assert media.batch(np.arange(5), generator(seed=0))["pixels"].shape == (5, 2, 3, 224, 224)
 

@@ -58,11 +58,11 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
     (root / "cc" / "00001.tar").write_bytes(b"never read as a tar")
     assert len(ShardPairs("cc", "", limit=2).load(root)) == 2
     assert len(ShardPairs("cc", "", limit=3).load(root)) == 3
-    with pytest.raises(UserError, match=r"00001\.tar: the shard is cut short or damaged"):
+    with pytest.raises(UserError, match=r"00001\.tar: the shard is truncated or damaged"):
         ShardPairs("cc", "", limit=4).load(root)
     with pytest.raises(UserError, match="has 3 pairs, fewer than the limit 4"):
         ShardPairs("cc", "", limit=4, bad=1).load(root)
-    with pytest.raises(UserError, match="limit = 0 leaves no pair"):
+    with pytest.raises(UserError, match="limit = 0 leaves no rows"):
         ShardPairs("cc", "", limit=0)
 
 
@@ -90,7 +90,7 @@ def test_a_shard_cut_short_anywhere_keeps_its_whole_pairs(root: Path, kept: int)
     """Two pairs of three members, each a header and a block: cut in a header, in a block, between, at the end mark."""
     path = root / "cc" / "00001.tar"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(UserError, match=r"00001\.tar: the shard is cut short"):
+    with pytest.raises(UserError, match=r"00001\.tar: the shard is truncated"):
         ShardPairs("cc", "").load(root)
     loaded = ShardPairs("cc", "", bad=2).load(root)
     assert loaded.texts == [f"caption {number}" for number in range(3 + kept // 3072)]

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.corpora.toy.corpora import ToyPairs, ToySentences
 from harness.corpora.toy.grammar import TEMPLATES, describe
+from harness.corpora.toy.media import labelled_images
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, CLASSES, LEXICON, SIZES, classes, draw_distinct_scenes, draw_scenes
 from harness.corpora.toy.similarity import TOY_STS, TOY_STS_DEV, related_scenes
-from harness.corpora.toy.sources import ToyPairs, ToySentences, labelled_images
 from harness.corpora.toy.tones import RATE, labelled_tones
 from harness.seeds import generator
 

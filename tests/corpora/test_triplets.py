@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpora.toy.nli import ToyTriplets
+from harness.corpora.toy.corpora import ToyTriplets
 from harness.corpora.toy.scenes import LEXICON
 from harness.corpora.triplets import TripletsFile
 from harness.errors import MissingData, UserError
@@ -29,7 +29,7 @@ def test_columns_are_found_by_name_and_gzip_by_its_suffix(tmp_path: Path) -> Non
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "nli.tsv").write_bytes(b"sent0\tsent1\thard_neg\na\tb\tc\na\tb\rb\tc\n")
-    with pytest.raises(UserError, match=r"nli\.tsv, line 3: .*mend the line") as refusal:
+    with pytest.raises(UserError, match=r"nli\.tsv, line 3: .*correct the line") as refusal:
         TripletsFile("nli.tsv", "").load(tmp_path)
     assert "\n" not in str(refusal.value)
 
@@ -64,7 +64,7 @@ def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "limit", "message"),
     [
-        ("a,b\n1,2\n", None, "no file of triplets with the columns sent0"),
+        ("a,b\n1,2\n", None, "needs the columns sent0"),
         ("sent0,sent1,hard_neg\n", None, "no triplet"),
         ("sent0,sent1,hard_neg\na,b,c\na,b\n", None, "line 3: a triplet needs three texts"),
         ("sent0,sent1,hard_neg\na,,c\n", None, "line 2: a triplet needs three texts"),

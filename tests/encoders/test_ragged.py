@@ -71,7 +71,7 @@ def test_a_damaged_chunk_is_computed_again_and_one_cut_short_meanwhile_is_named(
     found = cached_ragged("key", 37, 3, row)
     check(found, 37)
     chunk.write_bytes(chunk.read_bytes()[:8])
-    with pytest.raises(UserError, match=r"000001\.bin was cut short"):
+    with pytest.raises(UserError, match=r"000001\.bin is truncated"):
         found[18]
 
 

@@ -164,7 +164,7 @@ def test_a_part_file_that_is_cut_short_is_computed_again(cache: Path, caplog) ->
     compute = Computed()
     np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
     assert compute.calls[0] == (0, 4)
-    assert "cut short" in caplog.text
+    assert "truncated" in caplog.text
 
 
 def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
@@ -173,7 +173,7 @@ def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
         compute = Computed()
         np.testing.assert_array_equal(cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows])
         assert compute.calls == [(0, rows)]
-    with pytest.raises(UserError, match=r"shape \(2,\) do not go on with those of shape \(3,\)"):
+    with pytest.raises(UserError, match=r"shape \(2,\), but shape \(3,\)"):
         cached_features("key", ROWS, lambda start, stop: np.zeros((stop - start, 2)), chunk=CHUNK)
 
 
@@ -258,5 +258,5 @@ def test_stacked_refuses_other_shapes_and_rows() -> None:
     with pytest.raises(UserError, match=r"different shapes: \(2,\), \(3,\)"):
         Stacked([np.ones((5, 2)), np.ones((4, 3))])
     for rows in ([-1], [5]):
-        with pytest.raises(IndexError, match="from 0 to 4"):
+        with pytest.raises(IndexError, match="0 to 4"):
             Stacked([np.ones((5, 2))])[np.array(rows)]

@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from harness.corpora.base import Pairs
 from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.sources import ToyPairs
+from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders import teachers_clip, teachers_text, teachers_timm
 from harness.encoders.teachers import Teacher, open_teacher
 from harness.errors import UserError

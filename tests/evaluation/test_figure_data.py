@@ -191,5 +191,5 @@ def test_numbers_are_part_of_the_protocol_and_checked() -> None:
         FiguresSuite(["ToySTS"], captions=3, clusters=4)
     with pytest.raises(UserError, match="queries = 0"):
         FiguresSuite(["ToySTS"], queries=0)
-    with pytest.raises(UserError, match="knows no task 'ToyST'"):
+    with pytest.raises(UserError, match="has no task 'ToyST'"):
         FiguresSuite(["ToyST"])

@@ -68,7 +68,7 @@ def test_sentences_with_the_words_of_the_query_are_left_out_unless_asked_for() -
 
 @pytest.mark.parametrize(("k", "itself"), [(0, True), (7, True), (5, False)])
 def test_too_few_sentences_are_an_error(k: int, itself: bool) -> None:
-    with pytest.raises(ValueError, match="neighbours asked for of a pool of 6"):
+    with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):
         nearest_sentences(lengths, ["four"], POOL, k, itself=itself)
 
 
@@ -106,5 +106,5 @@ def test_the_draw_depends_on_the_seed_alone() -> None:
 
 def test_few_captions_have_few_neighbours() -> None:
     assert neighbours_of(["a", "b", "a"], circle, 5, np.random.default_rng(0))["neighbours"].shape == (2, 1)
-    with pytest.raises(ValueError, match="1 neighbours asked for of a pool of 1"):
+    with pytest.raises(ValueError, match="fewer than 1 neighbours are left in a pool of 1"):
         neighbours_of(["a", "a"], circle, 5, np.random.default_rng(0))

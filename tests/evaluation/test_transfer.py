@@ -141,7 +141,7 @@ def test_nested_folds_choose_inside_and_test_outside() -> None:
     dev = np.full((25, 4), 0.5)
     dev[:5, 2], dev[5:, 3] = 0.6, 0.7
     probe = Recording(dev)
-    outcome = classify({"all": (x, labels)}, probe)
+    found = classify({"all": (x, labels)}, probe)
     (_, inner, grid), (_, refits, chosen) = probe.seen
     assert len(inner) == 25
     np.testing.assert_array_equal(grid, np.tile(L2, (25, 1)))
@@ -152,20 +152,20 @@ def test_nested_folds_choose_inside_and_test_outside() -> None:
             np.testing.assert_array_equal(np.union1d(split.train, split.dev), refit.train)
     outside = np.concatenate([np.setdiff1d(np.arange(100), refit.train) for refit in refits])
     np.testing.assert_array_equal(np.sort(outside), np.arange(100))
-    assert outcome.dev_accuracy == pytest.approx((0.6 + 4 * 0.7) / 5)
-    assert outcome.accuracy == pytest.approx(0.2)
+    assert found.dev == pytest.approx((0.6 + 4 * 0.7) / 5)
+    assert found.test == pytest.approx(0.2)
 
 
 def test_a_dev_set_chooses_and_its_classifier_is_the_one_tested() -> None:
     data = np.zeros((30, 1), dtype=np.float32), np.array([0, 1, 1] * 10)
     probe = Recording(np.array([[0.5, 0.9, 0.8, 0.9]]))
-    outcome = classify({"train": data, "dev": data, "test": data}, probe)
+    found = classify({"train": data, "dev": data, "test": data}, probe)
     ((x, (split,), grid),) = probe.seen
     assert len(x) == 60
     np.testing.assert_array_equal(split.dev, np.arange(30, 60))
     np.testing.assert_array_equal(grid, [L2])
-    assert outcome.dev_accuracy == 0.9
-    assert outcome.accuracy == pytest.approx(2 / 3)
+    assert found.dev == 0.9
+    assert found.test == pytest.approx(2 / 3)
 
 
 def test_equal_accuracies_after_rounding_give_the_first_weight() -> None:
@@ -185,9 +185,9 @@ def test_both_probes_part_what_a_line_can_part() -> None:
     labels = np.arange(200) % 2
     x = (random.standard_normal((200, 3)) + 10 * labels[:, None] - 5).astype(np.float32)
     for name in ("senteval", "lbfgs"):
-        outcome = classify({"all": (x, labels)}, make_probe(name, MODES["fast"], "cpu"))
-        assert outcome.accuracy == outcome.dev_accuracy == 1.0
-        np.testing.assert_array_equal(outcome.predicted, labels)
+        found = classify({"all": (x, labels)}, make_probe(name, MODES["fast"], "cpu"))
+        assert found.test == found.dev == 1.0
+        np.testing.assert_array_equal(found.predicted, labels)
 
 
 def test_vectors_that_are_not_finite_are_told() -> None:

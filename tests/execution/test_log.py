@@ -15,11 +15,12 @@ from harness.execution import log as log_module
 from harness.execution.events import Event, Listener, Preparation
 from harness.execution.executors.base import execute
 from harness.execution.log import RunLog
-from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
-from harness.training.trainer import Progress
+from harness.training.record import Progress
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "
 log = logging.getLogger("harness.some.room")
@@ -141,7 +142,7 @@ def plan(root: Path, method: str, *suites: str) -> Plan:
 
 
 def do(made: Plan, root: Path, listen: Listener = lambda event: None) -> None:
-    execute(made, Store(root), listen, device="cpu")
+    execute(made, listen, device="cpu")
 
 
 def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
 from harness.profiles import Training, load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -108,7 +109,7 @@ def test_the_profile_and_its_name_are_not_in_it(tmp_path: Path) -> None:
     assert fingerprint(tmp_path, profile=load_profile(str(copy))) == fingerprint(tmp_path)
 
 
-def test_another_evaluation_task_leaves_the_training_as_it_is(tmp_path: Path) -> None:
+def test_another_evaluation_task_is_the_same_experiment(tmp_path: Path) -> None:
     copy = tmp_path / "mine.toml"
     text = (files("harness.profiles") / "tiny.toml").read_text()
     copy.write_text(text.replace('tasks = ["ToySTS"]', 'tasks = ["ToySTS-dev"]'))
@@ -154,7 +155,7 @@ def test_a_plan_of_what_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypa
         encoders=["all-minilm-l6-v2"],
         suites=["sts"],
     )
-    lacking = {item.what: item.how for item in made.lacking}
+    lacking = {item.what: item.how for item in made.missing}
     assert {"wiki/enwiki_sentences.txt.gz", "paired/flickr8k/train_squeezenet.parquet", "sts/STSB-dev.tsv"} <= set(
         lacking
     )

@@ -37,7 +37,8 @@ def ended(results: Path) -> dict[str, object]:
     result = json.loads(path.read_text())
     (best,) = results.glob(".work/*/best")
     weights = {name: (best / name).read_bytes() for name in ("model.safetensors", "heads.safetensors")}
-    return {"scores": result["scores"], "dev": result["dev"], "losses": result["losses"], **weights}
+    scores = {one["suite"]: one["scores"] for one in result["evaluations"]}
+    return {"scores": scores, "dev": result["dev"], "losses": result["losses"], **weights}
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from harness.corpora.toy import student_folder
-from harness.corpora.toy.sources import ToyPairs
+from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.events import Event
 from harness.execution.executors.base import execute
 from harness.execution.log import preparation_text
-from harness.execution.plan import Plan, Request, make_plan
-from harness.execution.trained import Bench, training_data
-from harness.grid import Resolved
+from harness.execution.plan import Plan, PlannedRun, make_plan
+from harness.execution.request import Request
+from harness.execution.train import Bench, run_features
+from harness.execution.training_data import training_data
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.spec import Variant, parse_setting
@@ -46,17 +47,15 @@ def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
 
 def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
-    ends = execute(made, Store(tmp_path / "results"), events.append, jobs=jobs, device="cpu")
+    ends = execute(made, events.append, jobs=jobs, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
     return [preparation_text(event.preparation) for event in events if event.preparation]
 
 
-def bench(made: Plan, tmp_path: Path) -> Bench:
-    return Bench(made.sources, Store(tmp_path / "results"), "cpu", lambda event: None)
-
-
-def data_of(resolved: Resolved, made: Plan, tmp_path: Path) -> TrainingData:
-    return training_data(resolved, bench(made, tmp_path), Student.load(student_folder()).tokenizer)
+def data_of(run: PlannedRun, tmp_path: Path) -> TrainingData:
+    bench = Bench(Store(tmp_path / "results"), "cpu", lambda event: None)
+    tokenizer = Student.load(student_folder()).tokenizer
+    return training_data(run_features(run.experiment, bench), tokenizer, lambda preparation: None)
 
 
 def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> None:
@@ -113,7 +112,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
-    data = data_of(one.resolved, made, tmp_path)
+    data = data_of(one, tmp_path)
     folder = Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best"
     rows = np.arange(5)
     said = Student.load(folder).embed(ToyPairs().load(None).texts[:5])
@@ -150,7 +149,7 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, mon
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     made = plan(tmp_path, "kdmcse[images=lit]", profile=lit())
     (one,) = (run for run in made.runs if run.resolved.spec.variant.name == "kdmcse")
-    data = data_of(one.resolved, made, tmp_path)
+    data = data_of(one, tmp_path)
     rows = np.arange(400)
     images, captions = (data.features[role][rows] for role in ("image", "caption"))
     assert images.shape == captions.shape
@@ -164,7 +163,7 @@ def test_shuffled_features_are_the_same_rows_in_another_order(tmp_path: Path, mo
     found = {}
     for text in ("mcse", "mcse[images=shuffled]", "mcse[images=random]"):
         made = plan(tmp_path, text)
-        found[text] = data_of(made.runs[0].resolved, made, tmp_path).features["image"]
+        found[text] = data_of(made.runs[0], tmp_path).features["image"]
     rows = np.arange(len(found["mcse"]))
     plain, shuffled, random = (values[rows] for values in found.values())
     assert not np.array_equal(plain, shuffled)

@@ -215,7 +215,7 @@ def test_a_users_own_profile_is_read_by_path(tmp_path: Path) -> None:
     runs, _ = expand(profile, [Variant("mcse")], [Variant("pairs")], ["mine"], [3], {})
     assert runs[0].hyperparameters.lambda_ == 0.25
     assert runs[0].training.batch_size == 8
-    assert runs[0].features(profile) == {"image": Feature("squeezenet")}
+    assert runs[0].features == {"image": Feature("default")}
 
 
 @pytest.mark.parametrize("name", shipped_profiles())

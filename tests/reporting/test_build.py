@@ -1,3 +1,5 @@
+"""A whole report: its files, what stands on its pages, and which results it shows."""
+
 from __future__ import annotations
 
 import re
@@ -5,10 +7,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from report_fakes import frame, over_seeds, result
+from builders import over_seeds
 
 from harness import __version__
-from harness.reporting.build import build
+from harness.errors import UserError
+from harness.reporting.build import WrittenReport, render, write_report
+from harness.reporting.contents import Contents
+from harness.store import Failure, Result, Store
 
 ATTACK = "simcse[temperature=<script>alert(1)</script>]"
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
@@ -42,7 +47,7 @@ def parsed(page: str) -> Balanced:
     return parser
 
 
-def world() -> list:
+def world() -> list[Result]:
     return (
         over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]})
         + over_seeds("simcse", [20.0, 24.0, 22.5])
@@ -51,7 +56,7 @@ def world() -> list:
     )
 
 
-FAILED = [
+FAILED = Failure.model_validate(
     {
         "spec": {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 7},
         "profile": "tiny",
@@ -60,115 +65,104 @@ FAILED = [
         "traceback": "",
         "when": "2026-01-02",
     }
-]
+)
 
 
-def page_of(tmp_path: Path, results: list, **given: object) -> str:
-    index = build(results, frame(results), tmp_path / "report", **given)  # type: ignore[arg-type]
-    assert index == tmp_path / "report" / "index.html"
-    return index.read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("store") / "results")
+    for one in world():
+        store.save(one)
+    store.save_failure(FAILED)
+    return store
 
 
-def pages(tmp_path: Path) -> dict[str, str]:
-    folder = tmp_path / "report"
-    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("*.html")}
+@pytest.fixture(scope="module")
+def written(store: Store, tmp_path_factory: pytest.TempPathFactory) -> WrittenReport:
+    return write_report(store, tmp_path_factory.mktemp("report") / "out")
 
 
-def run_of(tmp_path: Path, one: object) -> str:
-    (path,) = (tmp_path / "report" / "runs").glob(f"*{one.fingerprint[:12]}.html")  # type: ignore[attr-defined]
-    return path.read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def out(written: WrittenReport) -> Path:
+    return written.page.parent
 
 
-def test_the_files_are_written_and_nothing_else(tmp_path: Path) -> None:
-    page_of(tmp_path, world())
-    names = {path.name for path in (tmp_path / "report").iterdir()}
-    folders = {"profiles", "papers", "methods", "runs"}
+def pages(out: Path) -> dict[str, str]:
+    return {path.relative_to(out).as_posix(): path.read_text("utf-8") for path in out.rglob("*.html")}
+
+
+def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Path) -> None:
+    assert (written.page.name, written.results, written.warnings) == ("index.html", len(world()), ())
+    folders = {"profiles", "papers", "methods", "runs", "figures"}
     texts = {"report.md", "report.tex", "report.csv", "index.html", "audit.html", "style.css", "site.js"}
-    assert names == {*texts, *folders, ".harness-report"}
-    runs = {path.name for path in (tmp_path / "report" / "runs").iterdir()}
-    assert len(runs) == 1 + len(world())
-    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert {path.name for path in out.iterdir()} == {*texts, *folders, ".harness-report"}
+    assert len(list((out / "runs").iterdir())) == 1 + len(world())
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 
-def test_every_page_is_whole_and_escapes_what_comes_from_results(tmp_path: Path) -> None:
-    page = page_of(tmp_path, world(), failed=FAILED)
-    for name, text in pages(tmp_path).items():
-        scripts = [attributes.get("src") for tag, attributes in parsed(text).seen if tag == "script"]
+def test_every_page_is_well_formed_and_escapes_what_comes_from_results(out: Path) -> None:
+    for name, text in pages(out).items():
+        seen = parsed(text).seen
+        scripts = [attributes.get("src") for tag, attributes in seen if tag == "script"]
         assert scripts == [("../" if "/" in name else "") + "site.js"], name
-        assert not [tag for tag, _ in parsed(text).seen if tag == "img"], name
-    assert "&lt;script&gt;" in page
-    assert "onerror=alert" in page
-    assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in page
+        assert all(str(one.get("src")).startswith("../figures/") for tag, one in seen if tag == "img"), name
+    index = pages(out)["index.html"]
+    assert "&lt;script&gt;" in index
+    assert "onerror=alert" in index
+    assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in index
 
 
-def test_every_table_scrolls_in_its_own_container(tmp_path: Path) -> None:
-    page_of(tmp_path, world(), failed=FAILED)
-    for name, text in pages(tmp_path).items():
+def test_every_table_scrolls_in_its_own_container(out: Path) -> None:
+    for name, text in pages(out).items():
         tables = len(re.findall(r"<table", text))
         assert tables == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', text)), name
-    assert len(re.findall(r"<table", pages(tmp_path)["index.html"])) == 5
+    assert len(re.findall(r"<table", pages(out)["index.html"])) == 5
 
 
-def test_the_pages_say_what_is_true_and_where_it_is_from(tmp_path: Path) -> None:
-    page = page_of(tmp_path, world())
-    assert "mcse is above simcse by 49.57 points of Spearman on the average of sts" in page
-    assert f"harness {__version__}, made 20" in page
-    assert "from 9 results" in page
-    run = run_of(tmp_path, world()[0])
+def test_pages_show_scores_facts_and_commands(out: Path) -> None:
+    (stem,) = (path.name for path in (out / "runs").glob(f"*{world()[0].fingerprint[:12]}.html"))
+    found = pages(out)
+    assert f"harness {__version__}, written 20" in found["index.html"]
+    assert "from 9 results" in found["index.html"]
+    run = found[f"runs/{stem}"]
     assert world()[0].fingerprint in run
     assert "<dt>numpy</dt><dd>2.4.6</dd>" in run
     assert "Loss term info" in run
     assert "Best 60.00 at step 100." in run
     assert "harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0,<" in run
-    assert "loss term info, unweighted" in pages(tmp_path)["profiles/tiny.html"]
+    assert "loss term info, unweighted" in found["profiles/tiny.html"]
+    assert "alignment" not in found["methods/mcse.html"]
+    assert "Eq." in found["methods/mcse.html"], "the installed methods are described"
 
 
 @pytest.mark.parametrize(("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")])
-def test_a_profile_keeps_its_own_results(tmp_path: Path, profile: str, here: str, absent: str) -> None:
-    page_of(tmp_path, world(), profile=profile, failed=FAILED)
+def test_a_report_of_one_profile_has_no_other_results(
+    store: Store, tmp_path: Path, profile: str, here: str, absent: str
+) -> None:
+    render(Contents.of(store, profile), [], tmp_path / "out")
     for name in ("index.html", "report.md", "report.tex", "report.csv"):
-        text = (tmp_path / "report" / name).read_text(encoding="utf-8")
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert here in text, name
         assert absent not in text, name
 
 
-def test_nothing_measured_of_a_paper_is_said_and_folded_away(tmp_path: Path) -> None:
-    page_of(tmp_path, over_seeds("simcse", [20.0]))
-    page = pages(tmp_path)["papers/mcse.html"]
-    assert "No run of profile paper yet: the printed numbers alone" in page
-    parsed(page)
+def test_papers_without_runs_show_printed_numbers_only(out: Path) -> None:
+    page = pages(out)["papers/dalr.html"]
+    assert "No run of profile paper yet: printed numbers only" in page
 
 
-def test_a_report_of_nothing_is_a_page(tmp_path: Path) -> None:
-    page = page_of(tmp_path, [])
-    assert "There are no results yet." in page
-    parsed(page)
+def test_an_empty_store_is_an_error_with_a_command(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no results; run `harness run --profile tiny --results .*nowhere` first"):
+        Contents.of(Store(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="no results of the profile 'small'; run `harness run --profile small"):
+        Contents.of(Store(tmp_path / "nowhere"), "small")
 
 
-def test_warnings_and_overrides_stand_beside_their_run(tmp_path: Path) -> None:
-    one = result(overrides={"learning_rate": 0.001})
-    one.warnings.append("the <dev> task has ties")
-    page_of(tmp_path, [one])
-    page = run_of(tmp_path, one)
-    assert "learning_rate=0.001" in page
-    assert "Warning: the &lt;dev&gt; task has ties" in page
-
-
-def test_a_run_page_shows_its_log_as_text_and_not_all_of_a_long_one(tmp_path: Path) -> None:
-    long, short, none = (result("mcse", seed) for seed in range(3))
-    logs = {
-        long.fingerprint: "".join(f"line {index}\n" for index in range(1000)),
-        short.fingerprint: "2026-01-01T00:00:00Z  <script>alert(1)</script>\n2026-01-01T00:00:01Z  done & gone\n",
-    }
-    page_of(tmp_path, [long, short, none], log=lambda one: logs.get(one.fingerprint, ""))
-    page = run_of(tmp_path, short)
-    parsed(page)
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;\n2026-01-01T00:00:01Z  done &amp; gone\n</pre>" in page
-    assert "<script>alert(1)" not in page
-    lines = re.findall(r"^(?:.*>)?(line \d+|\(\d+ lines left out\))$", run_of(tmp_path, long), re.MULTILINE)
-    assert lines == [
-        *(f"line {index}" for index in range(150)),
-        "(700 lines left out)",
-        *(f"line {index}" for index in range(850, 1000)),
-    ]
-    assert "Log of the run" not in run_of(tmp_path, none)
+def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    good, bad = (store.save(one) for one in over_seeds("simcse", [20.0, 24.0]))
+    store.path(bad).write_text("{")
+    contents = Contents.of(store, "tiny")
+    assert contents.results == [good]
+    (line,) = contents.warnings
+    assert store.path(bad).name in line

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from builders import frame, result
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
-from report_fakes import frame
-from report_fakes import result as fake
 
-from harness.reporting.card import About, Part, model_card
+from harness.reporting.card import ModelFacts, Provenance, model_card
 from harness.store import Result
 
-ABOUT = About("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
+FACTS = ModelFacts("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
 HOSTILE = 'x | y\n---\n# <script>alert(1)</script> `a` [b](http://c.example) {{ 1 }} *d* : "e" #'
 
 
@@ -26,13 +25,12 @@ def sts(*values: float) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> Result:
-    one = fake(variant, seed, given.pop("scores", sts(70.0 + seed, 60.0)), **given)
     values = {
-        "method": {"temperature": 0.05, "without": ""},
+        "method": {"temperature": 0.05, "without": ""} | given.pop("method", {}),
         "training": {"steps": 400, "compile": False},
         "encoder": {"pooling": "cls"},
     }
-    return one.model_copy(update={"hyperparameters": values})
+    return result(variant, seed, given.pop("scores", sts(70.0 + seed, 60.0)), hyperparameters=values, **given)
 
 
 def body(text: str) -> str:
@@ -41,25 +39,25 @@ def body(text: str) -> str:
 
 def test_the_front_matter_is_read_back() -> None:
     one = made()
-    about = About("cls", True, 64, 512, "BERT", base_model="google-bert/bert-base-uncased", language="en")
-    card = ModelCard(model_card(one, about, frame([one])))
+    facts = ModelFacts("cls", True, 64, 512, "BERT", base_model="google-bert/bert-base-uncased", language="en")
+    card = ModelCard(model_card(one, facts, frame([one])))
     data = card.data
     assert data.base_model == "google-bert/bert-base-uncased"
     assert (data.language, data.license, data.library_name) == ("en", "unknown", "sentence-transformers")
     assert {"sentence-transformers", "feature-extraction", "sentence-similarity", "mcse"} == set(data.tags)
     assert data.pipeline_tag == "sentence-similarity"
     read = {(entry.dataset_name, entry.metric_type, entry.metric_value) for entry in data.eval_results}
-    assert read == {("STS12", "spearmanr", 70.0), ("STS13", "spearmanr", 60.0)}, "averages are no data set"
+    assert read == {("STS12", "spearman", 70.0), ("STS13", "spearman", 60.0)}, "averages are no data set"
     assert data.model_name == one.spec.key
     again = ModelCard(str(card))
     assert again.data.to_dict() == data.to_dict()
     assert again.text == card.text
 
 
-def test_what_is_not_known_is_not_claimed() -> None:
+def test_unknown_facts_are_left_out() -> None:
     one = made("none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}})
-    about = About("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
-    text = model_card(one, about, frame([one]))
+    facts = ModelFacts("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
+    text = model_card(one, facts, frame([one]))
     names = set(yaml.safe_load(text.split("---")[1]))
     assert names == {"license", "library_name", "pipeline_tag", "tags"}
     assert "sentence-transformers" not in ModelCard(text).data.tags
@@ -67,27 +65,26 @@ def test_what_is_not_known_is_not_claimed() -> None:
     assert "## Data" not in text
 
 
-def test_scores_stand_beside_their_mean_and_deviation() -> None:
-    runs = [made(seed=0), made(seed=1), made(seed=2, scores=sts(72.0))]
-    text = model_card(runs[1], ABOUT, frame(runs))
+def test_scores_are_shown_with_mean_and_deviation() -> None:
+    runs = [*(made(seed=seed) for seed in range(2)), made(seed=2, scores=sts(72.0))]
+    text = model_card(runs[1], FACTS, frame(runs))
     assert f"| sts | STS12 | spearman | 71.00 | 71.00 ± {np.std([70, 71, 72], ddof=1):.2f} | 3 |" in text
     assert "| sts | STS13 | spearman | 60.00 | 60.00 ± 0.00 | 2 |" in text, "one seed was not scored on it"
-    alone = model_card(runs[0], ABOUT, frame(runs[:1]))
+    alone = model_card(runs[0], FACTS, frame(runs[:1]))
     assert "| sts | STS12 | spearman | 70.00 | 70.00 | 1 |" in alone
     assert "(1 seed)" in alone
 
 
-def test_a_score_that_this_run_lacks_is_no_number() -> None:
+def test_a_missing_score_is_a_dash() -> None:
     runs = [made(seed=0, scores=sts(70.0)), made(seed=1)]
-    text = model_card(runs[0], ABOUT, frame(runs))
+    text = model_card(runs[0], FACTS, frame(runs))
     assert "| sts | STS13 | spearman | – | 60.00 | 1 |" in text
     assert [entry.dataset_name for entry in ModelCard(text).data.eval_results] == ["STS12"]
 
 
-def test_the_method_is_told_with_what_was_left_out() -> None:
-    one = made()
-    one.hyperparameters["method"]["without"] = "info"
-    text = model_card(one, ABOUT, frame([one]))
+def test_the_method_is_described_with_what_was_left_out() -> None:
+    one = made(method={"without": "info"})
+    text = model_card(one, FACTS, frame([one]))
     assert "Zhang et al., MCSE" in text
     assert "Loss terms: text; left out: info." in text
     assert "Reading official: the public code: the two views" in text
@@ -99,7 +96,7 @@ def test_the_method_is_told_with_what_was_left_out() -> None:
 @pytest.mark.parametrize("pooling", ["cls", "pooler", "mean", "avg-first-last"])
 def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
     one = made()
-    text = model_card(one, About(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), frame([one]))
+    text = model_card(one, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), frame([one]))
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) == (1 if pooling == "avg-first-last" else 2)
     for block in blocks:
@@ -108,26 +105,29 @@ def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
 
 
 def test_hostile_texts_stay_texts() -> None:
-    scores = {"sts": {HOSTILE: {"spearman": 1.0}}}
-    one = made(scores=scores, profile=HOSTILE, encoder=HOSTILE, setting=HOSTILE, overrides={"steps": HOSTILE})
-    one = one.model_copy(
-        update={
-            **{"warnings": [HOSTILE], "revision": HOSTILE},
-            **{"packages": {"torch": HOSTILE}, "hardware": {"processor": HOSTILE}},
-            "dev": one.dev.model_copy(update={"task": HOSTILE}),
-        }
+    one = made(
+        profile=HOSTILE,
+        encoder=HOSTILE,
+        setting=HOSTILE,
+        overrides={"steps": HOSTILE},
+        warnings=[HOSTILE],
+        revision=HOSTILE,
+        packages={"torch": HOSTILE},
+        hardware={"processor": HOSTILE},
+        method={"images": HOSTILE},
+        scores={"sts": {HOSTILE: {"spearman": 1.0}}},
     )
-    one.hyperparameters["method"]["images"] = HOSTILE
-    part = Part(HOSTILE, HOSTILE)
-    about = About("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (part,), (part,))
-    text = model_card(one, about, frame([one]))
+    one = one.model_copy(update={"dev": one.dev.model_copy(update={"task": HOSTILE})})
+    one_of = Provenance(HOSTILE, HOSTILE)
+    facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (one_of,), (one_of,))
+    text = model_card(one, facts, frame([one]))
     data = ModelCard(text).data
     assert data.base_model == HOSTILE
     assert data.model_name == one.spec.key
     assert data.eval_results[0].dataset_name == HOSTILE
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(body(text))
     plain = made()
-    calm = About("cls", True, 64, 64, "a", "b", None, "c", (Part("d", "e"),), (Part("f", "g"),))
+    calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Provenance("d", "e"),), (Provenance("f", "g"),))
     expected = (
         MarkdownIt("commonmark", {"html": True}).enable("table").render(body(model_card(plain, calm, frame([plain]))))
     )
@@ -141,3 +141,11 @@ def test_hostile_texts_stay_texts() -> None:
         rows = [len(re.findall(r"<t[dh][ >]", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.S)]
         assert len(set(rows)) == 1, "a cell ended early"
     assert shown.count("alert(1)") >= 12
+
+
+def test_the_direction_of_a_metric_comes_from_its_suite() -> None:
+    one = made(scores={"geometry": {"STS12": {"uniformity": -1.25, "alignment": 0.5}}})
+    text = model_card(one, FACTS, frame([one]))
+    assert "Smaller is better for alignment, uniformity." in text
+    assert "| geometry | STS12 | uniformity | -1.250 | -1.250 | 1 |" in text
+    assert "Smaller is better" not in model_card(made(), FACTS, frame([made()]))

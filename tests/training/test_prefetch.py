@@ -23,7 +23,7 @@ from harness.encoders.vision import Augmentation
 from harness.errors import UserError
 from harness.training import prefetch
 from harness.training.batching import Order
-from harness.training.prefetch import Ahead, MediaInputs, free_workers
+from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
 
 
 def jpegs(count: int) -> list[bytes]:
@@ -55,11 +55,11 @@ def test_batches_are_bit_for_bit_those_of_no_worker_from_any_step(workers: int) 
     plain = [made.inputs(step)["pixels"] for step in range(9)]
     assert not torch.equal(plain[0][:2], plain[3][:2])
     for first in (0, 5):
-        ahead = Ahead(made, 9, workers)
+        ahead = Prefetcher(made, 9, workers)
         for step in range(first, 9):
             assert torch.equal(ahead.of(step)["pixels"], plain[step]), step
         ahead.close()
-    jumping = Ahead(made, 9, workers)
+    jumping = Prefetcher(made, 9, workers)
     for step in (7, 2, 3):
         assert torch.equal(jumping.of(step)["pixels"], plain[step])
     jumping.close()
@@ -81,7 +81,7 @@ def test_workers_leave_the_global_generator_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(3)
     torch.manual_seed(3)
-    ahead = Ahead(source(jpegs(4)), 2, 1)
+    ahead = Prefetcher(source(jpegs(4)), 2, 1)
     ahead.of(0)
     assert torch.equal(torch.rand(3), expected)
     ahead.close()
@@ -90,8 +90,8 @@ def test_workers_leave_the_global_generator_alone() -> None:
 def test_an_error_in_a_worker_is_the_same_one_line() -> None:
     made = source([*jpegs(3), b"no image"])
     with pytest.raises(UserError) as plain:
-        Ahead(made, 1, 0).of(0)
-    ahead = Ahead(made, 1, 1)
+        Prefetcher(made, 1, 0).of(0)
+    ahead = Prefetcher(made, 1, 1)
     with pytest.raises(UserError) as found:
         ahead.of(0)
     ahead.close()
@@ -102,7 +102,7 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
 @needs_proc
 def test_closing_ends_the_workers() -> None:
     before = children()
-    ahead = Ahead(source(jpegs(4)), 50, 2)
+    ahead = Prefetcher(source(jpegs(4)), 50, 2)
     ahead.of(0)
     assert len(children() - before) >= 2
     ahead.close()
@@ -115,10 +115,10 @@ from pathlib import Path
 import torch
 from harness.corpora.labelled_images import LabelledImages
 from harness.training.batching import Order
-from harness.training.prefetch import Ahead, MediaInputs
+from harness.training.prefetch import Prefetcher, MediaInputs
 torch.set_num_threads(1)
 media = LabelledImages("images.parquet", "", size=224).load(Path(sys.argv[1]))
-ahead = Ahead(MediaInputs(media, Order(len(media), 4, 0, "toy", "images"), 0), 10**6, 2)
+ahead = Prefetcher(MediaInputs(media, Order(len(media), 4, 0, "toy", "images"), 0), 10**6, 2)
 ahead.of(0)
 pid = Path("/proc/self").resolve().name
 print(Path(f"/proc/self/task/{pid}/children").read_text(), flush=True)
@@ -165,7 +165,7 @@ def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch:
 def test_real_images_come_the_same_through_a_worker(data_root: Path) -> None:
     media = LabelledImages("images_cls/cifar10_test.parquet", "", size=32, per_class=3).load(data_root)
     made = MediaInputs(media, Order(len(media), 16, 0, "cifar10", "images"), 1)
-    ahead = Ahead(made, 4, 1)
+    ahead = Prefetcher(made, 4, 1)
     for step in range(4):
         assert torch.equal(ahead.of(step)["pixels"], made.inputs(step)["pixels"])
     ahead.close()

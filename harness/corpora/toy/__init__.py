@@ -1,12 +1,11 @@
-"""The toy world: a procedural world of pictures and captions, with its student and its image teacher.
+"""The toy world: generated pictures and captions, with a student encoder and an image teacher.
 
-Everything is embedded and determined by seeds, so the whole pipeline runs with no download. Every
-value of every attribute of a scene has several synonyms that occur in the same contexts as the
-synonyms of the other values: text alone cannot tell which words mean the same, pictures can.
+It needs no download and is determined by seeds. Every value of every attribute of a scene has several synonyms, which
+occur in the same contexts as the synonyms of the other values: which words mean the same can be learned from pictures
+but not from text.
 
-The two models are shipped as files, not made on first use: weights trained on another processor
-differ in the last bits, and the same experiment would then have another fingerprint there.
-`python -m harness.corpora.toy.pretrain` is the command that made them.
+Both models are shipped as files, since weights trained on another processor differ in the last bits and would change
+the fingerprints of experiments. They were trained by `python -m harness.corpora.toy.pretrain`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from pathlib import Path
 
 
 def student_folder() -> Path:
-    """The folder of the student: a two-layer BERT pretrained on the world's sentences, and its tokenizer."""
+    """The folder of the student, a two-layer BERT pretrained on the sentences of the world, with its tokenizer."""
     return Path(str(files(__name__) / "student"))
 
 
 def clip_folder() -> Path:
-    """The folder of the image teacher: a small CLIP trained on pairs of the world, read by open_clip."""
+    """The folder of the image teacher, a small CLIP trained on pairs of the world, in open_clip's format."""
     return Path(str(files(__name__) / "clip"))

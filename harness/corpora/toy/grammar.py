@@ -1,8 +1,8 @@
-"""Descriptions of scenes: a template, and one synonym for each attribute, drawn uniformly.
+"""Descriptions of scenes: a template and one synonym of each attribute, drawn uniformly.
 
-Neither the template nor a synonym depends on the scene or on the other synonyms, and a template never
-looks at a word (no "a" or "an", no plural). The distribution of sentences is therefore unchanged when
-any two words of one attribute are exchanged: text holds no trace of which words mean the same.
+Template and synonyms are independent of the scene and of each other, and templates do not inflect words (no "a" or
+"an", no plurals). Exchanging two words of one attribute therefore leaves the distribution of sentences unchanged: text
+contains no information on which words mean the same.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SYNONYMS = len(next(iter(LEXICON["colour"].values())))
 def describe(
     scenes: np.ndarray, rng: np.random.Generator, genres: np.ndarray | None = None, lexicon: Lexicon = LEXICON
 ) -> list[str]:
-    """Describe each scene, (n, attributes) -> n sentences.
+    """Describe scenes: (n, attributes) -> n sentences.
 
-    `genres` gives the genre's number of each sentence, (n,); without it they are drawn.
+    `genres` is the genre number of each sentence, (n,); without it, genres are drawn.
     """
     count = len(scenes)
     if genres is None:
@@ -56,7 +56,7 @@ def describe(
 
 
 def vocabulary() -> list[str]:
-    """Every word that a sentence of the world can hold, sorted."""
+    """Every word of the toy world's sentences, sorted."""
     slots = {f"{{{name}}}" for name in ATTRIBUTES}
     fixed = {word for forms in TEMPLATES.values() for form in forms for word in form.split()} - slots
     return sorted(fixed | {word for values in LEXICON.values() for words in values.values() for word in words})

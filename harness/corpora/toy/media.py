@@ -1,32 +1,33 @@
-"""The world's unpaired media: labelled pictures and labelled tones."""
+"""Labelled pictures and tones of the toy world, which belong to no sentence."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from harness.corpora.base import CorpusSource, Media
-from harness.corpora.toy.remember import remembered
-from harness.corpora.toy.sources import labelled_images
+from harness.corpora.base import Media
+from harness.corpora.toy.generated import ToyCorpus
+from harness.corpora.toy.render import render
+from harness.corpora.toy.scenes import classes, draw_scenes
 from harness.corpora.toy.tones import RATE, labelled_tones
 from harness.encoders.audio import filterbank
 from harness.encoders.vision import VERSION, Augmentation
-from harness.sources import Missing, digest
+from harness.seeds import generator
+from harness.sources import digest
 
-#: pixels a side, as the patch embedding of the toy CLIP takes them
+#: width and height, as the patch embedding of the toy CLIP needs them
 SIZE = 32
 #: a tone of half a second has 48 windows
 FRAMES, BINS = 48, 32
 
 
 class Pictures(Media):
-    """Pictures in memory; crops are wide and colours hardly shaken, since a class is a colour and a shape."""
+    """Pictures in memory; crops are large and colours change little, since a class is a colour and a shape."""
 
     def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
         self.labels, self._pixels = labels, pixels
@@ -45,66 +46,43 @@ class Tones(Media):
         self._banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Spectrograms; nothing is random."""
+        """Spectrograms (B, 48, 32), without randomness."""
         return {"spectrograms": torch.from_numpy(self._banks[rows])}
 
 
-class _Generated(CorpusSource):
-    def __init__(self, seed: int, size: int) -> None:
-        self.seed, self.size = seed, size
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing: the corpus is generated."""
-        return []
-
-    def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash of values and labels."""
-        return remembered([self.stream, self.seed, self.size], self._hashed)
-
-    def _hashed(self) -> str:
-        values, labels = self._drawn()
-        return digest(hashlib.sha256(values.tobytes()).hexdigest(), labels.tolist())
-
-
-class ToyImages(_Generated):
+class ToyImages(ToyCorpus):
     """Labelled pictures."""
 
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "images"
+    stream = "images"
 
-    def __init__(self, seed: int = 0, size: int = 4096) -> None:
-        super().__init__(seed, size)
-
-    def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
-        return labelled_images(self.size, self.seed)
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash of values and labels, with the way of augmenting."""
-        return digest(VERSION, super().fingerprint(root))
+    def row_hash(self) -> str:
+        """Hash of pixels, labels and the version of the augmentation."""
+        pixels, labels = labelled_images(self.size, self.seed)
+        return digest(VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
 
     def load(self, root: Path | None) -> Pictures:
         """Draw the pictures."""
-        return Pictures(*self._drawn())
+        return Pictures(*labelled_images(self.size, self.seed))
 
 
-class ToyTones(_Generated):
+class ToyTones(ToyCorpus):
     """Labelled tones."""
 
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "audio"
+    stream = "audio"
+    rows = 1024
 
-    def __init__(self, seed: int = 0, size: int = 1024) -> None:
-        super().__init__(seed, size)
-
-    def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
-        return labelled_tones(self.size, self.seed)
-
-    def _hashed(self) -> str:
-        """Of the waves at 16 bits and the labels: the last bits of a sine differ between processors."""
-        waves, labels = self._drawn()
+    def row_hash(self) -> str:
+        """Hash of the labels and of the waves at 16 bits: the last bits of a sine differ between processors."""
+        waves, labels = labelled_tones(self.size, self.seed)
         return digest(hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(), labels.tolist())
 
     def load(self, root: Path | None) -> Tones:
-        """Draw the tones and compute their filterbanks."""
-        return Tones(*self._drawn())
+        """Generate the tones and compute their filterbanks."""
+        return Tones(*labelled_tones(self.size, self.seed))
+
+
+def labelled_images(size: int = 4096, seed: int = 0, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    """Pictures and their classes, colour x shape: (size, 32, 32, 3) uint8 and (size,) int64 below CLASSES."""
+    rng = generator(world="toy", part="labelled images", split=split, seed=seed)
+    scenes = draw_scenes(rng, size)
+    return render(scenes, rng), classes(scenes)

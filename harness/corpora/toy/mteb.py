@@ -1,4 +1,4 @@
-"""The world's tasks for mteb: plain data of each type of task, so that the whole path is tested with no hub."""
+"""MTEB tasks of the toy world, one of each type, which need no hub."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ from harness.corpora.toy.grammar import describe
 from harness.corpora.toy.scenes import ATTRIBUTES, LEXICON, draw_distinct_scenes, draw_scenes
 from harness.corpora.toy.similarity import TOY_STS
 from harness.seeds import generator
-from harness.sources import Missing, Source, digest
+from harness.sources import Generated, digest
 
 
-class ToyTask(Source):
-    """A generated task for mteb."""
+class ToyTask(Generated):
+    """A generated MTEB task."""
 
     language = "eng-Latn"
     settings: Mapping[str, Any] = {}
     name: str
     type: str
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing: the task is generated."""
-        return []
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the data."""
@@ -34,7 +30,7 @@ class ToyTask(Source):
 
     @abstractmethod
     def load(self, root: Path | None) -> dict[str, Any]:
-        """The data, as `harness.evaluation.mteb_local.OfflineTask` says."""
+        """Generate the data in the form of `harness.evaluation.mteb_local.OfflineTask`."""
 
 
 class ToySimilarityTask(ToyTask):
@@ -43,17 +39,17 @@ class ToySimilarityTask(ToyTask):
     name, type = "ToyMTEB-STS", "STS"
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`pairs` of all subsets."""
+        """Return the `pairs` of all subsets."""
         return {"pairs": [pair for subset in TOY_STS.load(root).values() for pair in subset]}
 
 
 class ToyClassification(ToyTask):
-    """Descriptions labelled by the colour of their scene."""
+    """Descriptions labelled with the colour of their scene."""
 
     name, type = "ToyMTEB-Classification", "Classification"
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`train` and `test`, 400 texts each."""
+        """Return `train` and `test`, 400 texts each."""
         return {split: self._labelled(split) for split in ("train", "test")}
 
     def _labelled(self, split: str) -> list[tuple[str, str]]:
@@ -65,12 +61,12 @@ class ToyClassification(ToyTask):
 
 
 class ToyDocuments(ToyTask):
-    """One description of a scene finds the other descriptions of it among those of other scenes."""
+    """Retrieval of the other descriptions of a scene among those of 200 scenes."""
 
     name, type = "ToyMTEB-Retrieval", "Retrieval"
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """`corpus`, three descriptions of 200 scenes, `queries`, one more of each, and `relevant`."""
+        """Return `corpus`, three descriptions of each scene, `queries`, a fourth one, and `relevant`."""
         rng = generator(world="toy", part="mteb retrieval")
         scenes = draw_distinct_scenes(rng, 200)
         names = [f"{scene}-{copy}" for copy in range(3) for scene in range(len(scenes))]
@@ -82,12 +78,12 @@ class ToyDocuments(ToyTask):
 
 
 class ToyCandidates(ToyDocuments):
-    """The same with candidates: the three right descriptions and those of the next four scenes."""
+    """Reranking of the three correct descriptions and those of the next four scenes."""
 
     name, type = "ToyMTEB-Reranking", "Reranking"
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """As retrieval, and `candidates`."""
+        """Return the data of retrieval, and `candidates`."""
         data = super().load(root)
         scenes = len(data["queries"])
         data["candidates"] = {

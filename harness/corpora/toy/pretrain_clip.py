@@ -1,6 +1,6 @@
-"""The world's image teacher: open_clip's own CLIP, small, trained by its contrastive loss on pairs of the world.
+"""The image teacher of the toy world: a small CLIP of open_clip, trained with its contrastive loss.
 
-As CLIP's data are not those of the papers' corpora, its pairs have a seed of their own.
+CLIP was not trained on the papers' corpora, so this one is trained on pairs drawn with another seed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from open_clip import CLIP, ClipLoss
 from safetensors.torch import save_file
 from torch import Tensor
 
+from harness.corpora.toy.corpora import ToyPairs
 from harness.corpora.toy.render import SIDE
-from harness.corpora.toy.sources import ToyPairs
 from harness.corpora.toy.tokens import SPECIAL, save_tokenizer, world_tokenizer
 from harness.seeds import derive_seed
 
@@ -30,7 +30,7 @@ MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 
 
 def model_config(words: int) -> dict[str, Any]:
-    """The `model_cfg` of open_clip."""
+    """The `model_cfg` for open_clip."""
     return {
         "embed_dim": 64,
         "vision_cfg": {"image_size": SIDE, "patch_size": 8, "width": 64, "layers": 3, "head_width": 16},
@@ -42,14 +42,14 @@ def model_config(words: int) -> dict[str, Any]:
             "layers": 2,
             "pool_type": "eos",
             "eos_id": SPECIAL.index("[SEP]"),
-            # open_clip reads the tokenizer from the model's own folder, whatever the name.
+            # open_clip loads the tokenizer from the model's folder, whatever the name
             "hf_tokenizer_name": "toy",
         },
     }
 
 
 def pretrain_clip(folder: Path, steps: int = STEPS, pairs: int = PAIRS) -> list[float]:
-    """Train the dual encoder and write it, with its tokenizer, to a folder. Returns the loss of each step."""
+    """Train the dual encoder, save it with its tokenizer, and return the loss of each step."""
     tokenizer = world_tokenizer()
     config = model_config(len(tokenizer))
     data = ToyPairs(seed=derive_seed(world="toy", part="clip pairs"), size=pairs).load(None)

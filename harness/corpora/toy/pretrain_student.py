@@ -1,4 +1,4 @@
-"""The world's student: a small BERT pretrained by masked language modelling on the world's sentences."""
+"""The student of the toy world: a small BERT pretrained by masked language modelling on its sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertModel
 
-from harness.corpora.toy.sources import ToySentences
+from harness.corpora.toy.corpora import ToySentences
 from harness.corpora.toy.tokens import LONGEST, SPECIAL, save_tokenizer, world_tokenizer
 from harness.seeds import derive_seed
 
@@ -18,19 +18,19 @@ log = logging.getLogger(__name__)
 STEPS = 800
 BATCH = 128
 LEARNING_RATE = 2e-3
-#: of the words masked: replaced by [MASK], by a random word, else kept (BERT)
+#: the fraction of words masked, and of those the fractions replaced by [MASK] and by a random word (as in BERT)
 MASKED, TO_MASK, TO_RANDOM = 0.15, 0.8, 0.1
 
 
 def pretrain_student(folder: Path, steps: int = STEPS) -> list[float]:
-    """Pretrain the student and write it, with its tokenizer, to a folder. Returns the loss of each step."""
+    """Pretrain the student, save it with its tokenizer, and return the loss of each step."""
     tokenizer = world_tokenizer()
     ids = tokenizer(list(ToySentences().load(None).texts), padding=True, return_tensors="pt")["input_ids"]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(world="toy", part="student"))
         encoder = BertModel(_config(len(tokenizer)))
         model = BertForMaskedLM(encoder.config)
-        # The pooler is unused, but a folder without one makes transformers draw a new one at each loading.
+        # the pooler is unused, but without one in the file transformers draws a new one at each loading
         model.bert.pooler = encoder.pooler
         losses = _train(model, ids, steps)
     encoder.load_state_dict(model.bert.state_dict())
@@ -71,7 +71,7 @@ def _train(model: BertForMaskedLM, ids: Tensor, steps: int) -> list[float]:
 
 
 def _masked(ids: Tensor, words: int) -> tuple[Tensor, Tensor]:
-    """Inputs with some words hidden, and labels that are -100 at the others, both (B, L)."""
+    """Inputs with masked words, and labels that are -100 at all other places, both (B, L)."""
     chosen = (torch.rand(ids.shape) < MASKED) & (ids >= len(SPECIAL))
     fate = torch.rand(ids.shape)
     random = torch.randint(len(SPECIAL), words, ids.shape)

@@ -1,7 +1,6 @@
 """Pictures of scenes, 32 x 32 pixels.
 
-All arithmetic is on integers, so that every machine draws the same bytes and the content hash of a
-corpus of pictures is the same everywhere.
+Only integer arithmetic is used, so that pictures and their hashes are the same on every machine.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import numpy as np
 from harness.corpora.toy.scenes import ATTRIBUTES
 
 SIDE = 32
-#: Lengths are in half pixels, so that the middle of the picture lies between two pixels.
+#: lengths are in half pixels, since the centre of a picture lies between two pixels
 _RADII = (15, 19)
 _CENTRES = np.array([[-14, 0], [14, 0], [0, -14], [0, 14], [0, 0]])
 _JITTER = 2
 _NOISE = 8
 _COLOURS = np.array([[220, 30, 40], [30, 170, 60], [40, 80, 225], [240, 215, 40], [150, 50, 190], [245, 245, 240]])
 _GROUNDS = np.array([[170, 205, 225], [15, 15, 40], [125, 80, 45], [225, 175, 185]])
-#: Images in one pass: bounds the memory and stays in the caches.
+#: images rendered at a time, to limit memory
 _CHUNK = 512
 
-#: mask of a shape from the distances to its middle, u to the right and v downwards, and its radius r
+#: masks of the shapes, from the distances to the centre (u to the right, v downwards) and the radius r
 _SHAPES: tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], ...] = (
     lambda u, v, r: u * u + v * v <= r * r,
     lambda u, v, r: 20 * np.maximum(abs(u), abs(v)) <= 17 * r,
@@ -32,7 +31,7 @@ _SHAPES: tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], ...] 
     lambda u, v, r: (u * u + v * v <= r * r) & (3 * (u * u + v * v) >= r * r),
     lambda u, v, r: (np.maximum(abs(u), abs(v)) <= r) & (3 * np.minimum(abs(u), abs(v)) <= r),
 )
-#: darker pixels of a pattern, from pixel columns and rows
+#: masks of the darker pixels of the patterns, from pixel columns and rows
 _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
     lambda x, y: np.zeros_like(x + y, dtype=bool),
     lambda x, y: (y % 4 < 2) & (x >= 0),
@@ -42,9 +41,9 @@ _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
 
 
 def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw each scene: (n, attributes) -> (n, 32, 32, 3) uint8.
+    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8.
 
-    The size and middle of the shape, the phase of its pattern, the light and every pixel vary at random.
+    Size and centre of the shape, phase of the pattern, brightness and pixel noise are random.
     """
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     for start in range(0, len(scenes), _CHUNK):
@@ -79,4 +78,5 @@ def _coloured(
     pixels = palette[np.arange(len(palette))[:, None, None], which]
     pixels += rng.integers(-_NOISE, _NOISE + 1, size=(len(pixels), 1, 1, 1), dtype=np.int16)
     pixels += rng.integers(-_NOISE, _NOISE + 1, size=pixels.shape, dtype=np.int16)
-    return np.clip(pixels, 0, 255).astype(np.uint8)
+    clipped: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8)
+    return clipped

@@ -1,8 +1,8 @@
 """Scenes: one value of each attribute, drawn uniformly and independently.
 
-The independence matters: were colours commoner on some shapes, the synonyms of a colour would share
-those shapes as contexts, and text would tell them apart. Scenes of the training and test sets are
-therefore independent draws and may coincide; captions and pictures still differ.
+If some colours were more frequent with some shapes, the synonyms of a colour would share those contexts, and could be
+learned from text. Training and test scenes are therefore independent draws and may coincide; captions and pictures
+still differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-#: attribute -> value -> its synonyms; each word belongs to one value, and all values have as many.
+#: attribute -> value -> synonyms; a word belongs to one value, and all values have the same number
 LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "pattern": {
         "plain": ("plain", "solid", "uniform"),
@@ -51,19 +51,19 @@ LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 ATTRIBUTES = tuple(LEXICON)
-#: how many values each attribute has
+#: the number of values of each attribute
 SIZES = np.array([len(values) for values in LEXICON.values()])
-#: a class of a labelled image or tone is a colour and a shape
+#: classes of labelled images and tones: a colour and a shape
 CLASSES = len(LEXICON["colour"]) * len(LEXICON["shape"])
 
 
 def draw_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Draw scenes: the value's number of each attribute, (count, attributes) int64."""
+    """Draw scenes: the number of the value of each attribute, (count, attributes) int64."""
     return rng.integers(0, SIZES, size=(count, len(SIZES)))
 
 
 def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Draw scenes without replacement, (count, attributes) int64, so that a caption fits one picture only."""
+    """Draw scenes without replacement, (count, attributes) int64, so that a caption fits only one picture."""
     chosen = rng.choice(int(SIZES.prod()), size=count, replace=False)
     return np.stack(np.unravel_index(chosen, SIZES), axis=1)
 
@@ -71,4 +71,5 @@ def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
 def classes(scenes: np.ndarray) -> np.ndarray:
     """The class of each scene, colour x shape: (n, attributes) -> (n,) int64 below CLASSES."""
     colour, shape = (scenes[:, ATTRIBUTES.index(name)] for name in ("colour", "shape"))
-    return colour * len(LEXICON["shape"]) + shape
+    numbers: np.ndarray = colour * len(LEXICON["shape"]) + shape
+    return numbers

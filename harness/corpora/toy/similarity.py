@@ -1,7 +1,7 @@
-"""The world's similarity tasks: pairs of descriptions, scored by what their scenes share.
+"""Similarity tasks of the toy world: pairs of descriptions, scored by the attributes that their scenes share.
 
-As in the papers' STS 2012-2016 a task has subsets; here each is a pairing of genres. Synonyms and
-templates are drawn afresh for either sentence, so a score depends on knowing which words mean the same.
+Like STS 2012-2016, a task has subsets; here a subset is a pair of genres. Synonyms and templates of the two sentences
+are drawn independently, so that good scores require knowing which words mean the same.
 """
 
 from __future__ import annotations
@@ -10,35 +10,31 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.corpora.toy.generated import cached_hash
 from harness.corpora.toy.grammar import GENRES, describe
-from harness.corpora.toy.remember import remembered
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_scenes
 from harness.seeds import generator
-from harness.sources import Missing, Source, digest
+from harness.sources import Generated, digest
 
 #: sentence, sentence, gold score
 Pair = tuple[str, str, float]
-#: subset -> genre of the first and of the second sentence
+#: subset -> genres of the first and second sentence
 SUBSETS = {"phrases": ("phrases", "phrases"), "statements": ("statements", "statements"), "mixed": GENRES}
 
 
-class ToySimilarity(Source):
-    """A similarity task of the world."""
+class ToySimilarity(Generated):
+    """A similarity task of the toy world."""
 
     files: tuple[str, ...] = ()
 
     def __init__(self, name: str, sizes: dict[str, int]) -> None:
-        """`sizes` are the numbers of pairs by subset."""
+        """`sizes` is the number of pairs of each subset."""
         self.name = name
         self.sizes = sizes
 
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing: the task is generated."""
-        return []
-
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the sentences and scores."""
-        return remembered(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
+        """Hash of sentences and scores."""
+        return cached_hash(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
 
     def load(self, root: Path | None) -> dict[str, list[Pair]]:
         """Subset -> (sentence, sentence, gold 0..5)."""
@@ -53,10 +49,10 @@ class ToySimilarity(Source):
 
 
 def related_scenes(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two lists of scenes, (count, attributes) each, and their gold scores, (count,).
+    """Draw pairs of scenes, (count, attributes) each, with gold scores, (count,).
 
-    How many attributes a pair shares is uniform from none to all, and so is which ones; the others
-    differ. The score is five times the share of attributes that agree, to two decimals.
+    The number of shared attributes is uniform from none to all, and which ones is uniform as well. The score is five
+    times the fraction of shared attributes, rounded to two decimals.
     """
     first = draw_scenes(rng, count)
     ranks = rng.permuted(np.tile(np.arange(len(ATTRIBUTES)), (count, 1)), axis=1)

@@ -1,4 +1,4 @@
-"""The world's tokenizer: one token a word, as a folder that transformers reads."""
+"""The tokenizer of the toy world: one token per word, saved for transformers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from transformers import PreTrainedTokenizerFast
 from harness.corpora.toy.grammar import vocabulary
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-#: longest sequence of the student, special tokens included
+#: maximum sequence length of the student, with special tokens
 LONGEST = 64
 
 
 def world_tokenizer() -> PreTrainedTokenizerFast:
-    """Make the tokenizer: [CLS] word ... word [SEP], lower case, other words are [UNK]."""
+    """Build the tokenizer: [CLS] word ... word [SEP], in lower case; unknown words are [UNK]."""
     ids = {word: number for number, word in enumerate((*SPECIAL, *vocabulary()))}
     tokenizer = Tokenizer(WordLevel(ids, unk_token="[UNK]"))
     tokenizer.normalizer = Lowercase()

@@ -1,16 +1,16 @@
-"""Labelled tones: the colour of a class is its pitch, the shape its timbre."""
+"""Labelled tones: the colour of a class sets the pitch, the shape the timbre."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from harness.corpora.toy.scenes import CLASSES, LEXICON, classes, draw_scenes
+from harness.corpora.toy.scenes import LEXICON, classes, draw_scenes
 from harness.seeds import generator
 
-#: samples a second
+#: samples per second
 RATE = 8000
 SAMPLES = 4000
-#: weights of the first four harmonics, a row a shape
+#: weights of the first four harmonics, one row per shape
 _TIMBRES = np.array(
     [[1, 0, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 0, 1]], dtype=np.float64
 )
@@ -18,9 +18,9 @@ _LOWEST_HZ = 220.0
 
 
 def labelled_tones(size: int = 1024, seed: int = 0, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Tones at 8 kHz with their classes: (size, 4000) float32 within -1..1, and (size,) int64 below CLASSES.
+    """Tones at 8 kHz and their classes: (size, 4000) float32 in -1..1, and (size,) int64 below CLASSES.
 
-    Pitches lie three semitones apart; phase, detuning (up to a third of a semitone), loudness and noise vary.
+    Pitches are three semitones apart; phase, detuning (up to a third of a semitone), loudness and noise are random.
     """
     rng = generator(world="toy", part="tones", split=split, seed=seed)
     labels = classes(draw_scenes(rng, size))
@@ -35,6 +35,3 @@ def labelled_tones(size: int = 1024, seed: int = 0, split: str = "train") -> tup
     wave *= rng.uniform(0.5, 1, (size, 1)) * 0.9 / _TIMBRES.sum(axis=1)[shape, None]
     wave += rng.uniform(-0.05, 0.05, wave.shape)
     return wave.astype(np.float32), labels
-
-
-__all__ = ["CLASSES", "RATE", "SAMPLES", "labelled_tones"]

@@ -1,4 +1,4 @@
-"""The rows that classifiers are trained and chosen on."""
+"""The rows that classifiers are trained and selected on."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: What SentEval seeds every fold, permutation and classifier with.
+#: SentEval's seed of every fold, permutation and classifier.
 SEED = 1111
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows that one classifier sees: `train` in the order its batches count them, `dev` to choose by.
+    """The rows of one classifier: `train` in the order of its batches, and `dev` for selection.
 
-    `drawn` is the length of the permutation that made the split out of the classifier's own random numbers, 0 for
-    none: its batches come from the numbers after it.
+    `drawn` is the length of the permutation that was drawn from the classifier's random numbers to make the split, 0
+    for none; its batches use the numbers after it.
     """
 
     train: np.ndarray
@@ -26,7 +26,7 @@ class Split:
 def stratified(rows: np.ndarray, labels: np.ndarray, folds: int) -> list[Split]:
     """Split n rows into shuffled folds of equal shares of each class, rows ascending in both parts of a split.
 
-    `labels` (n,) are the rows' own. These are the folds of scikit-learn's StratifiedKFold under SentEval's seed.
+    `labels` (n,) are those of the rows. The folds are those of scikit-learn's StratifiedKFold with SentEval's seed.
     """
     from sklearn.model_selection import StratifiedKFold
 

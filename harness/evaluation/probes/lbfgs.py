@@ -1,8 +1,8 @@
-"""The optimum of the l2-regularised logistic regression that SentEval's classifier only approaches.
+"""The optimum of l2-regularised logistic regression, which SentEval's classifier approximates.
 
-Mean cross-entropy plus l2 / 2 times the squared norm of weights and bias, whose gradient is that of SentEval's
-coupled weight decay. The problem is strictly convex: its one optimum depends on no seed, batch or early stopping. So
-dev rows only choose the l2 weight here, and a refit trains on all its rows.
+The loss is mean cross-entropy plus l2 / 2 times the squared norm of weights and bias; its gradient is that of
+SentEval's coupled weight decay. It is strictly convex, so the optimum depends on no seed, batch or early stopping: dev
+rows only select the l2 weight, and a refit trains on all rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from harness.evaluation.probes.minimise import minimise
 
 log = logging.getLogger(__name__)
 
-#: The loss may exceed that of the optimum by so much.
+#: Largest excess of the loss over the optimum.
 GAP = 1e-10
-#: Logits held at a time, 64 MB in float64.
+#: Logits in memory at a time: 64 MB in float64.
 _CELLS = 1 << 23
 
 
@@ -38,10 +38,10 @@ class LBFGSProbe:
         return Split(rows, rows[:0])
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
-        """See `Probe.fit`."""
+        """Minimise one regression for each split and each of its l2 weights (see `Probe.fit`)."""
         rows = with_ones(x.astype(np.float64))
         classes = int(labels.max()) + 1
-        # In the basis of the features' second moments the curvature is nearly diagonal; turning changes no norm.
+        # in the basis of the features' second moments the curvature is nearly diagonal; rotation keeps norms
         moments, basis = np.linalg.eigh(rows.T @ rows / len(rows))
         turned = torch.from_numpy(rows @ basis).to(self._device)
         problem = _Regressions(turned, torch.from_numpy(labels).to(self._device), torch.from_numpy(moments))
@@ -53,11 +53,12 @@ class LBFGSProbe:
 
 
 def _accuracy(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Accuracy of m classifiers (m, C, w) on rows (n, w), NaN for no rows: (m,)."""
+    """Compute the accuracy of m classifiers (m, C, w) on rows (n, w): (m,), NaN for no rows."""
     if not len(rows):
         return np.full(len(weights), np.nan)
     chosen = np.einsum("nw,mcw->mnc", rows, weights, optimize=True).argmax(axis=2)
-    return (chosen == labels).mean(axis=1)
+    accuracy: np.ndarray = (chosen == labels).mean(axis=1)
+    return accuracy
 
 
 class _Regressions:
@@ -69,7 +70,7 @@ class _Regressions:
         self._moments = moments.to(rows).clamp(min=0)
 
     def solve(self, splits: Sequence[Split], l2: np.ndarray) -> np.ndarray:
-        """Optimal weights (F, m, C, w) for each split and each of its l2 weights (F, m)."""
+        """Compute optimal weights (F, m, C, w) for each split and each of its l2 weights (F, m)."""
         classes, width = len(self._targets), self._rows.shape[1]
         shares = self._rows.new_zeros(len(splits), len(self._rows))
         for share, split in zip(shares, splits, strict=True):
@@ -84,11 +85,11 @@ class _Regressions:
         curvature = (self._moments / 2 + penalties.unsqueeze(1)).repeat(1, classes)
         found = minimise(objective, torch.zeros_like(curvature), curvature, torch.sqrt(2 * penalties * GAP))
         if found.unfinished:
-            log.warning("%d of %d regressions stopped short of their optimum", found.unfinished, len(penalties))
+            log.warning("%d of %d regressions did not reach their optimum", found.unfinished, len(penalties))
         return found.points.view(*l2.shape, classes, width).cpu().numpy()
 
     def _loss(self, points: Tensor, shares: Tensor, penalties: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (M,) and gradients (M, C w) at points (M, C w); `shares` (M, n) weighs the rows."""
+        """Compute losses (M,) and gradients (M, C w) at points (M, C w); `shares` (M, n) are the rows' weights."""
         count = len(points)
         logits = (points.view(-1, self._rows.shape[1]) @ self._rows.T).view(count, -1, len(self._labels))
         totals = torch.logsumexp(logits, dim=1)

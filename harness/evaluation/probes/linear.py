@@ -1,4 +1,4 @@
-"""Linear classifiers of several classes, a bias as the last weight."""
+"""Linear classifiers of several classes, with the bias as the last weight."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from harness.evaluation.probes.folds import Split
 class Fitted:
     """Classifiers of F splits and m l2 weights each.
 
-    `weights` is (F, m, C, d + 1), the bias last; `dev` (F, m) is the share of its dev rows that each gets right, NaN
-    where it has none.
+    `weights` is (F, m, C, d + 1), the bias last; `dev` (F, m) is the accuracy on dev rows, NaN where there are none.
     """
 
     weights: np.ndarray
     dev: np.ndarray
 
     def predict(self, split: int, column: int, x: np.ndarray) -> np.ndarray:
-        """Classes (n,) of vectors (n, d); of equal scores the first class wins."""
+        """Predict the classes (n,) of vectors (n, d); ties: the first class."""
         weights = self.weights[split, column]
-        return (x @ weights[:, :-1].T + weights[:, -1]).argmax(axis=1)
+        classes: np.ndarray = (x @ weights[:, :-1].T + weights[:, -1]).argmax(axis=1)
+        return classes
 
 
 class Probe(Protocol):
-    """A way to train classifiers, and its own numbers of folds."""
+    """An algorithm that trains classifiers, and its number of folds."""
 
     folds: int
 
     def refit_split(self, rows: np.ndarray) -> Split:
-        """How the classifier that is tested uses the n rows it may train on."""
+        """Split the n training rows of the classifier that is tested into train and dev rows."""
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
         """Train one classifier for each split and each of its l2 weights.
@@ -44,5 +44,5 @@ class Probe(Protocol):
 
 
 def with_ones(x: np.ndarray) -> np.ndarray:
-    """(n, d) -> (n, d + 1) of the same type, the input of the bias last."""
+    """Append the input of the bias: (n, d) -> (n, d + 1) of the same type."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=x.dtype)], axis=1)

@@ -1,4 +1,4 @@
-"""L-BFGS on many smooth, strictly convex problems at a time (Liu and Nocedal, 1989)."""
+"""L-BFGS on many smooth, strictly convex problems at once (Liu and Nocedal, 1989)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-#: Points (M, p) and the places (M,) of their problems -> values (M,) and gradients (M, p).
+#: Points (M, p) and the indices (M,) of their problems -> values (M,) and gradients (M, p).
 Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 #: Steps remembered by each problem.
 MEMORY = 10
-#: Evaluations after which the rest is given up.
+#: Largest number of evaluations.
 MOST = 3000
-#: Share of the promised decrease that a step must keep.
+#: Share of the predicted decrease that a step must achieve.
 _ARMIJO = 1e-4
-#: Rounding of a value that is no increase, as a share of it.
+#: Relative increase of a value that counts as rounding.
 _ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Points (M, p), and how many of them did not get their gradient below its bound."""
+    """Points (M, p), and how many of them kept a gradient above its bound."""
 
     points: Tensor
     unfinished: int
@@ -32,8 +32,8 @@ class Minimum:
 def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Tensor) -> Minimum:
     """Minimise M problems of p numbers each until every gradient's norm is at most its bound (M,).
 
-    `curvature` (M, p) is a rough diagonal of the second derivatives, positive. A step that does not decrease its
-    problem's value enough is halved while the other problems go on; finished problems are no longer evaluated.
+    `curvature` (M, p) is a rough positive diagonal of the second derivatives. A step that does not decrease its
+    problem's value enough is halved while the other problems continue; finished problems are not evaluated again.
     """
     points = start.clone()
     places = torch.arange(len(start), device=start.device)
@@ -53,10 +53,10 @@ def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Ten
 
 @dataclass
 class _State:
-    """Where M problems are; each field's rows are the problems.
+    """The state of M problems, one row each.
 
-    `steps` and `changes` (M, MEMORY, p) are the last steps and what they changed in the gradient, newest last, zero
-    where there were fewer.
+    `steps` and `changes` (M, MEMORY, p) are the last steps and the changes of the gradient, newest last, zero where
+    there were fewer.
     """
 
     points: Tensor
@@ -70,17 +70,17 @@ class _State:
 
     @classmethod
     def at(cls, points: Tensor, values: Tensor, gradients: Tensor, curvature: Tensor) -> _State:
-        """Nothing remembered, about to step down the gradient."""
+        """Start with an empty memory and the gradient direction."""
         memory = points.new_zeros(len(points), MEMORY, points.shape[1])
         lengths = torch.ones_like(values)
         return cls(points, values, gradients, curvature, -gradients / curvature, lengths, memory, memory.clone())
 
     def rows(self, which: Tensor) -> _State:
-        """Only some of the problems."""
+        """Select some of the problems."""
         return _State(**{name: value[which] for name, value in vars(self).items()})
 
     def move(self, points: Tensor, values: Tensor, gradients: Tensor) -> None:
-        """Accept what is low enough and choose its next direction; halve the other steps."""
+        """Accept points that are low enough and compute their next direction; halve the other steps."""
         promised = self.lengths * (self.gradients * self.directions).sum(dim=1)
         low = values <= self.values + _ARMIJO * promised + _ROUNDING * self.values.abs()
         self.lengths = torch.where(low, 1.0, self.lengths / 2)
@@ -91,7 +91,7 @@ class _State:
         self.directions[low] = self.rows(low)._direction()
 
     def _direction(self) -> Tensor:
-        """Minus the approximate inverse second derivative times the gradient, by the two-loop recursion."""
+        """Compute minus the approximate inverse Hessian times the gradient, by the two-loop recursion."""
         products = (self.steps * self.changes).sum(dim=2, keepdim=True)
         scales = torch.where(products > 0, 1 / products, 0.0)
         q = self.gradients.clone()

@@ -1,17 +1,17 @@
-"""The settings of SentEval's classifier that the papers' evaluation scripts know."""
+"""The settings of SentEval's classifier in the papers' evaluation scripts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-#: l2 weights, weakest first; of equally good ones the first is taken.
+#: l2 weights, weakest first; ties: the first.
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 
 
 @dataclass(frozen=True)
 class Mode:
-    """Folds, rows a batch, failures to improve that are forgiven, and passes between two looks at the dev rows."""
+    """Folds, batch size, tolerated failures to improve (tenacity), and passes between evaluations on dev rows."""
 
     folds: int
     optimizer: Literal["adam", "rmsprop"]
@@ -21,7 +21,7 @@ class Mode:
 
 
 _FAST = Mode(folds=5, optimizer="rmsprop", batch=128, tenacity=3, passes=2)
-#: SimCSE's evaluation.py calls them 'fasttest', 'dev' and 'test'.
+#: called 'fasttest', 'dev' and 'test' in SimCSE's evaluation.py
 MODES = {
     "fast": _FAST,
     "dev": _FAST,

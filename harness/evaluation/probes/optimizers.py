@@ -1,4 +1,4 @@
-"""Adam and RMSprop with PyTorch's defaults on a stack of parameters, each row with its own coupled weight decay."""
+"""Adam and RMSprop with PyTorch's defaults on stacked parameters, each row with its own coupled weight decay."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Optimizer(ABC):
 
     @abstractmethod
     def step(self, gradient: Tensor) -> None:
-        """Change the parameters in place; `gradient` (F, r, w) holds the decay already."""
+        """Update the parameters in place; `gradient` (F, r, w) includes the decay."""
 
     @abstractmethod
     def keep(self, places: Tensor) -> None:
-        """Drop all but some of the F."""
+        """Keep only some of the F."""
         self.parameters, self.decay = self.parameters[places], self.decay[places]
 
 
@@ -33,12 +33,12 @@ class RMSprop(Optimizer):
         self._squares = torch.zeros_like(parameters)
 
     def step(self, gradient: Tensor) -> None:
-        """See `Optimizer.step`."""
+        """Update the parameters in place."""
         self._squares.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
         self.parameters.addcdiv_(gradient, self._squares.sqrt().add_(1e-8), value=-0.01)
 
     def keep(self, places: Tensor) -> None:
-        """See `Optimizer.keep`."""
+        """Keep only some of the F."""
         super().keep(places)
         self._squares = self._squares[places]
 
@@ -52,7 +52,7 @@ class Adam(Optimizer):
         self._steps = 0
 
     def step(self, gradient: Tensor) -> None:
-        """See `Optimizer.step`."""
+        """Update the parameters in place."""
         self._steps += 1
         self._mean.lerp_(gradient, 1 - 0.9)
         self._squares.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
@@ -60,7 +60,7 @@ class Adam(Optimizer):
         self.parameters.addcdiv_(self._mean, spread, value=-0.001 / (1 - 0.9**self._steps))
 
     def keep(self, places: Tensor) -> None:
-        """See `Optimizer.keep`."""
+        """Keep only some of the F."""
         super().keep(places)
         self._mean, self._squares = self._mean[places], self._squares[places]
 

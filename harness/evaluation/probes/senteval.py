@@ -1,13 +1,13 @@
 """SentEval's logistic regression: stochastic gradients with early stopping, many classifiers at a time.
 
-A linear layer on the vectors as they are, mean cross-entropy, the l2 weight as coupled weight decay of weights and
+A linear layer on unnormalised vectors, mean cross-entropy, and the l2 weight as coupled weight decay of weights and
 bias. After every block of passes the dev rows are scored: a strictly better score is kept, any other is a failure.
-The failure after `tenacity` earlier ones, in a row or not, ends the training, as does a block that begins after
-pass 200 (SentEval, tools/classifier.py).
+Training ends at the failure after `tenacity` earlier ones, consecutive or not, or after pass 200 (SentEval,
+tools/classifier.py).
 
-SentEval trains one classifier after the other and seeds its generators before each. So all classifiers of a shape
-have the same first weights, and the same permutations where they train on equally many rows: those are trained as
-one here, and the batch of a split is gathered once for all its l2 weights.
+SentEval trains classifiers one by one and seeds its generators before each. So classifiers of one shape have the same
+initial weights, and the same permutations where they train on equally many rows: these are trained together here, and
+the batch of a split is gathered once for all its l2 weights.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from harness.evaluation.probes.linear import Fitted, with_ones
 from harness.evaluation.probes.modes import Mode
 from harness.evaluation.probes.optimizers import OPTIMIZERS
 
-#: Share of its rows that a refit stops early by.
+#: Share of rows held out for the early stopping of a refit.
 HELD_OUT = 0.05
-#: The last pass after which another block may begin.
+#: The last pass at which another block may begin.
 MAX_PASSES = 200
-#: Splits trained together on a CPU, more are no faster and need more memory.
+#: Splits trained together on a CPU; more are no faster and need more memory.
 CHUNK = 32
 
 
@@ -42,11 +42,11 @@ class SentEvalProbe:
         self._device = device
 
     def refit_split(self, rows: np.ndarray) -> Split:
-        """Train on the last 95 % of a permutation, stop early by the others."""
+        """Train on the last 95 % of a permutation and stop early by the rest."""
         return held_out(rows, HELD_OUT)
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
-        """See `Probe.fit`."""
+        """Train one classifier for each split and each of its l2 weights (see `Probe.fit`)."""
         data = _Data.on(self._device, x, labels)
         weights = np.empty((*l2.shape, data.classes, x.shape[1] + 1), dtype=x.dtype)
         dev = np.empty(l2.shape)
@@ -57,7 +57,7 @@ class SentEvalProbe:
         return Fitted(weights, dev)
 
     def _chunks(self, splits: Sequence[Split]) -> Iterator[list[int]]:
-        """Places of splits with the same permutations."""
+        """Group the indices of splits with the same permutations."""
         alike: dict[tuple[int, int], list[int]] = {}
         for place, split in enumerate(splits):
             alike.setdefault((len(split.train), split.drawn), []).append(place)
@@ -67,7 +67,7 @@ class SentEvalProbe:
 
 
 def first_weights(classes: int, width: int) -> Tensor:
-    """What torch.nn.Linear begins with under SentEval's seed: (C, d + 1), the bias last."""
+    """Draw the initial weights of torch.nn.Linear with SentEval's seed: (C, d + 1), the bias last."""
     generator = torch.Generator().manual_seed(SEED)
     bound = width**-0.5
     weight = torch.empty(classes, width).uniform_(-bound, bound, generator=generator)
@@ -77,7 +77,7 @@ def first_weights(classes: int, width: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Data:
-    """All rows: features (n, d + 1), labels (n,) and the same one-hot (n, C)."""
+    """All rows: features (n, d + 1), labels (n,) and one-hot labels (n, C)."""
 
     features: Tensor
     labels: Tensor
@@ -92,14 +92,14 @@ class _Data:
 
     @property
     def classes(self) -> int:
-        """How many."""
+        """The number of classes."""
         return self.targets.shape[1]
 
 
 class _Training:
     """F splits with the same permutations x m l2 weights, trained together.
 
-    `_places` (f,) says which of the F the optimizer still trains; a split leaves it when all its m have stopped.
+    `_places` (f,) are the splits still in training; a split leaves when all its m classifiers have stopped.
     """
 
     def __init__(self, mode: Mode, data: _Data, splits: Sequence[Split], l2: np.ndarray) -> None:
@@ -131,12 +131,12 @@ class _Training:
                 return
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weights kept, (F, m, C, d + 1), and their share of the dev rows, (F, m)."""
+        """Return the best weights, (F, m, C, d + 1), and their accuracy on dev rows, (F, m)."""
         sizes = (self._dev >= 0).sum(dim=1, keepdim=True)
         return self._best.cpu().numpy(), (self._correct.double() / sizes).cpu().numpy()
 
     def _weights(self) -> Tensor:
-        """The current weights, (f, m, C, d + 1)."""
+        """Return the current weights, (f, m, C, d + 1)."""
         return self._optimizer.parameters.view(len(self._places), self._grid, self._data.classes, -1)
 
     def _pass(self) -> None:
@@ -146,7 +146,7 @@ class _Training:
             self._step(rows[:, start : start + self._mode.batch])
 
     def _step(self, rows: Tensor) -> None:
-        """One step of all classifiers on their batches, (f, B)."""
+        """Update all classifiers on their batches, (f, B)."""
         (count, size), flat = rows.shape, rows.reshape(-1)
         x = torch.index_select(self._data.features, 0, flat, out=self._buffer[: len(flat)]).view(count, size, -1)
         logits = torch.bmm(self._optimizer.parameters, x.transpose(1, 2)).view(count, self._grid, -1, size)
@@ -156,7 +156,7 @@ class _Training:
         self._optimizer.step(gradient.baddbmm_(slopes.flatten(1, 2), x, alpha=1 / size))
 
     def _judge(self) -> None:
-        """Score the dev rows, keep what is better, count failures, and let finished splits go."""
+        """Score the dev rows, keep better weights, count failures and drop finished splits."""
         places = self._places
         correct = self._score()
         better = self._live[places] & (correct > self._correct[places])
@@ -171,7 +171,7 @@ class _Training:
             self._optimizer.keep(going)
 
     def _score(self) -> Tensor:
-        """How many dev rows each classifier gets right now, (f, m)."""
+        """Count the dev rows that each classifier currently gets right, (f, m)."""
         rows = self._dev[self._places]
         x = self._data.features[rows.clamp(min=0)]
         logits = torch.bmm(self._optimizer.parameters, x.transpose(1, 2))

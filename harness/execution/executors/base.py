@@ -1,107 +1,27 @@
-"""The interface of executors, and what they share: the order of jobs, locks, finished runs and failures.
+"""The interface of executors, and the queue from which they take jobs.
 
-Two commands on one results folder share the work: whoever holds the lock of a run carries it out, the other goes on
-with its next job and looks again later.
+Two commands on one results folder share the work: whoever holds the lock of a run carries it out, the other continues
+with its next job and tries again later.
 """
 
 from __future__ import annotations
 
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from harness.errors import UserError
-from harness.execution.environment import DeviceChoice, Machine, pick_device
-from harness.execution.events import Event, Listener
-from harness.execution.plan import Plan, PlannedRun
-from harness.execution.run import log_file, run_one
-from harness.execution.sources import Sources
-from harness.registry import get
-from harness.store import Failure, Result, Spec, Store
-from harness.training.trainer import check_precision
+from harness.execution.environment import DeviceChoice
+from harness.execution.events import Listener
+from harness.execution.executors.job import End, Job, Resources
+from harness.execution.plan import Plan
+from harness.registry import get_class
+from harness.store import Store
 
 #: Seconds before a run that another process holds is tried again.
 RETRY_S = 0.5
 #: Seconds between two looks at a queue in which no job can start.
 LOOK_S = 0.05
-
-#: How a job ended.
-End = Result | Failure
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What an executor may use: `jobs` runs at a time, each on `device`."""
-
-    jobs: int = 1
-    device: DeviceChoice = "auto"
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One planned run. It can be pickled and performed in any process that sees the results folder."""
-
-    run: PlannedRun
-    sources: Sources
-    store: Store
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of its training, which locks and `needs` go by."""
-        return self.run.fingerprint
-
-    @property
-    def spec(self) -> Spec:
-        """Which run it is."""
-        return Spec.of(self.run.resolved.spec)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Fingerprints of the runs that are its teachers."""
-        return self.run.needs
-
-    def check(self, resources: Resources) -> None:
-        """Raise UserError where this machine does not have the device or the run's precision."""
-        device = pick_device(resources.device)
-        if self.run.resolved.method.trains:
-            check_precision(self.run.resolved.training.precision, device)
-
-    def perform(self, resources: Resources, listen: Listener) -> End | None:
-        """Train and evaluate the run under its lock; return None when another process holds the lock.
-
-        A run that was finished since it was planned is not repeated. An error is recorded and returned as a Failure.
-        """
-        with self.store.lock(self.fingerprint) as acquired:
-            if not acquired:
-                return None
-            try:
-                finished = self.store.find(self.sources.profile.name, self.spec, self.fingerprint)
-                if finished and all(finished.evaluated(suite, self.sources.protocol(suite)) for suite in self.run.todo):
-                    listen(Event("done", self.run.key, result=finished))
-                    return finished
-                machine = Machine.of_run(resources.device, resources.jobs)
-                return run_one(self.run, self.sources, self.store, machine, listen)
-            except Exception as error:
-                return self.fail(error, listen)
-
-    def fail(self, error: Exception | str, listen: Listener) -> Failure:
-        """Record the run's failure with its log so far, and report it."""
-        kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
-        failure = Failure(
-            spec=self.spec,
-            profile=self.sources.profile.name,
-            fingerprint=self.fingerprint,
-            error=f"{kind}{error}",
-            traceback="".join(traceback.format_exception(error)) if isinstance(error, Exception) else "",
-            when=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        log = log_file(self.store, self.run)
-        self.store.save_failure(failure, log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
-        listen(Event("failed", self.run.key, error=failure.error))
-        return failure
 
 
 class Queue:
@@ -178,7 +98,7 @@ class Executor(ABC):
 
 
 def execute(
-    plan: Plan, store: Store, listen: Listener, *, jobs: int = 1, device: DeviceChoice = "auto", executor: str = ""
+    plan: Plan, listen: Listener, *, jobs: int = 1, device: DeviceChoice = "auto", executor: str | None = None
 ) -> list[End]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
 
@@ -186,12 +106,11 @@ def execute(
     own. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot be written,
     and for a device, a precision or an executor that does not exist here.
     """
-    _check_writable(store)
-    waiting = [Job(run, plan.sources, store) for run in plan.todo]
+    _check_writable(plan.store)
+    waiting = [Job(run, plan.inventory, plan.store) for run in plan.todo]
     resources = Resources(max(1, min(jobs, len(waiting))), device)
-    make = get("executor", executor or ("serial" if resources.jobs == 1 else "processes"))
-    ends: list[End] = make(resources).execute(waiting, listen)
-    return ends
+    name = executor or ("serial" if resources.jobs == 1 else "processes")
+    return get_class("executor", name, Executor)(resources).execute(waiting, listen)  # type: ignore[type-abstract]
 
 
 def _check_writable(store: Store) -> None:

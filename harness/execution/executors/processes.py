@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from harness.execution.environment import passive_threads
 from harness.execution.events import Event, Listener
-from harness.execution.executors.base import RETRY_S, End, Executor, Job, Queue, Resources
+from harness.execution.executors.base import RETRY_S, Executor, Queue
+from harness.execution.executors.job import End, Job, Resources
+from harness.processors import passive_threads
 
 
 class Processes(Executor):

@@ -1,122 +1,94 @@
-"""The checks that a claim can name: each looks at printed numbers and says what contradicts the claim."""
+"""The checks that a claim can name: each compares printed numbers and lists those that contradict the claim."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.formatting import fixed, signed
-from harness.papers.audit.numbers import (
-    EPSILON,
-    Printed,
-    contrast,
-    equal,
-    gain,
-    number_text,
-    significance,
-)
+from harness.papers.audit.numbers import EPSILON, Flaw, Printed, contrast, equal, gain, significance
+from harness.papers.published import OWN
 from harness.stats import t_test_from_summaries
+from harness.verdicts import AuditVerdict
 
 
 @dataclass(frozen=True)
 class Items:
-    """What a check is given: cells, or pairs of cells, and the options of its claim."""
+    """The input of a check: cells, or pairs of cells, and the options of its claim."""
 
     cells: tuple[Printed, ...]
     pairs: tuple[tuple[Printed, Printed], ...]
     options: Mapping[str, str]
 
     def number(self, name: str) -> float:
-        """An option as a number. Raises KeyError and ValueError."""
+        """Read an option as a number. Raises KeyError and ValueError."""
         return float(self.options[name])
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How many items were looked at, and in words those that contradict the claim, surely or but for rounding."""
-
-    checked: int
-    failed: Sequence[str]
-    within: Sequence[str] = ()
-
-
-def better(items: Items) -> Outcome:
+def better(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b, as printed."""
-    failed = [_beside(a, b) for a, b in items.pairs if gain(a, b) <= EPSILON]
-    return Outcome(len(items.pairs), failed)
+    return (Flaw(_beside(a, b)) for a, b in items.pairs if gain(a, b) <= EPSILON)
 
 
-def significant(items: Items) -> Outcome:
+def significant(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b with p < 0.05, from means and deviations; `sides=1` reads the test one-sided."""
     sides = int(items.options.get("sides", "2"))
-    failed: list[str] = []
-    within: list[str] = []
     for a, b in items.pairs:
-        state = significance(a, b, sides)
-        if state != "yes":
-            text = f"{_beside(a, b)}, {contrast(a, b) or 'no test: seeds or deviation not printed'}"
-            (within if state == "within rounding" else failed).append(text)
-    return Outcome(len(items.pairs), failed, within)
+        verdict = significance(a, b, sides)
+        if verdict is not AuditVerdict.HOLDS:
+            test = contrast(a, b) or "no test: seeds or deviation not printed"
+            yield Flaw(f"{_beside(a, b)}, {test}", verdict)
 
 
-def difference(items: Items) -> Outcome:
-    """Each a is better than its b by `value`; the rounding of both and of the value is allowed for."""
+def difference(items: Items) -> Iterator[Flaw]:
+    """Each a is better than its b by `value`, allowing for the rounding of both and of the value."""
     wanted, unit = items.number("value"), _unit(items.options["value"])
-    failed = [
-        f"{_beside(a, b)}: {signed(gain(a, b), 2)}"
-        for a, b in items.pairs
-        if abs(gain(a, b) - wanted) > (a.unit + b.unit + unit) / 2 + EPSILON
-    ]
-    return Outcome(len(items.pairs), failed)
+    for a, b in items.pairs:
+        if abs(gain(a, b) - wanted) > (a.unit + b.unit + unit) / 2 + EPSILON:
+            yield Flaw(f"{_beside(a, b)}: {signed(gain(a, b), 2)}")
 
 
-def between(items: Items) -> Outcome:
-    """The gains of the a over their b reach from `low` to `high`, ends included, as printed."""
+def between(items: Items) -> Iterator[Flaw]:
+    """The gains of a over b range from `low` to `high`, inclusive, as printed."""
     gains = [gain(a, b) for a, b in items.pairs]
-    ends = ((min(gains), items.number("low")), (max(gains), items.number("high")))
-    failed = [f"{fixed(found, 2)} in place of {fixed(said, 2)}" for found, said in ends if abs(found - said) > EPSILON]
-    return Outcome(len(items.pairs), failed)
+    for found, said in ((min(gains), items.number("low")), (max(gains), items.number("high"))):
+        if abs(found - said) > EPSILON:
+            yield Flaw(f"{fixed(found, 2)}, not {fixed(said, 2)}")
 
 
-def same(items: Items) -> Outcome:
-    """Each a equals its b in value, and in deviation where both have one, but for rounding."""
-    return Outcome(len(items.pairs), [_beside(a, b) for a, b in items.pairs if not equal(a, b)])
+def same(items: Items) -> Iterator[Flaw]:
+    """Each a equals its b in value, and in deviation where both have one, within rounding."""
+    return (Flaw(_beside(a, b)) for a, b in items.pairs if not equal(a, b))
 
 
-def distinct(items: Items) -> Outcome:
+def distinct(items: Items) -> Iterator[Flaw]:
     """No a repeats its b in value and deviation."""
-    failed = [_beside(a, b) for a, b in items.pairs if (a.value, a.number.std) == (b.value, b.number.std)]
-    return Outcome(len(items.pairs), failed)
+    return (Flaw(_beside(a, b)) for a, b in items.pairs if (a.value, a.number.std) == (b.value, b.number.std))
 
 
-def same_star(items: Items) -> Outcome:
-    """Cells that print one number are starred alike."""
-    failed = [
-        f"{a}: {_starred(a)} in {a.key.table}, {_starred(b)} in {b.key.table}"
-        for a, b in items.pairs
-        if a.number.star != b.number.star
-    ]
-    return Outcome(len(items.pairs), failed)
+def same_star(items: Items) -> Iterator[Flaw]:
+    """Both cells of a pair are starred, or neither."""
+    for a, b in items.pairs:
+        if a.number.star != b.number.star:
+            yield Flaw(f"{a}: {_starred(a)} in {a.key.table}, {_starred(b)} in {b.key.table}")
 
 
-def agree(items: Items) -> Outcome:
-    """All cells can be roundings of one number."""
+def agree(items: Items) -> Iterator[Flaw]:
+    """All cells may round from one number."""
     first, *rest = items.cells
-    failed = [f"{_placed(cell)} against {_placed(first)}" for cell in rest if not equal(cell, first)]
-    return Outcome(len(items.cells), failed)
+    return (Flaw(f"{_placed(cell)} against {_placed(first)}") for cell in rest if not equal(cell, first))
 
 
-def value(items: Items) -> Outcome:
+def value(items: Items) -> Iterator[Flaw]:
     """Each cell is `value`, within `tolerance`."""
     wanted, tolerance = items.number("value"), float(items.options.get("tolerance", "0"))
-    failed = [f"{cell}" for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON]
-    return Outcome(len(items.cells), failed)
+    return (Flaw(str(cell)) for cell in items.cells if abs(cell.value - wanted) > tolerance + EPSILON)
 
 
-def p_of_test(items: Items) -> Outcome:
+def p_of_test(items: Items) -> Iterator[Flaw]:
     """The t-test of each pair gives p = `value`, or p below `below`; `welch=yes` takes unequal variances."""
-    failed = []
     for a, b in items.pairs:
         p = _p(a, b, items.options.get("welch") != "yes")
         if "below" in items.options:
@@ -124,43 +96,42 @@ def p_of_test(items: Items) -> Outcome:
         else:
             fits = abs(p - items.number("value")) <= _unit(items.options["value"]) / 2 + EPSILON
         if not fits:
-            failed.append(f"{_beside(a, b)}: p = {p:.3g}")
-    return Outcome(len(items.pairs), failed)
+            yield Flaw(f"{_beside(a, b)}: p = {p:.3g}")
 
 
-def multiples(items: Items) -> Outcome:
+def multiples(items: Items) -> Iterator[Flaw]:
     """Each percentage is a whole number of answers out of `size`, averaged over `seeds` models (one by default)."""
     whole = items.number("size") * float(items.options.get("seeds", "1"))
-    failed = [
-        f"{cell}, next to it {fixed(100 * round(cell.value * whole / 100) / whole, 3)}"
-        for cell in items.cells
-        if abs(cell.value - 100 * round(cell.value * whole / 100) / whole) > cell.unit / 2 + EPSILON
-    ]
-    return Outcome(len(items.cells), failed)
+    for cell in items.cells:
+        nearest = 100 * round(cell.value * whole / 100) / whole
+        if abs(cell.value - nearest) > cell.unit / 2 + EPSILON:
+            yield Flaw(f"{cell}, nearest {fixed(nearest, 3)}")
 
 
-def class_mates(items: Items) -> Outcome:
-    """A batch of `batch` examples of `classes` classes, `each` of a class, has fewer than `most` pairs of one class.
+def class_mates(items: Items) -> Iterator[Flaw]:
+    """A batch of `batch` examples has fewer than `most` pairs of one class on average.
 
-    The mean number for batches drawn without replacement.
+    Batches are drawn without replacement from `classes` classes of `each` examples.
     """
     batch, classes, each = (int(items.number(name)) for name in ("batch", "classes", "each"))
     pairs = math.comb(batch, 2) * (each - 1) / (classes * each - 1)
     alone = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
-    failed = [f"{fixed(pairs, 1)} pairs a batch on average; {fixed(100 * alone, 0)}% of the examples have a partner"]
-    return Outcome(1, failed if pairs >= items.number("most") else [])
+    if pairs >= items.number("most"):
+        yield Flaw(
+            f"{fixed(pairs, 1)} pairs a batch on average; {fixed(100 * alone, 0)}% of the examples have a partner"
+        )
 
 
-def mixing_cycle(items: Items) -> Outcome:
-    """A paired batch every ceil(sentences / pairs) steps is one after floor(sentences / pairs) text batches."""
+def mixing_cycle(items: Items) -> Iterator[Flaw]:
+    """One paired batch every ceil(sentences / pairs) steps equals one after floor(sentences / pairs) text batches."""
     sentences, pairs = int(items.number("sentences")), int(items.number("pairs"))
     every, after = -(-sentences // pairs), sentences // pairs + 1
-    same_cycle = every == after == items.number("cycle")
-    return Outcome(1, [] if same_cycle else [f"a cycle of {every} and one of {after} batches"])
+    if not every == after == items.number("cycle"):
+        yield Flaw(f"a cycle of {every} and one of {after} batches")
 
 
-#: name -> the check and what it is given
-CHECKS: dict[str, tuple[Callable[[Items], Outcome], str]] = {
+#: name -> the check and its input
+CHECKS: dict[str, tuple[Callable[[Items], Iterable[Flaw]], Literal["pairs", "cells", "nothing"]]] = {
     "better": (better, "pairs"),
     "significant": (significant, "pairs"),
     "difference": (difference, "pairs"),
@@ -181,15 +152,15 @@ def _p(a: Printed, b: Printed, equal_variance: bool) -> float:
     first, second = a.number.summary, b.number.summary
     test = t_test_from_summaries(first, second, equal_variance=equal_variance) if first and second else None
     if test is None:
-        raise ValueError(f"{_beside(a, b)} prints no seeds or no deviation")
+        raise ValueError(f"{_beside(a, b)}: seeds or deviation not printed")
     return test.p
 
 
 def _beside(a: Printed, b: Printed) -> str:
-    """Cell a with all its names, b by what it does not share with a; the source only where all else is shared."""
+    """Describe cell a in full, and b by what differs from a: by its source if nothing else does."""
     names = [theirs for mine, theirs in zip(_names(a), _names(b), strict=True) if theirs not in ("", mine)]
     names = names or [f"quoted from {b.key.source}"]
-    return f"{a} against {' '.join([*names, number_text(b)])}"
+    return f"{a} against {' '.join([*names, b.text])}"
 
 
 def _names(cell: Printed) -> Iterator[str]:
@@ -198,8 +169,8 @@ def _names(cell: Printed) -> Iterator[str]:
 
 
 def _placed(cell: Printed) -> str:
-    quoted = "" if cell.key.source == "own" else f", quoted from {cell.key.source}"
-    return f"{number_text(cell)} ({cell.key.paper} {cell.key.table}{quoted})"
+    quoted = "" if cell.key.source == OWN else f", quoted from {cell.key.source}"
+    return f"{cell.text} ({cell.key.paper} {cell.key.table}{quoted})"
 
 
 def _starred(cell: Printed) -> str:

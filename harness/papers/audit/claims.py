@@ -1,24 +1,24 @@
-"""The claims of reports/claims.csv and the checks that they name.
+"""The papers' claims in reports/claims.csv, decided by the checks that they name.
 
-A claim's arguments are `field=value; a.field=value; b.field=value`: fields are columns of published.csv, several
-values are parted by `|`, `a.` and `b.` hold for one side of a comparison. The two sides agree in encoder, setting,
-benchmark, task and table wherever none of the sides says otherwise. What is no field is an option of the check.
+The arguments of a claim are `field=value; a.field=value; b.field=value`. Fields are columns of published.csv; `|`
+separates alternatives; `a.` and `b.` apply to one side of a comparison. Both sides share paper, table, encoder,
+setting, benchmark and task unless one of them sets it. Any other argument is an option of the check.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.papers.audit.checks import CHECKS, Items, Outcome
-from harness.papers.audit.numbers import Finding, Printed, finding
+from harness.papers.audit.checks import CHECKS, Items
+from harness.papers.audit.numbers import Finding, Printed
 from harness.papers.published import PublishedKey
 
-#: Stands in the place of a paper where a claim is about several.
+#: `paper` of a claim about several papers
 BETWEEN = "between papers"
 _MATCHED = ("paper", "table", "encoder", "setting", "benchmark", "task")
 _FIELDS = (*PublishedKey._fields, "star")
@@ -27,7 +27,7 @@ _COLUMNS = ("paper", "where", "claim", "check", "arguments")
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper, where it stands, and the check that decides it."""
+    """A statement of a paper, where it is printed, and the check that decides it."""
 
     paper: str
     where: str
@@ -38,7 +38,7 @@ class Claim:
 
 
 def read_claims(path: Path | None = None) -> list[Claim]:
-    """The claims of reports/claims.csv. Raises UserError naming the file and the line."""
+    """Read the claims of reports/claims.csv. Raises UserError naming the file and the line."""
     path = path or Path(str(files("harness_reports") / "claims.csv"))
     try:
         with path.open(encoding="utf-8", newline="") as stream:
@@ -48,31 +48,20 @@ def read_claims(path: Path | None = None) -> list[Claim]:
 
 
 def check_claims(claims: Sequence[Claim], cells: Sequence[Printed]) -> Iterator[Finding]:
-    """The finding of each claim. Raises UserError for one that names no number."""
+    """Check each claim. Raises UserError for one whose arguments match no number or whose options are wrong."""
     for claim in claims:
-        outcome = _decide(claim, cells)
-        where = (claim.paper, claim.where)
-        yield finding(where, claim.text, claim.check, outcome.checked, outcome.failed, outcome.within)
-
-
-def _decide(claim: Claim, cells: Sequence[Printed]) -> Outcome:
-    check, wants = CHECKS[claim.check]
-    options = {name: text for name, text in claim.arguments.items() if name.split(".")[-1] not in _FIELDS}
-    items = Items((), (), options)
-    if wants == "cells":
-        items = Items(tuple(_selected(claim, cells, "")), (), options)
-    elif wants == "pairs":
-        items = Items((), tuple(_pairs(claim, cells)), options)
-    if wants != "nothing" and not (items.cells or items.pairs):
-        raise UserError(f"{claim.line}: no published number is meant by its arguments; mend them")
-    return _called(check, items, claim)
-
-
-def _called(check: Callable[[Items], Outcome], items: Items, claim: Claim) -> Outcome:
-    try:
-        return check(items)
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{claim.line}: the check '{claim.check}' cannot use its options ({error})") from error
+        check, wants = CHECKS[claim.check]
+        options = {name: text for name, text in claim.arguments.items() if name.split(".")[-1] not in _FIELDS}
+        selected = tuple(_selected(claim, cells, "")) if wants == "cells" else ()
+        pairs = tuple(_pairs(claim, cells)) if wants == "pairs" else ()
+        if wants != "nothing" and not (selected or pairs):
+            raise UserError(f"{claim.line}: no published number matches the arguments; fix them")
+        try:
+            flaws = tuple(check(Items(selected, pairs, options)))
+        except (KeyError, ValueError) as error:
+            raise UserError(f"{claim.line}: invalid options for the check '{claim.check}' ({error})") from error
+        checked = len(selected) + len(pairs) or 1
+        yield Finding(claim.paper, claim.where, claim.text, claim.check, checked, flaws)
 
 
 def _pairs(claim: Claim, cells: Sequence[Printed]) -> Iterator[tuple[Printed, Printed]]:
@@ -110,7 +99,7 @@ def _claim(row: Mapping[str, str | None], line: str) -> Claim:
         raise UserError(f"{line}: a claim has the columns {', '.join(_COLUMNS)}")
     paper, where, text, check, arguments = (str(value) for value in values.values())
     if check not in CHECKS:
-        raise UserError(f"{line}: there is no check '{check}'; there are {', '.join(sorted(CHECKS))}")
+        raise UserError(f"{line}: unknown check '{check}'; known: {', '.join(sorted(CHECKS))}")
     return Claim(paper, where, text, check, dict(_arguments(arguments, line)), line)
 
 
@@ -118,5 +107,5 @@ def _arguments(text: str, line: str) -> Iterator[tuple[str, str]]:
     for part in text.split(";"):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise UserError(f"{line}: '{part.strip()}' is no argument; write name=value; name=value")
+            raise UserError(f"{line}: '{part.strip()}' is not an argument; write name=value; name=value")
         yield name, value

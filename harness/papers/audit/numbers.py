@@ -1,17 +1,18 @@
-"""Printed numbers with the size of their last digit, and what an audit finds out about them."""
+"""Printed numbers with the size of their last digit, and tests between them that allow for rounding."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
-from harness.papers.published import Published, PublishedKey
-from harness.reporting.seeds.summary import SMALLER_IS_BETTER
+from harness.papers.published import Paper, Published, PublishedKey, PublishedNumbers
 from harness.stats import ALPHA, Summary, t_test_from_summaries
+from harness.verdicts import AuditVerdict
 
-#: Differences below this are the arithmetic of decimals, not a difference of what is printed.
+#: Smaller differences come from binary arithmetic, not from the printed decimals.
 EPSILON = 1e-9
 
 
@@ -23,48 +24,78 @@ class Printed:
     number: Published
     unit: float
     std_unit: float
+    larger_is_better: bool = True
 
     @property
     def value(self) -> float:
         """The number itself."""
         return self.number.value
 
+    @property
+    def text(self) -> str:
+        """`81.8±1.3`, with the decimals of the table."""
+        text = fixed(self.value, round(-math.log10(self.unit)))
+        if self.number.std is None:
+            return text
+        return f"{text}±{fixed(self.number.std, round(-math.log10(self.std_unit)))}"
+
     def __str__(self) -> str:
         key = self.key
         benchmark = "" if key.benchmark == "sts" else key.benchmark
-        words = (key.method, key.variant, key.encoder, key.setting, benchmark, key.task, number_text(self))
+        words = (key.method, key.variant, key.encoder, key.setting, benchmark, key.task, self.text)
         return " ".join(word for word in words if word)
+
+
+class Flaw(NamedTuple):
+    """The description of an item that contradicts a statement: surely, or only as printed, within rounding."""
+
+    text: str
+    verdict: AuditVerdict = AuditVerdict.FAILS
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check says of one statement.
-
-    `failed` of the `checked` items contradict it, `within` more do as printed but not for every value that rounds
-    to the printed digits. `details` name the items of both kinds.
-    """
+    """The result of a check of one statement: how many items were checked, and those that contradict it."""
 
     paper: str
     where: str
     claim: str
     check: str
     checked: int
-    failed: int
-    within: int
-    details: tuple[str, ...]
+    flaws: tuple[Flaw, ...]
 
     @property
-    def verdict(self) -> str:
-        """`holds`, `within rounding` or `fails`."""
-        return "fails" if self.failed else "within rounding" if self.within else "holds"
+    def failed(self) -> int:
+        """How many items surely contradict the statement."""
+        return sum(flaw.verdict is AuditVerdict.FAILS for flaw in self.flaws)
+
+    @property
+    def within(self) -> int:
+        """How many more contradict it as printed, but not for all values that round to the printed digits."""
+        return len(self.flaws) - self.failed
+
+    @property
+    def details(self) -> list[str]:
+        """Descriptions of the exceptions, the certain ones first."""
+        return [
+            flaw.text + (f" ({flaw.verdict})" if flaw.verdict is AuditVerdict.ROUNDING else "")
+            for flaw in sorted(self.flaws, key=lambda flaw: flaw.verdict is AuditVerdict.ROUNDING)
+        ]
+
+    @property
+    def verdict(self) -> AuditVerdict:
+        """What the exceptions amount to."""
+        if self.failed:
+            return AuditVerdict.FAILS
+        return AuditVerdict.ROUNDING if self.flaws else AuditVerdict.HOLDS
 
 
 @dataclass(frozen=True)
 class Contrast:
     """p of a two-sided pooled t-test of two printed numbers.
 
-    `p` as printed with the deviation taken as the sample form; `least` and `most` over all values that round to
-    the printed digits and over both forms of the deviation (sample, population).
+    `p` is for the numbers as printed, with the deviation read as the sample form; `least` and `most` are over all
+    values that round to the printed digits and both forms of the deviation (sample, population).
     """
 
     p: float
@@ -75,8 +106,8 @@ class Contrast:
         return f"{p_value(self.p)} ({_p(self.least)} to {_p(self.most)} over rounding and forms of the deviation)"
 
 
-def printed_numbers(published: Mapping[PublishedKey, Published]) -> list[Printed]:
-    """All published numbers; the last digit is that of the finest number of the same table and benchmark."""
+def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> list[Printed]:
+    """Return all published numbers; the unit is that of the most precise number of the same table and benchmark."""
     places: dict[tuple[str, str, str], int] = {}
     std_places: dict[tuple[str, str, str], int] = {}
     for key, number in published.items():
@@ -84,29 +115,27 @@ def printed_numbers(published: Mapping[PublishedKey, Published]) -> list[Printed
         places[at] = max(places.get(at, 0), _decimals(number.value))
         if number.std is not None:
             std_places[at] = max(std_places.get(at, 0), _decimals(number.std))
+    lower = {
+        (paper.name, name, column.benchmark, column.printed)
+        for paper in papers
+        for name, table in paper.tables.items()
+        for column in table.columns
+        if column.better == "lower"
+    }
     return [
-        Printed(key, number, 10.0 ** -places[at], 10.0 ** -std_places.get(at, 0))
+        Printed(key, number, 10.0 ** -places[at], 10.0 ** -std_places.get(at, 0), (*at, key.task) not in lower)
         for key, number in published.items()
         for at in [(key.paper, key.table, key.benchmark)]
     ]
 
 
-def number_text(cell: Printed) -> str:
-    """`81.8±1.3`, with the decimals of the table."""
-    text = fixed(cell.value, round(-math.log10(cell.unit)))
-    if cell.number.std is None:
-        return text
-    return f"{text}±{fixed(cell.number.std, round(-math.log10(cell.std_unit)))}"
-
-
 def gain(a: Printed, b: Printed) -> float:
-    """How much better a is than b; below zero where it is worse."""
-    smaller = {a.key.benchmark, a.key.task} & SMALLER_IS_BETTER
-    return b.value - a.value if smaller else a.value - b.value
+    """Return by how much a is better than b; negative if it is worse."""
+    return a.value - b.value if a.larger_is_better else b.value - a.value
 
 
 def equal(a: Printed, b: Printed) -> bool:
-    """Whether two numbers, and their deviations where both have one, can be roundings of the same."""
+    """Whether two numbers, and their deviations where both have one, may round from the same."""
     if abs(a.value - b.value) > _slack(a.unit, b.unit):
         return False
     if a.number.std is None or b.number.std is None:
@@ -115,18 +144,15 @@ def equal(a: Printed, b: Printed) -> bool:
 
 
 def contrast(a: Printed, b: Printed) -> Contrast | None:
-    """The test of a against b; None where a number of seeds or a deviation is not printed."""
+    """Test a against b; None if a number of seeds or a deviation is not printed."""
     first, second = a.number.summary, b.number.summary
-    if first is None or second is None or first.std is None or second.std is None:
+    if first is None or second is None or first.std is None or second.std is None or min(first.n, second.n) < 2:
         return None
-    sides = ((first, a.std_unit), (second, b.std_unit))
-    reach = (a.unit + b.unit) / 2
-    away = abs(first.mean - second.mean)
-    low = [max(0.0, (side.std or 0.0) - unit / 2) for side, unit in sides]
-    high = [((side.std or 0.0) + unit / 2) * math.sqrt(side.n / (side.n - 1)) for side, unit in sides if side.n > 1]
-    if len(high) < 2:
-        return None
+    sides = ((first.std, first.n, a.std_unit), (second.std, second.n, b.std_unit))
     counts = (first.n, second.n)
+    reach, away = (a.unit + b.unit) / 2, abs(first.mean - second.mean)
+    low = [max(0.0, std - unit / 2) for std, _, unit in sides]
+    high = [(std + unit / 2) * math.sqrt(n / (n - 1)) for std, n, unit in sides]
     return Contrast(
         _p_of(away, (first.std, second.std), counts),
         _p_of(away + reach, low, counts),
@@ -134,23 +160,15 @@ def contrast(a: Printed, b: Printed) -> Contrast | None:
     )
 
 
-def significance(a: Printed, b: Printed, sides: int = 2) -> str:
-    """Whether a is better than b at 0.05: `yes`, `within rounding` (not as printed, but possible) or `no`."""
+def significance(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
+    """Judge the statement 'a is better than b, p < 0.05'."""
     found = contrast(a, b)
     if found is None or gain(a, b) <= -(a.unit + b.unit) / 2:
-        return "no"
+        return AuditVerdict.FAILS
     threshold = ALPHA * (3 - sides)
     if found.p < threshold and gain(a, b) > 0:
-        return "yes"
-    return "within rounding" if found.least < threshold else "no"
-
-
-def finding(
-    where: tuple[str, str], claim: str, check: str, checked: int, failed: Sequence[str], within: Iterable[str] = ()
-) -> Finding:
-    """A finding from its exceptions in words."""
-    rounding = [f"{text} (within rounding)" for text in within]
-    return Finding(*where, claim, check, checked, len(failed), len(rounding), (*failed, *rounding))
+        return AuditVerdict.HOLDS
+    return AuditVerdict.ROUNDING if found.least < threshold else AuditVerdict.FAILS
 
 
 def _p_of(away: float, stds: Sequence[float], counts: tuple[int, int]) -> float:
@@ -159,7 +177,7 @@ def _p_of(away: float, stds: Sequence[float], counts: tuple[int, int]) -> float:
 
 
 def _slack(one: float, other: float) -> float:
-    """Two roundings of one number differ by no more; of equal units they do not differ at all."""
+    """Return how far two roundings of one number can differ; those of equal units are equal."""
     return EPSILON if one == other else (one + other) / 2 + EPSILON
 
 

@@ -1,4 +1,4 @@
-"""What every table can be asked: averages against tasks, stars against numbers, quotes against their origin."""
+"""Checks of every printed table: averages against tasks, stars against numbers, quotes against their origin."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ from statistics import mean
 
 from harness.formatting import fixed
 from harness.metrics import AVERAGE
-from harness.papers.audit.numbers import (
-    EPSILON,
-    Finding,
-    Printed,
-    contrast,
-    equal,
-    finding,
-    number_text,
-    significance,
-)
+from harness.papers.audit.numbers import EPSILON, Finding, Flaw, Printed, contrast, equal, significance
+from harness.papers.published import OWN
 from harness.stats import ALPHA, holm
+from harness.verdicts import AuditVerdict
 
-#: paper -> the method that its stars are about and the one that it is compared with
+#: paper -> the starred method and the one that it is tested against
 STARRED = {"mcse": ("mcse", "simcse"), "kdmcse": ("kdmcse", "mcse")}
-OWN = "own"
 
 
 def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Each printed average against the mean of its tasks, table by table; rounding of both is allowed for."""
+    """Check each printed average against the mean of its tasks, allowing for the rounding of both."""
     rows: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
     for cell in cells:
         rows[tuple(value for name, value in cell.key._asdict().items() if name != "task")].append(cell)
@@ -35,20 +27,20 @@ def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
         if len(row) > 2 and any(cell.key.task == AVERAGE for cell in row):
             tables[row[0].key.paper, row[0].key.table].append(row)
     for where, members in tables.items():
-        failed = [text for text in map(_wrong_average, members) if text]
-        yield finding(where, "Each average is the mean of its tasks.", "averages", len(members), failed)
+        flaws = tuple(flaw for flaw in map(_wrong_average, members) if flaw)
+        yield Finding(*where, "Each average is the mean of its tasks.", "averages", len(members), flaws)
 
 
-def _wrong_average(row: Sequence[Printed]) -> str | None:
+def _wrong_average(row: Sequence[Printed]) -> Flaw | None:
     (average,) = (cell for cell in row if cell.key.task == AVERAGE)
     tasks = [cell.value for cell in row if cell.key.task != AVERAGE]
     if abs(average.value - mean(tasks)) <= average.unit + EPSILON:
         return None
-    return f"{average}, the mean of its {len(tasks)} tasks is {fixed(mean(tasks), 3)}"
+    return Flaw(f"{average}, the mean of its {len(tasks)} tasks is {fixed(mean(tasks), 3)}")
 
 
 def stars(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """The stars of each table that prints any against the t-tests that its means and deviations allow."""
+    """Check the stars of each starred table against t-tests from its means and deviations."""
     tables: dict[tuple[str, str], list[Printed]] = defaultdict(list)
     for cell in cells:
         if cell.key.paper in STARRED and cell.number.std is not None:
@@ -63,50 +55,46 @@ def _stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator[Findi
     pairs = [(cell, other) for cell in members if cell.key.method == method for other in rivals(cell, members, against)]
     starred = [pair for pair in pairs if pair[0].number.star]
     plain = [pair for pair in pairs if not pair[0].number.star]
-    states = [significance(*pair) for pair in starred]
-    yield finding(
-        where,
-        f"Each star: better than {against}, p < {ALPHA}.",
-        "stars",
-        len(starred),
-        [_contrasted(*pair) for pair, state in zip(starred, states, strict=True) if state == "no"],
-        [_contrasted(*pair) for pair, state in zip(starred, states, strict=True) if state == "within rounding"],
-    )
-    missing = [pair for pair in plain if significance(*pair) == "yes"]
-    sure = [pair for pair in missing if _beyond_rounding(*pair)]
-    yield finding(
-        where,
-        f"What is better than {against} with p < {ALPHA} has a star.",
-        "stars",
-        len(plain),
-        [_contrasted(*pair) for pair in sure],
-        [_contrasted(*pair) for pair in missing if pair not in sure],
-    )
+    claim = f"Each star: better than {against}, p < {ALPHA}."
+    flaws = [
+        Flaw(_contrasted(*pair), verdict)
+        for pair in starred
+        if (verdict := significance(*pair)) is not AuditVerdict.HOLDS
+    ]
+    yield Finding(*where, claim, "stars", len(starred), tuple(flaws))
+    claim = f"Every number better than {against} with p < {ALPHA} has a star."
+    flaws = [
+        Flaw(_contrasted(*pair), AuditVerdict.FAILS if _beyond_rounding(*pair) else AuditVerdict.ROUNDING)
+        for pair in plain
+        if significance(*pair) is AuditVerdict.HOLDS
+    ]
+    yield Finding(*where, claim, "stars", len(plain), tuple(flaws))
     yield from _reversed_stars(where, members, method, against)
     adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in pairs])
-    lost = [
-        f"{_contrasted(*pair)}; after Holm {p:.2g}"
+    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests (not claimed)."
+    flaws = [
+        Flaw(f"{_contrasted(*pair)}; after Holm {p:.2g}")
         for pair, p in zip(pairs, adjusted, strict=True)
         if pair[0].number.star and p >= ALPHA
     ]
-    claim = f"Each star outlasts Holm's correction for the table's {len(pairs)} tests (not claimed)."
-    yield finding(where, claim, "holm", len(starred), lost)
+    yield Finding(*where, claim, "holm", len(starred), tuple(flaws))
 
 
 def _reversed_stars(where: tuple[str, str], members: Sequence[Printed], method: str, against: str) -> Iterator[Finding]:
-    """Stars on the row that is compared with: a loss of at least one model of the method."""
+    """Check stars on the row that the method is tested against: at least one model of the method must be worse."""
     starred = [cell for cell in members if cell.key.method == against and cell.number.star]
-    failed = [
-        f"{cell} is not significantly better than any {method}"
+    flaws = [
+        Flaw(f"{cell} is not significantly better than any {method}")
         for cell in starred
-        if all(significance(cell, other) == "no" for other in rivals(cell, members, method))
+        if all(significance(cell, other) is AuditVerdict.FAILS for other in rivals(cell, members, method))
     ]
     if starred:
-        yield finding(where, f"A star on {against}: {method} is worse, p < {ALPHA}.", "stars", len(starred), failed)
+        claim = f"A star on {against}: {method} is worse, p < {ALPHA}."
+        yield Finding(*where, claim, "stars", len(starred), tuple(flaws))
 
 
 def rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:
-    """The cells of another method with the same encoder, setting and task, with a deviation."""
+    """Return another method's cells of the same encoder, setting and task that print a deviation."""
     wanted = cell.key[4:8]
     return [
         other
@@ -121,11 +109,11 @@ def _beyond_rounding(cell: Printed, other: Printed) -> bool:
 
 
 def _contrasted(cell: Printed, other: Printed) -> str:
-    return f"{cell} against {number_text(other)}, {contrast(cell, other)}"
+    return f"{cell} against {other.text}, {contrast(cell, other)}"
 
 
 def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
-    """Each quoted cell against the paper it names; of papers not at hand, against what other papers quote of it."""
+    """Check each quoted cell against its source, or, where that paper is not in published.csv, against other quotes."""
     papers = {cell.key.paper for cell in cells}
     places: dict[tuple[str, ...], list[Printed]] = defaultdict(list)
     tables: dict[tuple[str, str, str], list[Printed]] = defaultdict(list)
@@ -137,12 +125,10 @@ def quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
         known = source in papers
         origins = {cell: _origins(cell, places[_place(cell)], known) for cell in quoted}
         compared = [cell for cell in quoted if origins[cell]]
-        failed = [
-            _misquoted(cell, origins[cell]) for cell in compared if not any(_same(cell, o) for o in origins[cell])
-        ]
-        claim = f"What is quoted from {source} equals " + ("its origin." if known else "what another paper quotes.")
+        flaws = [_misquoted(cell, origins[cell]) for cell in compared if not any(_same(cell, o) for o in origins[cell])]
+        claim = f"Numbers quoted from {source} equal " + ("their source." if known else "those quoted elsewhere.")
         if compared:
-            yield finding((paper, table), claim, "quotes", len(compared), failed)
+            yield Finding(paper, table, claim, "quotes", len(compared), tuple(flaws))
 
 
 def _place(cell: Printed) -> tuple[str, ...]:
@@ -161,6 +147,6 @@ def _same(cell: Printed, origin: Printed) -> bool:
     return equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std)
 
 
-def _misquoted(cell: Printed, origins: Sequence[Printed]) -> str:
-    there = ", ".join(f"{number_text(other)} ({other.key.paper} {other.key.table})" for other in origins)
-    return f"{cell}, there {there}"
+def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw:
+    there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
+    return Flaw(f"{cell}, there {there}")

@@ -1,31 +1,44 @@
-"""Dev and loss curves: of one run, and of the runs that the tables show, mean over seeds with each seed beside it."""
+"""Dev and loss curves of one run, and of the runs in the tables with means over seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from harness.reporting.seeds.summary import BASELINE, Label, SummaryTable
+from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.summary import BASELINE, SummaryTable
+from harness.store import Result
 
+#: steps and values
 Points = tuple[tuple[float, float], ...]
-#: Of a profile with more runs than these the means alone are drawn; the seeds are left to the pages of the runs.
+#: results of all seeds by label
+SeedRuns = Mapping[Label, Sequence[Result]]
+#: Profiles with more runs than this show means only; single seeds are on the pages of the runs.
 MOST_SEEDS = 400
-_UNITS = {"spearman": "Spearman × 100", "pearson": "Pearson × 100"}
+STEPS = "optimizer steps"
+
+
+class RunCurve(NamedTuple):
+    """One curve of one run: a loss term, or the dev score if `term` is empty."""
+
+    term: str
+    y_label: str
+    points: Points
 
 
 @dataclass(frozen=True)
 class Series:
-    """A variant's curve. `index` picks its colour, the same on the whole page; -1 is the baseline.
+    """The curve of a variant. `index` selects its colour, equal on the whole page; -1 is the baseline.
 
-    Where `shown` is false, the seeds are counted but not drawn.
+    The curves of single `seeds` are drawn if `show_seeds` is set, and counted otherwise.
     """
 
     name: str
     index: int
     mean: Points
     seeds: tuple[Points, ...]
-    shown: bool = True
+    show_seeds: bool = True
 
 
 @dataclass(frozen=True)
@@ -38,10 +51,10 @@ class Chart:
     series: tuple[Series, ...]
 
 
-def shown_runs(results: Sequence[Any], tables: Sequence[SummaryTable]) -> dict[Label, list[Any]]:
-    """The results behind the rows of the tables, by label, seeds in order. Groups left out there are left out here."""
+def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, list[Result]]:
+    """The results behind the rows of tables by label, in order of seeds. Groups that the tables omit are omitted."""
     labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
-    found: dict[Label, list[Any]] = {label: [] for label in sorted(labels.values())}
+    found: dict[Label, list[Result]] = {label: [] for label in sorted(labels.values())}
     for result in sorted(results, key=lambda result: result.spec.seed):
         label = labels.get((result.profile, result.group))
         if label is not None:
@@ -49,89 +62,65 @@ def shown_runs(results: Sequence[Any], tables: Sequence[SummaryTable]) -> dict[L
     return {label: runs for label, runs in found.items() if runs}
 
 
-def run_charts(result: Any) -> tuple[Chart | None, tuple[Chart, ...]]:
-    """One run's dev curve, None where there is none, and a panel for each of its loss terms."""
-    dev, losses = result.dev, result.losses
-    unit = _UNITS.get(dev.metric, dev.metric)
-    curve = _points(dev.steps, dev.scores)
-    chart = _alone("Dev score", f"{unit} on {dev.task}", curve) if curve else None
-    terms = ((term, _points(losses.steps, values)) for term, values in losses.terms.items())
-    return chart, tuple(_alone(f"Loss term {term}", f"{term}, unweighted", points) for term, points in terms if points)
+def run_charts(result: Result) -> tuple[list[Chart], list[Chart]]:
+    """The charts of one run: of its dev score, if it has any, and of each loss term."""
+
+    def single(curve: RunCurve) -> Chart:
+        title = f"Loss term {curve.term}" if curve.term else "Dev score"
+        return Chart(title, STEPS, curve.y_label, (Series(title, 0, curve.points, (curve.points,)),))
+
+    return [single(curve) for curve in _dev_curves(result)], [single(curve) for curve in _loss_curves(result)]
 
 
-def _alone(title: str, y_label: str, points: Points) -> Chart:
-    return Chart(title, "optimizer steps", y_label, (Series(title, 0, points, (points,)),))
+def dev_charts(runs: SeedRuns) -> list[Chart]:
+    """Dev score against optimizer steps, one chart for each profile, setting, encoder and dev task."""
+    return list(_charts(runs, _dev_curves))
 
 
-def dev_charts(runs: Mapping[Label, Sequence[Any]]) -> Iterator[Chart]:
-    """Dev score against optimizer steps, one panel for each profile, setting, encoder and dev task."""
-    colours, seeds = _colours(runs), _draws_seeds(runs)
-    for where, labels in _places(runs).items():
-        curves: dict[tuple[str, str], dict[Label, list[Points]]] = {}
-        for label in labels:
-            for result in runs[label]:
-                points = _points(result.dev.steps, result.dev.scores)
-                if points:
-                    unit = _UNITS.get(result.dev.metric, result.dev.metric)
-                    curves.setdefault((result.dev.task, unit), {}).setdefault(label, []).append(points)
-        for (task, unit), lines in curves.items():
-            yield Chart(where, "optimizer steps", f"{unit} on {task}", tuple(_series(lines, colours, seeds)))
+def loss_charts(runs: SeedRuns) -> list[Chart]:
+    """Each unweighted loss term against optimizer steps, one chart for each profile, setting, encoder and term."""
+    return list(_charts(runs, _loss_curves))
 
 
-def loss_charts(runs: Mapping[Label, Sequence[Any]]) -> Iterator[Chart]:
-    """Each unweighted loss term against optimizer steps, one panel for each profile, setting, encoder and term."""
-    colours, seeds = _colours(runs), _draws_seeds(runs)
-    for where, labels in _places(runs).items():
-        curves: dict[str, dict[Label, list[Points]]] = {}
-        for label in labels:
-            for result in runs[label]:
-                for term, values in result.losses.terms.items():
-                    points = _points(result.losses.steps, values)
-                    if points:
-                        curves.setdefault(term, {}).setdefault(label, []).append(points)
-        for term, lines in curves.items():
-            title, y_label = f"{term}: {where}", f"loss term {term}, unweighted"
-            yield Chart(title, "optimizer steps", y_label, tuple(_series(lines, colours, seeds)))
+def _dev_curves(result: Result) -> Iterator[RunCurve]:
+    dev = result.dev
+    if dev.scores:
+        yield RunCurve("", f"{dev.metric} on {dev.task}", _points(dev.steps, dev.scores))
 
 
-def has_curves(runs: Mapping[Label, Sequence[Any]]) -> bool:
-    """Whether there is any curve to draw."""
-    return any(one.dev.scores or one.losses.terms for results in runs.values() for one in results)
+def _loss_curves(result: Result) -> Iterator[RunCurve]:
+    for term, values in result.losses.terms.items():
+        points = _points(result.losses.steps, values)
+        if points:
+            yield RunCurve(term, f"loss term {term}, unweighted", points)
 
 
-def _draws_seeds(runs: Mapping[Label, Sequence[Any]]) -> bool:
-    return sum(len(results) for results in runs.values()) <= MOST_SEEDS
+def _charts(runs: SeedRuns, curves_of: Callable[[Result], Iterator[RunCurve]]) -> Iterator[Chart]:
+    """A chart for each setting, encoder and profile, and for each term and y label of the curves."""
+    colours, few = _colours(runs), sum(map(len, runs.values())) <= MOST_SEEDS
+    places: dict[str, dict[tuple[str, str], dict[str, list[Points]]]] = {}
+    for label, results in runs.items():
+        mine = places.setdefault(f"{label.setting} / {label.encoder}, profile {label.profile}", {})
+        for curve in (curve for result in results for curve in curves_of(result)):
+            mine.setdefault((curve.term, curve.y_label), {}).setdefault(str(label), []).append(curve.points)
+    for where, charts in places.items():
+        for (term, y_label), lines in charts.items():
+            series = (Series(name, colours[name], _mean(seeds), tuple(seeds), few) for name, seeds in lines.items())
+            yield Chart(f"{term}: {where}" if term else where, STEPS, y_label, tuple(series))
 
 
-def _places(runs: Mapping[Label, Sequence[Any]]) -> dict[str, list[Label]]:
-    found: dict[str, list[Label]] = {}
-    for label in runs:
-        found.setdefault(_place(label), []).append(label)
-    return found
-
-
-def _place(label: Label) -> str:
-    return f"{label.setting} / {label.encoder}, profile {label.profile}"
-
-
-def _colours(runs: Mapping[Label, Sequence[Any]]) -> dict[str, int]:
+def _colours(runs: SeedRuns) -> dict[str, int]:
+    """The index of every variant that was trained; the baseline has -1."""
     names = dict.fromkeys(str(label) for label, results in runs.items() if any(one.losses.steps for one in results))
-    others = [name for name in names if name != BASELINE]
-    return {BASELINE: -1, **{name: index for index, name in enumerate(others)}}
+    return {BASELINE: -1, **{name: index for index, name in enumerate(name for name in names if name != BASELINE)}}
 
 
 def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
     return tuple((float(step), float(value)) for step, value in zip(steps, values, strict=True) if value is not None)
 
 
-def _series(lines: Mapping[Label, Sequence[Points]], colours: Mapping[str, int], shown: bool) -> Iterator[Series]:
-    for label, seeds in lines.items():
-        name = str(label)
-        yield Series(name, colours[name], _mean(seeds), tuple(seeds), shown)
-
-
 def _mean(seeds: Sequence[Points]) -> Points:
-    """The mean at the steps that every seed has."""
+    """The mean at the steps that all seeds have."""
     tables = [dict(points) for points in seeds]
     common = [step for step, _ in seeds[0] if all(step in table for table in tables)]
     return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from harness.metrics import AVERAGE, Score
-from harness.papers.published import PublishedKey
-from harness.papers.schema import FigureSpec
-from harness.reporting.figures.look import COLOURS, INK, MARKERS, PRINTED, legend_below, panels
-from harness.reporting.figures.runs import Material, Run
-from harness.reporting.figures.scores import POINTS, Drawing, n_of
+from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
+from harness.reporting.figures.look import COLOURS, INK, MARKERS, PRINTED, axis_label, legend_below, n_of, panels
 from harness.stats import Summary
 
-_STS = Score("sts", AVERAGE, "spearman")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: The score that colours the points.
+COLOUR = Score("sts", AVERAGE, "spearman")
 
 
 @dataclass(frozen=True)
@@ -26,45 +25,48 @@ class _Point:
     setting: str
     x: Summary
     y: Summary
-    sts: Summary | None
+    colour: Summary | None
 
 
-def alignment_uniformity(spec: FigureSpec, runs: Sequence[Run], material: Material) -> Drawing | str:
-    """One point for each variant and setting, coloured by the average STS."""
-    task = material.task(spec, runs)
+def draw(data: FigureData) -> Drawing | str:
+    """One point for each variant and setting, coloured by the STS average."""
     points, shown = [], []
-    for run in runs:
-        x, y = (run.summary(Score(spec.suite, task, what)) for what in ("uniformity", "alignment"))
+    for run in data.runs:
+        x, y = (run.summary(Score(data.spec.suite, data.task, what)) for what in ("uniformity", "alignment"))
         if x is not None and y is not None:
-            points.append(_Point(run.label.variant, run.label.setting, x, y, run.summary(_STS)))
+            points.append(_Point(run.label.variant, run.label.setting, x, y, run.summary(COLOUR)))
             shown.append(run)
     if not points:
-        return "no run has been evaluated by the suite geometry yet"
-    printed = list(_printed(shown, material))
+        return f"no run has been evaluated on {data.spec.suite} yet"
+    printed = list(_printed(shown, data))
     marks = {name: MARKERS[n % len(MARKERS)] for n, name in enumerate(dict.fromkeys(one.variant for one in points))}
+    colour_label = f"{COLOUR.suite} average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
 
-    def draw(figure: Figure) -> None:
+    def on(figure: Figure) -> None:
         (axes,) = panels(figure, 1, 1)
-        _points(figure, axes, points, marks)
-        for variant, setting, x, y in printed:
-            axes.scatter([x], [y], facecolors="none", edgecolors=PRINTED, marker=marks[variant], s=60, zorder=3)
-            _name(axes, f"{setting}, printed", x, y, -9)
+        _points(figure, axes, points, marks, colour_label)
+        for variant, setting, at_x, at_y in printed:
+            axes.scatter([at_x], [at_y], facecolors="none", edgecolors=PRINTED, marker=marks[variant], s=60, zorder=3)
+            _name(axes, f"{setting}, printed", at_x, at_y, -9)
         for variant, shape in marks.items():
             name = f"{variant} ({n_of(one.x for one in points if one.variant == variant)})"
             axes.scatter([], [], color="white", edgecolors=INK, marker=shape, label=name)
         axes.margins(0.2)
-        axes.set_xlabel(f"uniformity, {task} (lower is better)")
-        axes.set_ylabel(f"alignment, {task} (lower is better)")
+        axes.set_xlabel(axis_label(data.metric(data.spec.suite, "uniformity"), data.task))
+        axes.set_ylabel(axis_label(data.metric(data.spec.suite, "alignment"), data.task))
         legend_below(figure, 3)
 
-    text = f"Alignment against uniformity on {task}, means over seeds with their deviations; colour is the average STS."
+    text = (
+        f"Alignment against uniformity on {data.task}, mean ± standard deviation over seeds; "
+        "the colour is the STS average."
+    )
     if printed:
         text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
-    return Drawing(draw, (6.4, 4.6), text, shown)
+    return Drawing(on, (6.4, 4.6), text, shown)
 
 
-def _points(figure: Figure, axes: Axes, points: Sequence[_Point], marks: Mapping[str, str]) -> None:
-    values = [point.sts.mean for point in points if point.sts is not None]
+def _points(figure: Figure, axes: Axes, points: Sequence[_Point], marks: Mapping[str, str], label: str) -> None:
+    values = [point.colour.mean for point in points if point.colour is not None]
     scale: dict[str, Any] = {}
     if len(values) == len(points):
         low, high = min(values), max(values)
@@ -79,21 +81,23 @@ def _points(figure: Figure, axes: Axes, points: Sequence[_Point], marks: Mapping
         )
         _name(axes, point.setting, x.mean, y.mean, 4)
     if scale:
-        figure.colorbar(made, ax=axes, label=f"average STS, {POINTS}")
+        figure.colorbar(made, ax=axes, label=label)
 
 
 def _name(axes: Axes, text: str, x: float, y: float, above: int) -> None:
     axes.annotate(text, (x, y), xytext=(7, above), textcoords="offset points", fontsize=7)
 
 
-def _printed(shown: Sequence[Run], material: Material) -> Iterator[tuple[str, str, float, float]]:
-    """Variant, setting, uniformity and alignment that a paper prints for the very run."""
-    places = {run.label[1:4] for run in shown} if material.is_paper else set()
-    for key, number in material.published.items():
-        other = material.published.get(key._replace(benchmark="alignment"))
-        if key.benchmark == "uniformity" and key.source == "own" and other is not None and _place(key) in places:
-            yield _place(key)[0], key.setting, number.value, other.value
+def _printed(shown: Sequence[FigureRun], data: FigureData) -> Iterator[tuple[str, str, float, float]]:
+    """Variant, setting, uniformity and alignment printed for the same runs."""
+    places = {run.label[1:4] for run in shown}
+    for key, number in data.published.items():
+        alignment = data.published.get(key._replace(benchmark="alignment"))
+        variant = f"{key.method}[{key.variant}]" if key.variant else key.method
+        if key.benchmark != "uniformity" or key.source != "own" or alignment is None:
+            continue
+        if (variant, key.setting, key.encoder) in places:
+            yield variant, key.setting, number.value, alignment.value
 
 
-def _place(key: PublishedKey) -> tuple[str, str, str]:
-    return (f"{key.method}[{key.variant}]" if key.variant else key.method, key.setting, key.encoder)
+KIND = FigureKind(draw, suites=(COLOUR.suite,))

@@ -1,7 +1,7 @@
-"""How figures look, and how they become SVG and PDF: matplotlib's objects alone, the same bytes every time.
+"""The look of figures, and their rendering as SVG and PDF with matplotlib, byte for byte reproducible.
 
-Colours are those of Okabe and Ito (2008), which colour-blind readers tell apart; marks and dashes differ too, so that
-a figure can be read in grey. A figure stands on a white card, on light and dark pages alike.
+Colours are those of Okabe and Ito (2008), which colour-blind readers can distinguish; marks and dashes differ too, so
+that figures can be read in grey. Figures have a white background on light and dark pages.
 """
 
 from __future__ import annotations
@@ -9,26 +9,30 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from harness.metrics import Metric
+from harness.stats import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HATCHES = ("", "//", "..", "\\\\", "xx")
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (8, 2, 2, 2)))
 PRINTED, INK, GRID = "#6b6b6b", "#222222", "#dddddd"
-#: Marks in one panel above which they are drawn as pixels: a file of thousands of shapes is slow to show.
+#: Panels with more marks than this are drawn as pixels, since thousands of SVG shapes are slow to show.
 MANY = 1500
-#: Inches of a panel.
+#: Size of a panel in inches.
 PANEL = (3.6, 3.0)
 _RC: dict[str, Any] = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
-    # a name is shown as it is, whatever dollar signs it has
+    # dollar signs in names are no formulas
     "text.parse_math": False,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -54,16 +58,19 @@ _NAMED = re.compile(r"(\bid=\"|href=\"#|url\(#)")
 
 
 def drawn(key: str, title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> tuple[str, bytes]:
-    """What `draw` puts on a figure of `size` inches, as an SVG element and a PDF file.
+    """Render a figure of `size` inches as an SVG element and a PDF file.
 
-    The ids of the SVG begin with `key`, so that many can stand on one page.
+    The ids of the SVG begin with `key`, so that one page can hold many figures.
     """
+    import matplotlib
+    from matplotlib.figure import Figure
+
     settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_RC, "svg.hashsalt": key}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=size, layout="constrained", facecolor="white")
         figure.suptitle("\n".join(textwrap.wrap(title, int(size[0] * 11))), fontsize=10, fontweight="bold")
         draw(figure)
-        # twice, for the first layout moves what the second finds in place
+        # laid out twice: the first layout moves what the second measures
         figure.draw_without_rendering()
         svg, pdf = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", dpi=200, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
@@ -72,7 +79,8 @@ def drawn(key: str, title: str, size: tuple[float, float], draw: Callable[[Figur
 
 
 def panels(figure: Figure, count: int, columns: int, *, share: bool = False) -> list[Axes]:
-    """`count` panels in rows of `columns`, with one vertical scale where they share it."""
+    """`count` panels in rows of at most `columns`; `share` gives all of them one vertical scale."""
+    columns = min(columns, count)
     rows = -(-count // columns)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=share)
     every = [axes for row in grid for axes in row]
@@ -82,7 +90,7 @@ def panels(figure: Figure, count: int, columns: int, *, share: bool = False) -> 
 
 
 def legend_below(figure: Figure, columns: int) -> None:
-    """One legend for all panels, each name once."""
+    """Add one legend for all panels, with every name once."""
     named: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -91,29 +99,48 @@ def legend_below(figure: Figure, columns: int) -> None:
 
 
 def size_of(count: int, columns: int, below: float = 0.0) -> tuple[float, float]:
-    """Inches of a figure with `count` panels in rows of `columns`, and some more below them."""
+    """Size in inches of a figure with `count` panels in rows of at most `columns`, and `below` more inches."""
+    columns = min(columns, count)
     rows = -(-count // columns)
-    return max(PANEL[0] * min(count, columns), 5.4), PANEL[1] * rows + 0.5 + below
+    return max(PANEL[0] * columns, 5.4), PANEL[1] * rows + 0.5 + below
 
 
 def style(index: int) -> dict[str, Any]:
-    """Colour, mark and dash of a line."""
+    """Arguments for the colour, mark and dash of a line."""
     return {**mark(index), "linestyle": DASHES[index % len(DASHES)], "markersize": 5}
 
 
 def mark(index: int) -> dict[str, Any]:
-    """Colour and mark of a point; colour and mark together repeat after 49."""
+    """Arguments for the colour and mark of a point; the pairs repeat after 49."""
     turn = index // len(COLOURS)
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
 
 
 def wrapped(texts: Sequence[str], width: int) -> list[str]:
-    """Texts in lines of at most `width` signs."""
+    """Break texts into lines of at most `width` characters."""
     return ["\n".join(textwrap.wrap(text, width)) or text for text in texts]
 
 
+def n_of(summaries: Iterable[Summary]) -> str:
+    """The number of seeds of some means: `n = 5`, or `n = 2 to 5` if it differs."""
+    counts = sorted({summary.n for summary in summaries})
+    return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+
+
+def axis_label(metric: Metric, task: str) -> str:
+    """`uniformity, STS-B-dev (lower is better)`."""
+    return f"{metric.name}, {task}" + ("" if metric.larger_is_better else " (lower is better)")
+
+
+def printed_lines(axes: Axes, lines: Iterable[tuple[str, float, float]]) -> None:
+    """Draw printed numbers as grey vertical lines, given their names, values and places on the axis."""
+    for index, (name, value, place) in enumerate(lines):
+        dash = (0, (2 + 2 * index, 2))
+        axes.axvline(place, color=PRINTED, linewidth=1, linestyle=dash, label=f"printed: {name}, {value:g}")
+
+
 def plane_axes(axes: Axes) -> None:
-    """A plane of t-SNE has no units."""
+    """Label a plane of t-SNE, which has no units."""
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_xlabel("first t-SNE dimension")
@@ -121,7 +148,7 @@ def plane_axes(axes: Axes) -> None:
 
 
 def _element(svg: str, key: str, title: str) -> str:
-    """An SVG file as an element to put into a page, with its title and ids of its own."""
+    """Turn an SVG file into an element for a page, with a title and unique ids."""
     name = re.sub(r"[^A-Za-z0-9_-]", "-", key)
     svg = _TAG.sub(lambda tag: _NAMED.sub(rf"\g<1>{name}-", tag.group()), svg[svg.index("<svg") :])
     head, end, rest = svg.partition(">")

@@ -1,6 +1,6 @@
-"""Line charts as SVG, drawn by hand so that they follow the page's colours and stay small.
+"""Line charts as small SVG elements that follow the page's colours.
 
-Built as an element tree: whatever is in a name is escaped by the writer.
+Charts are built as element trees, so that all texts are escaped.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from harness.reporting.figures.curves import Chart, Points, Series
 WIDTH, HEIGHT = 420, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 18, 12, 42
 COLOURS = 6
-#: A second cue beside colour.
+#: Dash patterns, a second cue beside colour.
 DASHES = ("", "7 3", "2 3")
 
 
 def svg(chart: Chart) -> str:
-    """One chart as an SVG element of WIDTH x HEIGHT user units."""
-    seeds = [points for one in chart.series for points in (one.seeds if one.shown or not one.mean else (one.mean,))]
+    """Draw a chart as an SVG element of WIDTH x HEIGHT user units."""
+    seeds = [
+        points for one in chart.series for points in (one.seeds if one.show_seeds or not one.mean else (one.mean,))
+    ]
     xs = ticks([x for points in seeds for x, _ in points], zero=True)
     ys = ticks([y for points in seeds for _, y in points])
     root = Tree.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class": "chart"})
@@ -33,14 +35,14 @@ def svg(chart: Chart) -> str:
 
 
 def style(index: int) -> tuple[str, str]:
-    """Colour class and dash pattern of a series; index -1 is the baseline, in the colour of the text."""
+    """Colour class and dash pattern of a series; the baseline, index -1, has the colour of the text."""
     if index < 0:
         return "base", ""
     return f"c{index % COLOURS}", DASHES[(index + index // COLOURS) % len(DASHES)]
 
 
 def ticks(values: Sequence[float], *, zero: bool = False, about: int = 5) -> list[float]:
-    """Round numbers that cover the values, from 0 when asked."""
+    """Round numbers that cover the values, and 0 if `zero` is set."""
     low, high = min([*values, 0.0] if zero else values), max(values)
     if high - low < 1e-9 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
@@ -76,7 +78,7 @@ def _axes(root: Tree.Element, chart: Chart, xs: Sequence[float], ys: Sequence[fl
 
 def _draw(root: Tree.Element, series: Series, xs: Sequence[float], ys: Sequence[float]) -> None:
     colour, dash = style(series.index)
-    if series.shown and len(series.seeds) > 1:
+    if series.show_seeds and len(series.seeds) > 1:
         for points in series.seeds:
             _path(root, f"seed {colour}", points, xs, ys)
     mean = _path(root, f"mean {colour}", series.mean, xs, ys)
@@ -108,7 +110,7 @@ def _text(root: Tree.Element, text: str, x: float, y: float, anchor: str) -> Tre
 
 
 def _tick(value: float, all_values: Iterable[float]) -> str:
-    """As many decimals as tell the ticks apart; thousands are grouped by a thin space."""
+    """Format a tick with the fewest decimals that distinguish ticks; thousands are grouped by a thin space."""
     values = sorted(all_values)
     step = values[1] - values[0]
     digits = next((count for count in range(7) if abs(step - round(step, count)) < step * 1e-6), 6)

@@ -1,54 +1,30 @@
-"""All figures unrounded, one row a cell."""
+"""The report as CSV: all numbers unrounded, one row for each cell."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from harness.metrics import Column, Score
-from harness.reporting.seeds.summary import Cell, Row, SummaryTable
+from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.summary import Row, SummaryTable
 from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
 #: `p_published` and `verdict_published` with the paper.
 COLUMNS = (
-    "table",
-    "profile",
-    "suite",
-    "task",
-    "metric",
-    "setting",
-    "encoder",
-    "variant",
-    "overrides",
-    "group",
-    "seeds",
-    "n",
-    "mean",
-    "std",
-    "against",
-    "difference",
-    "low",
-    "high",
-    "p",
-    "verdict",
-    "p_holm",
-    "published",
-    "published_std",
-    "published_seeds",
-    "published_star",
-    "published_source",
-    "minus_published",
-    "p_published",
-    "verdict_published",
-    "command",
+    *("table", "profile", "suite", "task", "metric", "setting", "encoder", "variant", "overrides", "group", "seeds"),
+    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
+    *("published", "published_std", "published_seeds", "published_star", "published_source"),
+    *("minus_published", "p_published", "verdict_published", "command"),
 )
+#: column -> value; missing columns are empty
+CsvFields = dict[str, object]
 
 
 def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
-    """The whole file. An empty field is a number that does not exist."""
+    """The text of report.csv. CsvFields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -59,7 +35,7 @@ def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
     return stream.getvalue()
 
 
-def _summary(table: SummaryTable) -> Iterator[dict[str, Any]]:
+def _summary(table: SummaryTable) -> Iterator[CsvFields]:
     for block in table.blocks:
         for row in block.rows:
             baseline = block.baseline(row.label)
@@ -74,12 +50,12 @@ def _summary(table: SummaryTable) -> Iterator[dict[str, Any]]:
                     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row) -> CsvFields:
     return {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
 
 
-def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
-    fields = {
+def _measured(cell: Cell, column: Column, against: str) -> CsvFields:
+    fields: CsvFields = {
         **column._asdict(),
         "n": cell.summary.n,
         "mean": cell.summary.mean,
@@ -88,11 +64,11 @@ def _measured(cell: Cell, column: Column, against: str) -> dict[str, Any]:
     }
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields["verdict"] = cell.verdict or "not significant"
+        fields["verdict"] = cell.verdict or ""
     return fields
 
 
-def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
+def _paper(filled: FilledTable) -> Iterator[CsvFields]:
     for row in filled.rows:
         for column in filled.columns:
             score = row.scores.get(column.name, Score(column.suite, column.task, column.metric))
@@ -105,7 +81,7 @@ def _paper(filled: FilledTable) -> Iterator[dict[str, Any]]:
             }
 
 
-def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, Any]:
+def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> CsvFields:
     against = row.row.against or ""
     return {
         **row.place._asdict(),
@@ -116,7 +92,7 @@ def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> dict[str, An
     }
 
 
-def _published(row: FilledRow, cell: PaperCell) -> dict[str, Any]:
+def _published(row: FilledRow, cell: PaperCell) -> CsvFields:
     number = cell.published
     if number is None:
         return {}
@@ -128,7 +104,7 @@ def _published(row: FilledRow, cell: PaperCell) -> dict[str, Any]:
         "published_source": row.row.source,
         "minus_published": _blank(cell.difference),
         "p_published": cell.test.p if cell.test else "",
-        "verdict_published": cell.verdict.word if cell.verdict else "",
+        "verdict_published": cell.judgement.verdict if cell.judgement else "",
     }
 
 

@@ -1,4 +1,4 @@
-"""Tables as LaTeX with booktabs: a file to \\input into a document that loads booktabs and graphicx."""
+"""The report as LaTeX: tables for a document that loads booktabs and graphicx."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
-from harness.reporting.tables.cells import TOO_FEW
 from harness.reporting.tables.grids import Grid, Line, Section
+from harness.verdicts import Agreement
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
     "}": r"\}",
-    "[": "{[}",  # a bracket at the start of a line would be read as an option of the line before
+    "[": "{[}",  # LaTeX reads a bracket after a line's end as an option
     "]": "{]}",
     "_": r"\_",
     "&": r"\&",
@@ -40,13 +40,13 @@ _MARKS = {
 
 
 def latex(grids: Sequence[Grid], footer: str) -> str:
-    """All tables in one file."""
+    """The text of report.tex."""
     head = f"% {_comment(footer)}\n% Needs \\usepackage{{booktabs,graphicx}} in the preamble.\n"
     return head + "\n" + "\n".join(table(grid) for grid in grids)
 
 
 def table(grid: Grid) -> str:
-    """One table environment, no wider than the text."""
+    """A table environment, scaled down to the width of the text."""
     width = len(grid.heads) + len(grid.columns)
     align = "l" * len(grid.heads) + "r" * len(grid.columns)
     header = " & ".join(escape(name) for name in (*grid.heads, *grid.columns))
@@ -62,7 +62,7 @@ def table(grid: Grid) -> str:
 
 
 def _below(notes: Sequence[str]) -> str:
-    """Notes in small print below a table."""
+    """Notes below a table in small print."""
     if not notes:
         return ""
     text = "\n\\par\n".join(map(escape, notes))
@@ -70,7 +70,7 @@ def _below(notes: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that prints as it is. What a plain installation cannot set is spelled as its code point."""
+    """Escape a text. Characters that a plain installation cannot print become their code points."""
     return "".join(_SPECIAL.get(char) or _plain(char) for char in text)
 
 
@@ -93,10 +93,10 @@ def _section(section: Section, width: int) -> str:
 
 
 def _line(line: Line) -> str:
-    """One line; what would only make columns wider is left to report.csv: p-values, and verdicts that say nothing."""
+    """A line without p-values and without verdicts of too few seeds, which only report.csv has."""
     heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
-    cells = [CellText(ABSENT) if cell.value == TOO_FEW else cell for cell in cells]
+    cells = [CellText(ABSENT) if cell.verdict is Agreement.TOO_FEW else cell for cell in cells]
     return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
 
 

@@ -1,4 +1,4 @@
-"""Tables and sentences as Markdown (GitHub's dialect)."""
+"""The report as Markdown, in GitHub's dialect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.reporting.tables.grids import Grid
 
 
 def markdown(sentences: Sequence[Sentence], grids: Sequence[Grid], footer: str) -> str:
-    """The whole report."""
+    """The text of report.md."""
     parts = ["# Results"]
     for place, group in groupby(sentences, key=lambda sentence: sentence.place):
         parts += [f"**{escape(place)}**"] if place else []
@@ -23,7 +23,7 @@ def markdown(sentences: Sequence[Sentence], grids: Sequence[Grid], footer: str) 
 
 
 def table(grid: Grid) -> str:
-    """One table with its title, notes and the commands that fill it."""
+    """A table with its title, notes and the commands for missing runs."""
     header = [escape(name) for name in ("where", *grid.heads, *grid.columns)]
     ruler = ["---"] * (1 + len(grid.heads)) + ["---:"] * len(grid.columns)
     lines = [_line(header), _line(ruler)]
@@ -39,13 +39,13 @@ def table(grid: Grid) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that shows as it is: nothing in it becomes markup, a cell's end or a new line."""
+    """Escape a text so that nothing in it becomes markup, ends a cell or starts a line."""
     text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
 
 
 def _cell(cell: CellText) -> str:
-    """A cell, bold where it is: the number and its spread, not its mark."""
+    """A cell; bold print covers the number and its spread, not its mark."""
     number = str(replace(cell, mark="", extra=""))
     return escape(str(cell)) if not cell.bold else f"**{escape(number)}**" + escape(str(cell).removeprefix(number))
 

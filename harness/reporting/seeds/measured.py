@@ -1,61 +1,64 @@
-"""The scores that may fill a paper's tables: of one profile, without overrides, one group of runs a label."""
+"""The scores that may fill a paper's tables: one group of runs a label and suite, without overrides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.metrics import Score
-from harness.papers.schema import BY_THE_WAY
-from harness.reporting.seeds.summary import Cell, Group, Label, group_runs, group_values, kept_groups
+from harness.papers.schema import WITH_EVERY_RUN
+from harness.reporting.seeds.groups import Cell, Group, kept_groups
 from harness.spec import Place
-from harness.stats import summarise
 
 if TYPE_CHECKING:
     import pandas
 
-#: suite that every run has by the way -> the frame's column of it
-_OF_FRAME = {"dev": "dev", "cost": "minutes"}
+#: suite of the numbers that come with every run -> their column in the frame
+_COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Measurements:
-    """The runs of a profile. Cells are made when they are asked for."""
+    """The runs of a profile by place and suite. Cells are computed when they are first needed."""
 
     profile: str
-    frame: pandas.DataFrame
-    groups: Mapping[Label, Group]
+    groups: Mapping[Place, Mapping[str, Group]]
     _cells: dict[Place, dict[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, frame: pandas.DataFrame, profile: str) -> Measurements:
-        """Those in a frame of `Store.frame()`."""
+        """Take a profile's runs without overrides from a frame of scores."""
+        groups: dict[Place, dict[str, Group]] = {}
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
-        return cls(profile, part, kept_groups(part))
+        for (label, suite), group in kept_groups(part).items():
+            groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
+        return cls(profile, groups)
 
     def cells(self, place: Place) -> Mapping[Score, Cell]:
-        """Scores over seeds by suite, task and metric; none for what was not run."""
+        """Return the scores over seeds of a place; none if it was not run."""
         if place not in self._cells:
-            self._cells[place] = dict(self._found(place))
+            groups = self.groups.get(place, {})
+            found = {
+                Score(suite, *column): cell for suite, group in groups.items() for column, cell in group.cells().items()
+            }
+            self._cells[place] = found | _with_every_run(groups)
         return self._cells[place]
 
     def older(self, place: Place) -> int:
-        """How many groups of runs with the same label are left out."""
-        kept = self.groups.get(Label(self.profile, *place, ""))
-        return kept.older if kept else 0
+        """Return how many groups of runs of a place are not shown, in the suite with the most."""
+        return max((group.older for group in self.groups.get(place, {}).values()), default=0)
 
-    def _found(self, place: Place) -> Iterator[tuple[Score, Cell]]:
-        label = Label(self.profile, *place, "")
-        kept = self.groups.get(label)
-        if kept is None:
-            return
-        runs = group_runs(self.frame, label, kept.group)
-        for suite, part in runs.groupby("suite", sort=False):
-            for column, values in group_values(part).items():
-                yield Score(str(suite), *column), Cell(tuple(values), summarise(values))
-        once = runs.drop_duplicates("seed")
-        for suite, name in _OF_FRAME.items():
-            values = [float(value) for value in once[name].dropna()] if name in once else []
-            if values:
-                yield Score(suite, *BY_THE_WAY[suite]), Cell(tuple(values), summarise(values))
+
+def _with_every_run(groups: Mapping[str, Group]) -> dict[Score, Cell]:
+    """Dev score and minutes of the runs in the suite with the most seeds."""
+    if not groups:
+        return {}
+    runs = max(groups.values(), key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
+    found = {}
+    for suite, name in _COLUMNS.items():
+        values = [float(value) for value in runs[name].dropna()]
+        if values:
+            column, _ = WITH_EVERY_RUN[suite]
+            found[Score(suite, *column)] = Cell.of(values)
+    return found

@@ -1,6 +1,6 @@
-"""The folder of a report: written beside its place, then swapped in whole, so that a killed report leaves the old one.
+"""The folder of a report: written beside its target and then swapped in, so that a killed report keeps the old one.
 
-A file in the folder names every file of the report. What is not named there is not the report's and is never deleted.
+A file in the folder lists all files of the report. Files that are not listed are never deleted.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 
 from harness.errors import UserError
 
-#: Names the files of a report, one a line, and marks the folder as one.
+#: File that lists the files of a report, one per line, and marks the folder as a report.
 MARK = ".harness-report"
 
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder to write the report into; takes the place of `out` when the block ends well, and is removed if not.
+    """Yield a new folder that replaces `out` when the block succeeds and is removed otherwise.
 
-    Raises UserError where `out` holds anything that is not of an earlier report, or cannot be written.
+    Raises UserError if `out` holds other files than those of an earlier report, or cannot be written.
     """
     out = out.resolve()
     try:
-        _put_right(out)
+        _clean_up(out)
         _refuse_foreign(out)
         fresh = _beside(out, "new")
         fresh.mkdir(parents=True)
@@ -36,7 +36,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         yield fresh
         names = sorted(path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file())
         (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
-        # once more: the report may have taken a minute
+        # checked again: writing may have taken a minute
         _refuse_foreign(out)
         _swap(fresh, out)
     finally:
@@ -56,25 +56,25 @@ def _swap(fresh: Path, out: Path) -> None:
     except OSError as error:
         if old.exists() and not out.exists():
             old.rename(out)
-        raise UserError(f"the report cannot be put at {out}: {error.strerror}; choose another --out") from error
+        raise UserError(f"the report cannot be moved to {out}: {error.strerror}; choose another --out") from error
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _put_right(out: Path) -> None:
-    """Undo what killed reports left: an old report that was moved away comes back, half a new one goes."""
+def _clean_up(out: Path) -> None:
+    """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
     for path in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.old")):
-        if (path / MARK).is_file() and _is_left(path):
+        if (path / MARK).is_file() and _is_abandoned(path):
             if out.exists():
                 shutil.rmtree(path)
             else:
                 path.rename(out)
     for path in out.parent.glob(f".{glob.escape(out.name)}.*.new"):
-        if _is_left(path):
+        if _is_abandoned(path):
             shutil.rmtree(path)
 
 
-def _is_left(path: Path) -> bool:
-    """Whether the process that made a folder has ended."""
+def _is_abandoned(path: Path) -> bool:
+    """Whether the process that created a folder has ended."""
     process = path.name.split(".")[-2]
     if not process.isdigit():
         return False
@@ -94,8 +94,8 @@ def _refuse_foreign(out: Path) -> None:
         return
     mark = out / MARK
     if not mark.is_file():
-        raise UserError(f"{out} is not empty and no report of harness; empty it or give another --out")
+        raise UserError(f"{out} is not empty and not a report of harness; empty it or give another --out")
     own = set(mark.read_text(encoding="utf-8").splitlines())
     for path in sorted(out.rglob("*")):
         if not path.is_dir() and path.relative_to(out).as_posix() not in own:
-            raise UserError(f"{path} is no file of the report that lies there; move it away or give another --out")
+            raise UserError(f"{path} is not a file of the report in this folder; move it away or give another --out")

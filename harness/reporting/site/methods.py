@@ -1,21 +1,27 @@
-"""What a method declares, as plain data: its terms, its readings and its values by reading."""
+"""What methods declare, as plain data: streams, loss terms, readings and hyperparameters by reading."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UserError
 from harness.registry import get, names
 
+if TYPE_CHECKING:
+    from harness.method import Method
+
 
 @dataclass(frozen=True)
-class Value:
-    """A hyperparameter: its default in each reading, what it may be, and where it stands."""
+class OptionFacts:
+    """A hyperparameter: its default in each reading, its unit or allowed values, and its source in the paper."""
 
     name: str
     by_reading: tuple[str, ...]
@@ -24,13 +30,13 @@ class Value:
 
     @property
     def differs(self) -> bool:
-        """Whether two readings differ in it."""
+        """Whether its default depends on the reading."""
         return len(set(self.by_reading)) > 1
 
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """A method in words. `readings` say what each follows; `notes` is Markdown, empty where there are none."""
+    """A method as data. `readings` map names to sources, `notes` are Markdown, `teacher_options` name teachers."""
 
     name: str
     paper: str
@@ -38,19 +44,16 @@ class MethodFacts:
     terms: Sequence[str]
     parts: Sequence[str]
     readings: Mapping[str, str]
-    values: tuple[Value, ...]
-    notes: str
+    values: Sequence[OptionFacts]
+    notes: str = ""
+    teacher_options: Sequence[str] = ()
 
 
 def method_facts(name: str) -> MethodFacts:
-    """What a registered method says of itself. Raises UserError for one that is not there or cannot be loaded."""
-    method = get("method", name)
+    """The facts of a registered method. Raises UserError for an unknown method or one that cannot be loaded."""
+    method: type[Method] = get("method", name)
     named = [method.configure(reading).named() for reading in method.readings]
-    values = []
-    for item in dataclasses.fields(method.Hyperparameters):
-        key = item.name.rstrip("_")
-        shown = tuple(str(values_of[key]) for values_of in named)
-        values.append(Value(key, shown, _allowed(item), str(item.metadata["source"])))
+    options = method.Hyperparameters.options()
     notes = notes_path(name)
     return MethodFacts(
         name=name,
@@ -59,28 +62,41 @@ def method_facts(name: str) -> MethodFacts:
         terms=method.terms,
         parts=method.parts,
         readings=method.readings,
-        values=tuple(values),
+        values=[_option(key, item, named) for key, item in options.items()],
         notes=notes.read_text(encoding="utf-8") if notes else "",
+        teacher_options=sorted(method.Hyperparameters.teacher_options()),
     )
 
 
 def installed_methods() -> tuple[list[MethodFacts], list[str]]:
-    """The facts of all registered methods, and one line for each that cannot be loaded."""
+    """The facts of all registered methods, and one line for each method that fails in any way."""
     found, problems = [], []
     for name in names("method"):
         try:
             found.append(method_facts(name))
         except UserError as error:
             problems.append(str(error))
+        except Exception as error:  # a plug-in may fail anywhere
+            problems.append(f"the method '{name}' cannot be described: {type(error).__name__}: {error}")
     return found, problems
 
 
+def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
+    """`installed_methods` from a process of its own: methods import torch, which needs more memory than a report."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(installed_methods).result()
+        except BrokenProcessPool:
+            return [], ["no method is described: a method ended the process that imported it"]
+
+
 def notes_path(name: str) -> Path | None:
-    """The notes on a method's reproduction, its own or those of the method that it builds on."""
+    """The notes on a method, or those of the method that it extends."""
     folder = Path(str(files("harness_reports") / "notes"))
     known = {path.stem: path for path in folder.glob("*.md")}
     return known.get(name) or known.get(name.removesuffix("-sup"))
 
 
-def _allowed(item: dataclasses.Field[Any]) -> str:
-    return ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
+def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:
+    allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
+    return OptionFacts(key, tuple(str(values[key]) for values in named), allowed, str(item.metadata["source"]))

@@ -1,4 +1,4 @@
-"""Notes in Markdown as HTML: tables and links to other methods' notes; raw HTML is shown as text."""
+"""Notes on methods: Markdown to HTML, with tables and links between notes. Raw HTML is shown as text."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _EXTERNAL = ("https://", "http://")
 
 
 def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
-    """The HTML of notes; `pages` maps the stem of a notes file to the page that a link to it leads to.
+    """Convert notes to HTML. `pages` maps the stem of each notes file to its page.
 
-    A link to anything else within a folder is dropped, its text stays. Pictures become links. The notes' title is
-    dropped too, since the page has one; other headings are one level down.
+    Links to other files are removed, their text stays. Pictures become links. The title is removed, since the page has
+    one, and other headings move one level down.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     tokens = _lowered(markdown.parse(text))
@@ -23,7 +23,7 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
         if token.children:
             token.children = _linked(token.children, pages)
     tables = markdown.renderer.render(tokens, markdown.options, {})
-    # Safe: the parser has escaped all text and renders no HTML of the notes.
+    # safe: the parser escapes all text and renders no HTML of the notes
     tables = tables.replace("<table>", '<div class="scroll" tabindex="0"><table class="prose">')
     return Markup(tables.replace("</table>", "</table></div>"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
@@ -10,24 +11,28 @@ from harness.profiles import load_profile, shipped_profiles
 from harness.registry import suggest
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, paper_grid, summary_grid
+from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.worded import paper_grid
+from harness.store import Result, frame_of, metrics_of
 
 if TYPE_CHECKING:
     import pandas
 
 
-def named_table(name: str, profile: str, frame: pandas.DataFrame) -> pandas.DataFrame:
-    """A suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results, one row a line.
+def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.DataFrame:
+    """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results, one row a line.
 
     Raises UserError for a name that has no table under the profile.
     """
+    mine = [result for result in results if result.profile == profile]
+    frame = frame_of(mine)
     if ":" in name:
         shipped = [load_profile(profile)] if profile in shipped_profiles() else []
         papers = read_papers()
         filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]
         grids = {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled if one.profile == profile}
     else:
-        grids = {one.suite: summary_grid(one) for one in summary_tables(frame)}
+        grids = {one.suite: summary_grid(one) for one in summary_tables(frame, metrics_of(mine))}
     if name not in grids:
         raise UserError(f"the profile '{profile}' has no results for a table '{name}'; {suggest(name, list(grids))}")
     return _frame(grids[name])

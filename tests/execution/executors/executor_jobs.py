@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.execution.executors.base import Job
-from harness.execution.plan import Plan, Request, make_plan
+from harness.execution.executors.job import Job
+from harness.execution.plan import Plan, make_plan
+from harness.execution.request import Request
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -33,4 +34,4 @@ def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
 def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,)) -> list[Job]:
     """The jobs of such a plan."""
     made = plan(results, *methods, seeds=seeds)
-    return [Job(run, made.sources, Store(results)) for run in made.todo]
+    return [Job(run, made.inventory, Store(results)) for run in made.todo]

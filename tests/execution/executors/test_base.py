@@ -11,7 +11,8 @@ from executor_jobs import STUDENT, TAUGHT, jobs, plan
 from harness.errors import UserError
 from harness.execution.events import Event
 from harness.execution.executors import base
-from harness.execution.executors.base import Queue, Resources, execute
+from harness.execution.executors.base import Queue, execute
+from harness.execution.executors.job import Resources
 from harness.store import Failure, Result, Store
 
 ONE = Resources(1, "cpu")
@@ -84,14 +85,14 @@ def test_what_this_machine_does_not_have_is_refused_before_anything_runs(tmp_pat
     made = plan(tmp_path / "results", "simcse", precision="fp16")
     events: list[Event] = []
     with pytest.raises(UserError, match="fp16 needs a CUDA device"):
-        execute(made, Store(tmp_path / "results"), events.append, device="cpu")
+        execute(made, events.append, device="cpu")
     if not torch.cuda.is_available():
         with pytest.raises(UserError, match="no CUDA device"):
-            execute(made, Store(tmp_path / "results"), events.append, device="cuda")
+            execute(made, events.append, device="cuda")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):
-        execute(made, Store(tmp_path / "file"), events.append)
+        execute(plan(tmp_path / "file", "simcse"), events.append)
     with pytest.raises(UserError, match="unknown executor 'seriel'; did you mean serial"):
-        execute(made, Store(tmp_path / "results"), events.append, executor="seriel")
+        execute(made, events.append, executor="seriel")
     assert not events
     assert not list((tmp_path / "results").iterdir())

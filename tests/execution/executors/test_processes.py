@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from executor_jobs import STUDENT, TAUGHT, jobs
 
-from harness.execution.environment import passive_threads
 from harness.execution.events import Event
-from harness.execution.executors.base import Resources
+from harness.execution.executors.job import Resources
 from harness.execution.executors.processes import Processes
+from harness.processors import passive_threads
 from harness.store import Failure, Result, Store
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from executor_jobs import STUDENT, TAUGHT, jobs
 
 from harness.execution.events import Event
-from harness.execution.executors.base import Resources
+from harness.execution.executors.job import Resources
 from harness.execution.executors.serial import Serial
 from harness.store import Failure, Result
 

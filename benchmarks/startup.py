@@ -1,0 +1,52 @@
+"""Time, memory and modules of `harness --help` and of one shell completion.
+
+    python benchmarks/startup.py
+
+Prints the median wall time of ten processes, the largest resident memory and the number of imported modules.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+REPEATS = 10
+#: ends a command with its memory in MB and its number of modules
+SCRIPT = """
+import atexit, resource, sys
+def usage():
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    print(f"{peak:.0f} {len(sys.modules)}", file=sys.stderr)
+atexit.register(usage)
+from harness.cli.main import main
+main()
+"""
+COMPLETION = {"_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": "harness run --profile tiny --suites s"}
+
+
+def measure(words: list[str], environment: dict[str, str]) -> tuple[float, float, int]:
+    """Median seconds, peak MB and modules of one command."""
+    env, seconds, last = {**os.environ, **environment}, [], ""
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        command = [sys.executable, "-c", SCRIPT, *words]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - start)
+        last = done.stderr.splitlines()[-1]
+    memory, modules = last.split()
+    return statistics.median(seconds), float(memory), int(modules)
+
+
+if __name__ == "__main__":
+    count = str(len(COMPLETION["COMP_WORDS"].split()) - 1)
+    for name, words, environment in (
+        ("harness --help", ["--help"], {}),
+        ("harness run --help", ["run", "--help"], {}),
+        ("completion of --suites", [], {**COMPLETION, "COMP_CWORD": count}),
+    ):
+        seconds, memory, modules = measure(words, environment)
+        print(f"{name:24} {seconds:.2f} s  {memory:.0f} MB  {modules} modules")

@@ -1,0 +1,162 @@
+"""Experiments: resolved runs with everything that their training reads, before any of it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from harness.encoders.locate import ModelSource
+from harness.encoders.patches import fresh_size
+from harness.errors import UserError
+from harness.evaluation.suites import SimilarityTask
+from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
+from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder, named_runs, with_default
+from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
+from harness.sources import Missing, digest
+from harness.spec import RunSpec
+
+#: Increased when the same configuration would give other numbers: the loop, the batching, the seeds.
+BACKEND_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What one training reads.
+
+    `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A method that does
+    not train reads its encoder only.
+    """
+
+    encoder: Ingredient[ModelSource]
+    corpora: tuple[UsedCorpus, ...] = ()
+    features: Mapping[str, RoleFeatures] = field(default_factory=dict)
+    patches: Mapping[str, Ingredient[ModelSource]] = field(default_factory=dict)
+    dev: Ingredient[SimilarityTask] | None = None
+
+    def __iter__(self) -> Iterator[Ingredient[Checkable]]:
+        """Every ingredient, some of them more than once."""
+        yield self.encoder
+        yield from (corpus.read for corpus in self.corpora)
+        yield from (need for features in self.features.values() for need in features.needs)
+        yield from ([self.dev] if self.dev else [])
+        yield from self.patches.values()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run, resolved: its values, its ingredients, and the runs that are its teachers.
+
+    A teacher's own teachers come before it.
+    """
+
+    resolved: Resolved
+    ingredients: Ingredients
+    teachers: tuple[Experiment, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The run's key."""
+        return str(self.resolved.spec)
+
+    @cached_property
+    def missing(self) -> tuple[Missing, ...]:
+        """Everything absent that the training reads, each thing once."""
+        return tuple(dict.fromkeys(item for ingredient in self.ingredients for item in ingredient.missing))
+
+    @cached_property
+    def identity(self) -> dict[str, object]:
+        """Everything that can change the run's weights, by name; no path, no device, no clock."""
+        run, read = self.resolved, self.ingredients
+        identity: dict[str, object] = {
+            "method": run.spec.variant.name,
+            "reading": run.spec.variant.reading,
+            "encoder": read.encoder.fingerprint,
+            "hyperparameters": run.hyperparameters.identity(),
+            "seed": run.spec.seed,
+        }
+        if read.dev is None:
+            return identity
+        identity |= {
+            "backend": BACKEND_VERSION,
+            "training": run.training.model_dump(),
+            "setting": run.spec.setting.name,
+            "corpora": [corpus.read.fingerprint for corpus in read.corpora],
+            "features": {role: features.identity for role, features in read.features.items()},
+            "dev": read.dev.fingerprint,
+        }
+        later: dict[str, object] = {
+            "patches": [source.fingerprint for source in read.patches.values()],
+            "setting_options": dict(run.spec.setting.options),
+        }
+        return {**identity, **{key: value for key, value in later.items() if value}}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The digest of the identity."""
+        return digest(self.identity)
+
+    def fingerprint_of(self, seed: int | None) -> str:
+        """The fingerprint that the run would have with another seed."""
+        return digest({**self.identity, "seed": seed})
+
+    @property
+    def group(self) -> str:
+        """The fingerprint without a seed, shared by the seeds of one experiment."""
+        return self.fingerprint_of(None)
+
+
+class Experiments:
+    """The experiments of one profile under the same overrides, each resolved once."""
+
+    def __init__(self, inventory: Inventory, overrides: Overrides) -> None:
+        self.inventory, self.overrides = inventory, overrides
+        self._known: dict[RunSpec, Experiment | None] = {}
+
+    def of(self, run: Resolved) -> Experiment:
+        """A run with its ingredients and its teachers. Raises UserError."""
+        if run.spec not in self._known:
+            self._known[run.spec] = None  # until its teachers are resolved
+            self._known[run.spec] = self._complete(run)
+        found = self._known[run.spec]
+        if found is None:
+            raise UserError(f"{run.spec} is its own teacher, or a teacher of its teacher; name another run")
+        return found
+
+    def _complete(self, run: Resolved) -> Experiment:
+        inventory = self.inventory
+        encoder = inventory.encoder(run.spec.encoder)
+        if not run.method.trains:
+            return Experiment(run, Ingredients(encoder))
+        corpora = tuple(inventory.corpus(name, run) for name in run.streams)
+        pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
+        teachers = self._teachers(run)
+        finder = TeacherFinder(run, inventory, {name: _model(teacher) for name, teacher in teachers.items()})
+        features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
+        ingredients = Ingredients(encoder, corpora, features, self._patches(run), inventory.dev(run.dev))
+        first = {one.key: one for teacher in teachers.values() for one in (*teacher.teachers, teacher)}
+        return Experiment(run, ingredients, tuple(first.values()))
+
+    def _teachers(self, run: Resolved) -> dict[str, Experiment]:
+        """The runs whose encoders are teachers of a run, by the names that they have there."""
+        profile = self.inventory.profile
+        asked = [with_default(one, profile, run).teacher for one in run.features.values()]
+        return {name: self._teacher(name) for one in asked for name in named_runs(one, profile)}
+
+    def _teacher(self, name: str) -> Experiment:
+        spec = RunSpec.parse(name.removeprefix(RUN))
+        try:
+            return self.of(resolve(self.inventory.profile, spec, self.overrides))
+        except UnfitSettingError as error:
+            raise UserError(f"the teacher {name} cannot be trained: {error}") from error
+
+    def _patches(self, run: Resolved) -> dict[str, Ingredient[ModelSource]]:
+        """The pretrained patch embeddings of the streams that have one."""
+        own = run.method.own_steps(run.hyperparameters)
+        named = {stream: steps.patches.pretrained for stream, steps in own.items()}
+        pretrained = {stream: name for stream, name in named.items() if name and fresh_size(name) is None}
+        return {stream: self.inventory.patches(name) for stream, name in pretrained.items()}
+
+
+def _model(teacher: Experiment) -> RunModel:
+    return RunModel(teacher.missing, teacher.fingerprint, teacher.resolved.pooling)

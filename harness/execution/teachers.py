@@ -1,0 +1,352 @@
+"""Teachers of every kind: what each needs, what identifies it, and how its features are computed.
+
+A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the profile's
+image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the wrong captions
+(MCSE Table 2), 'random' replaces them by standard normal noise. Image features that lie in a file beside a
+corpus are read; all others are computed once and kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from harness.corpora.pixels import Pixels
+from harness.encoders.features import Stacked, cached_features
+from harness.encoders.lit import Projections, fit
+from harness.encoders.locate import ModelSource
+from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
+from harness.errors import UserError
+from harness.execution.events import Preparation
+from harness.execution.feature_context import FeatureContext, TrainedModels
+from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
+from harness.execution.pairs import KnownPairs
+from harness.grid import Resolved
+from harness.inputs import FeatureKind
+from harness.method import Feature
+from harness.profiles import Profile
+from harness.registry import suggest
+from harness.seeds import generator
+from harness.sources import Missing, Source, digest
+from harness.spec import CONTROLS
+
+RUN = "run:"
+#: Increased when the fit of `lit` teachers changes its result.
+LIT_VERSION = 1
+#: the kind of teacher that is fitted here, and what it gives
+LIT = "lit"
+LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
+#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
+BY_MODEL_ALONE = ("open-clip", "timm")
+#: the rows of features `start` to `stop`, (stop - start, ...)
+Compute = Callable[[int, int], np.ndarray]
+
+
+class FeatureMaker(ABC):
+    """Computes a teacher's features of pairs."""
+
+    @abstractmethod
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """What features of a corpus depend on besides the corpus itself."""
+
+    @abstractmethod
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        """Names everything that the features of these pairs depend on; known without loading a model."""
+
+    @abstractmethod
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        """A function that computes rows of features; models are loaded on its first call."""
+
+
+@dataclass(frozen=True)
+class FrozenModel(Source):
+    """A pretrained model and how it is read."""
+
+    kind: str
+    pooling: str
+    model: ModelSource
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The model's missing files."""
+        return self.model.missing(root)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
+        fingerprint = self.model.fingerprint(root)
+        if teacher_class(self.kind).pooled:
+            return digest(self.kind, self.pooling, fingerprint)
+        return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
+
+    def folder(self, models: TrainedModels) -> Path:
+        """The model's folder. Raises MissingData."""
+        return self.model.path()
+
+
+@dataclass(frozen=True)
+class RunModel(Source):
+    """The encoder of a run, finished or not: the run's missing data, its fingerprint and its pooling."""
+
+    absent: tuple[Missing, ...]
+    training: str
+    pooling: str
+    kind: ClassVar[str] = "text"
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The run's missing data."""
+        return list(self.absent)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The run's fingerprint."""
+        return self.training
+
+    def folder(self, models: TrainedModels) -> Path:
+        """The model folder of the finished run."""
+        return models.folder(self.training)
+
+
+@dataclass(frozen=True)
+class ModelTeacher(FeatureMaker):
+    """A pretrained model, or the encoder of a run."""
+
+    name: str
+    model: Ingredient[FrozenModel | RunModel]
+
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """The model, and the corpus's image files if it reads them."""
+        return [self.model, corpus.pixels] if of == "image" and corpus.pixels is not None else [self.model]
+
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        """Images and model, or captions, model and length."""
+        if of != "image":
+            return digest(known.captions, self.model.fingerprint, of, context.max_length)
+        files = known.pairs.images
+        content = known.images + (files.content() if isinstance(files, Pixels) else "")
+        return digest(content, self.model.fingerprint, of, None)
+
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        """The model's own features."""
+        teacher = cache(lambda: self._opened(of, context))
+        pairs = known.pairs
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            if of == "caption":
+                return teacher().captions(pairs.texts[start:stop])
+            if of == "tokens":
+                return teacher().tokens(pairs.texts[start:stop], context.max_length)
+            if pairs.images is None:
+                raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
+            return teacher().images(pairs.images[start:stop])
+
+        return rows
+
+    def _opened(self, of: FeatureKind, context: FeatureContext) -> Teacher:
+        source = self.model.source
+        folder = source.folder(context.models)
+        if of == "tokens":
+            check_vocabulary(context.student.source.path(), folder, self.name)
+        return open_teacher(
+            source.kind, folder, pooling=source.pooling, max_length=context.max_length, device=context.device
+        )
+
+
+@dataclass(frozen=True)
+class LitTeacher(FeatureMaker, Source):
+    """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
+
+    images: NamedTeacher
+    captions: NamedTeacher
+    corpus: UsedCorpus
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """Nothing of its own."""
+        return []
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The version of the fit; what is fitted counts separately."""
+        return digest(LIT, LIT_VERSION)
+
+    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """The fit, and both teachers' needs on the corpus and on the one of the fit."""
+        found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
+        for place in (corpus, self.corpus):
+            found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
+        return found
+
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        """The projected features, and all that the projections are fitted on."""
+        fitted = [need.fingerprint for need in self.needs(self.corpus, of)]
+        inner = self._side(of).key(known, context)
+        return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
+
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        """Fit both projections and apply the one asked for."""
+        fitted = cache(lambda: self._fitted(context))
+        features = cache(lambda: self._side(of).features(known, context))
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            tower = fitted().images if of == "image" else fitted().captions
+            return tower(np.asarray(features()[start:stop], dtype=np.float32))
+
+        return rows
+
+    def _side(self, of: FeatureKind) -> NamedTeacher:
+        return self.images if of == "image" else self.captions
+
+    def _fitted(self, context: FeatureContext) -> Projections:
+        known = KnownPairs.of_corpus(self.corpus)
+        return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
+
+
+@dataclass(frozen=True)
+class NamedTeacher:
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker.
+
+    Without a maker, the text says why it has none.
+    """
+
+    name: str
+    of: FeatureKind
+    maker: FeatureMaker | str
+
+    def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
+        """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
+        if self.of == "image" and self.name in corpus.stored:
+            return [corpus.stored[self.name]]
+        return self._made.needs(corpus, self.of)
+
+    def key(self, known: KnownPairs, context: FeatureContext) -> str:
+        """Names everything that its features of these pairs depend on."""
+        if self._stored(known):
+            return digest("stored", known.images, known.stored[self.name])
+        return self._made.key(known, self.of, context)
+
+    def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
+        """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
+        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
+        return cached_features(
+            self.key(known, context),
+            known.rows(self.of),
+            self._from_file(known) if self._stored(known) else self._made.compute(known, self.of, context),
+            dtype="float16" if self.of == "tokens" else "float32",
+            chunk=512,
+            report=lambda done, rows: context.listen(Preparation("features", subject, done, rows)),
+        )
+
+    def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
+        """One feature a caption, over several corpora one after the other."""
+        parts = Stacked([self.features(known, context) for known in listed])
+        if self.of != "image":
+            return parts
+        pairs = [known.pairs for known in listed]
+        starts = np.cumsum([0, *(one.image_count for one in pairs)])
+        numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
+        return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
+
+    @property
+    def _made(self) -> FeatureMaker:
+        if isinstance(self.maker, str):
+            raise UserError(self.maker)
+        return self.maker
+
+    def _stored(self, known: KnownPairs) -> bool:
+        return self.of == "image" and self.name in known.stored
+
+    def _from_file(self, known: KnownPairs) -> Compute:
+        values = cache(lambda: known.pairs.features[self.name])
+        return lambda start, stop: values()[start:stop]
+
+
+@dataclass(frozen=True)
+class RoleFeatures:
+    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora."""
+
+    asked: Feature
+    teacher: NamedTeacher
+    corpora: tuple[UsedCorpus, ...]
+
+    @cached_property
+    def needs(self) -> tuple[Ingredient[Checkable], ...]:
+        """What the features depend on besides the corpora themselves. Raises UserError."""
+        return tuple(need for corpus in self.corpora for need in self.teacher.needs(corpus))
+
+    @property
+    def identity(self) -> list[object]:
+        """What they are in the identity of a run."""
+        found: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
+        return found if self.asked.of == "image" else [*found, self.asked.of]
+
+    def load(self, listed: Sequence[KnownPairs], seed: int, context: FeatureContext) -> Stacked | np.ndarray:
+        """One feature a caption of the run's pair corpora, (n, ...); controls are drawn by the run's seed."""
+        found = self.teacher.stacked(listed, context)
+        if self.asked.teacher == "shuffled":
+            return found.in_order(generator(axis="shuffled images", seed=seed).permutation(len(found)))
+        if self.asked.teacher == "random":
+            return generator(axis="random images", seed=seed).standard_normal(found.shape, dtype=np.float32)
+        return found
+
+
+def with_default(asked: Feature, profile: Profile, run: Resolved) -> Feature:
+    """The feature with the profile's own teacher for 'default'. Raises UserError if the profile has none."""
+    if asked.teacher not in (*CONTROLS, "default"):
+        return asked
+    if profile.images is None:
+        raise UserError(f"{run.spec.variant} needs image features; give the profile a top-level key images = TEACHER")
+    return asked if asked.teacher in CONTROLS else Feature(profile.images, asked.of)
+
+
+def named_runs(teacher: str, profile: Profile) -> Iterator[str]:
+    """The runs, as `run:KEY`, whose encoders a teacher reads."""
+    table = profile.teachers.get(teacher)
+    if teacher.startswith(RUN):
+        yield teacher
+    elif table is not None and table.kind == LIT:
+        yield from named_runs(str(table.images), profile)
+        yield from named_runs(str(table.captions), profile)
+
+
+@dataclass(frozen=True)
+class TeacherFinder:
+    """Finds the teachers of one run by name; `runs` are the runs that `named_runs` lists, by name."""
+
+    run: Resolved
+    inventory: Inventory
+    runs: Mapping[str, RunModel]
+
+    def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
+        """The features that a method asks for, over these pair corpora. Raises UserError."""
+        asked = with_default(asked, self.inventory.profile, self.run)
+        name = str(self.inventory.profile.images) if asked.teacher in CONTROLS else asked.teacher
+        return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
+
+    def _named(self, name: str, of: FeatureKind) -> NamedTeacher:
+        return NamedTeacher(name, of, self._maker(name, of))
+
+    def _maker(self, name: str, of: FeatureKind) -> FeatureMaker | str:
+        """What computes the features, or why nothing does."""
+        profile = self.inventory.profile
+        table = profile.teachers.get(name)
+        if name not in self.runs and table is None:
+            stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
+            hint = suggest(name, sorted({*profile.teachers, *stored}))
+            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
+        kind = RunModel.kind if table is None else table.kind
+        gives = LIT_GIVES if kind == LIT else teacher_class(kind).gives
+        if of not in gives:
+            given = " and ".join(gives)
+            return f"the teacher '{name}' ({kind}) gives features of {given}, not of {of}; name another teacher"
+        if table is None:
+            return ModelTeacher(name, self.inventory.once(self.runs[name]))
+        if kind != LIT:
+            model = FrozenModel(kind, table.pooling, self.inventory.place("teacher", table.model))
+            return ModelTeacher(name, self.inventory.once(model))
+        if table.corpus not in profile.corpora:
+            hint = suggest(str(table.corpus), list(profile.corpora))
+            return f"the profile '{profile.name}' has no corpus '{table.corpus}' to fit the teacher '{name}' on; {hint}"
+        images, captions = self._named(str(table.images), "image"), self._named(str(table.captions), "caption")
+        return LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))

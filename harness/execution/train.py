@@ -1,0 +1,170 @@
+"""The training of one run: train it, resume it, or load its student at the best checkpoint."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harness.corpora.base import Media
+from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.evaluation.dev import dev_scorer
+from harness.execution.events import Event, Listener, Preparation
+from harness.execution.feature_context import FeatureContext
+from harness.execution.features import RunFeatures
+from harness.execution.ingredients import Experiment, Ingredients
+from harness.execution.training_data import training_data
+from harness.inputs import Stream
+from harness.method import Dimensions, Method, Patches
+from harness.seeds import derive_seed, generator
+from harness.sources import write_text
+from harness.store import Store
+from harness.training.record import Progress, TrainingRecord
+from harness.training.streams import TrainingData
+from harness.training.trainer import Trainer, load_best
+
+#: Seconds between two looks at a teacher that another process trains.
+PATIENCE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where runs are trained: the store of their working folders and the device. `listen` gets their events."""
+
+    store: Store
+    device: str
+    listen: Listener
+
+    def folder(self, experiment: Experiment) -> Path:
+        """The folder of a run's checkpoint and best model."""
+        return self.store.work(experiment.fingerprint)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A student at its best checkpoint, the method that trained it, if any, and the record of the training.
+
+    `warnings` concern the data that it was trained on.
+    """
+
+    student: Student
+    method: Method | None
+    record: TrainingRecord
+    warnings: tuple[str, ...] = ()
+
+
+def train(experiment: Experiment, bench: Bench) -> Trained:
+    """Train a run, resume its training, or load what it ended with. Raises UserError or TrainingError."""
+    run, read = experiment.resolved, experiment.ingredients
+    student = Student.load(read.encoder.source.path(), run.pooling).to(torch.device(bench.device))
+    if read.dev is None:
+        return Trained(student, None, TrainingRecord())
+
+    def prepare(preparation: Preparation) -> None:
+        bench.listen(Event("prepare", experiment.key, preparation=preparation))
+
+    def progress(made: Progress) -> None:
+        bench.listen(Event("progress", experiment.key, progress=made))
+
+    data = training_data(run_features(experiment, bench), student.tokenizer, prepare)
+    method = _built(experiment, student, data)
+    folder = bench.folder(experiment)
+    note = folder / "trained.json"
+    if note.is_file():
+        load_best(folder, student, method)
+        return Trained(student, method, TrainingRecord(**json.loads(note.read_text())), data.warnings)
+    trainer = Trainer(
+        student,
+        method,
+        data,
+        run.training,
+        seed=run.spec.seed,
+        setting=str(run.spec.setting),
+        dev=dev_scorer(read.dev.source, read.dev.root),
+        folder=folder,
+        report=progress,
+    )
+    record = trainer.run()
+    write_text(note, json.dumps(asdict(record)))
+    (folder / "checkpoint.pt").unlink(missing_ok=True)
+    return Trained(student, method, record, data.warnings)
+
+
+def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
+    """The teacher features of a run, computed on the bench's device."""
+
+    def prepare(preparation: Preparation) -> None:
+        bench.listen(Event("prepare", experiment.key, preparation=preparation))
+
+    read, length = experiment.ingredients, experiment.resolved.training.max_length
+    return RunFeatures(
+        experiment, FeatureContext(read.encoder, length, bench.device, _Teachers(experiment, bench), prepare)
+    )
+
+
+@dataclass(frozen=True)
+class _Teachers:
+    """The runs that are teachers of one run (a `TrainedModels`)."""
+
+    experiment: Experiment
+    bench: Bench
+
+    def folder(self, fingerprint: str) -> Path:
+        """The model folder of a teacher; trained now if that has not been done or its weights were removed.
+
+        Waits while another process trains it.
+        """
+        teacher = next(one for one in self.experiment.teachers if one.fingerprint == fingerprint)
+        if not teacher.resolved.method.trains:
+            return teacher.ingredients.encoder.source.path()
+        folder = self.bench.folder(teacher)
+        while not (folder / "trained.json").is_file():
+            with self.bench.store.lock(fingerprint) as acquired:
+                if acquired:
+                    train(teacher, self.bench)
+            time.sleep(0 if acquired else PATIENCE_S)
+        return folder / "best"
+
+
+def _built(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+    """The method with its heads and the student's patch embeddings, initialised from seed and names alone."""
+    run = experiment.resolved
+    widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(axis="heads", seed=run.spec.seed, method=run.spec.variant.name))
+        try:
+            method = run.method(run.hyperparameters, Dimensions(student.width, widths))
+        except ValueError as error:
+            raise UserError(f"{run.spec.variant}: {error}") from error
+    for stream, steps in run.method.own_steps(run.hyperparameters).items():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(axis="patches", seed=run.spec.seed, stream=stream))
+            _attach(student, stream, steps.patches, data.media[stream], experiment.ingredients)
+    method = method.to(student.device)
+    student.read_through(method.test_head())
+    return method
+
+
+def _attach(student: Student, stream: Stream, patches: Patches, media: Media, read: Ingredients) -> None:
+    """Give the student the patch embedding of a stream. Raises UserError if none of its width exists."""
+    ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
+    if name != "pixels":
+        frames, bins = sample.shape[1:]
+        student.attach(name, AudioPatches(student.width, frames, bins, patches.size, positions=patches.positions))
+        return
+    if not patches.pretrained:
+        raise UserError(
+            "no patch embedding is named for this encoder; give the option patches=NAME, or patches=fresh-SIZE for "
+            "one that is trained from scratch"
+        )
+    size = fresh_size(patches.pretrained)
+    if size is not None:
+        student.attach(name, ImagePatches.fresh(student.width, sample.shape[-1], size))
+    else:
+        student.attach(name, ImagePatches.load(read.patches[stream].source.path(), student.width))

@@ -1,0 +1,73 @@
+"""What stands for the papers' settings, encoders, teachers and tasks under a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from harness.metrics import Score
+from harness.papers.schema import PaperColumn, PaperRow
+from harness.profiles.schema import Profile, StandsFor
+from harness.registry import get
+from harness.spec import NO_TEACHER, UNTRAINED, Place, Variant, parse_setting
+
+#: method name -> names of its options that name teachers
+TeacherOptions = Callable[[str], Collection[str]]
+
+
+def teacher_options(method: str) -> Collection[str]:
+    """Return the options of a method that name teachers, as it declares them. Imports the method."""
+    names: Collection[str] = get("method", method).Hyperparameters.teacher_options()
+    return names
+
+
+@dataclass(frozen=True)
+class StandIns:
+    """The papers' names under a profile: its stand-ins, None where it has none, or the names themselves."""
+
+    stands: StandsFor | None = None
+    options: TeacherOptions = teacher_options
+
+    @classmethod
+    def of(cls, profile: Profile, options: TeacherOptions = teacher_options) -> StandIns:
+        """Take a profile's table [stands_for]; a profile without one uses the papers' own names."""
+        return cls(profile.stands_for, options)
+
+    def place(self, variant: str, setting: str, encoder: str) -> Place | None:
+        """Return the variant, setting and encoder that are run for those of a paper."""
+        if self.stands is None:
+            return Place(variant, setting, encoder)
+        found = self._variant(variant), self._setting(setting, self.stands), self.stands.encoders.get(encoder)
+        return Place(*(str(part) for part in found)) if all(found) else None
+
+    def score(self, row: PaperRow, column: PaperColumn) -> Score | None:
+        """Return the score that fills a cell; None for a cell that is printed only."""
+        task: str | None = row.task or column.task
+        if self.stands is not None:
+            task = self.stands.tasks.get(column.suite, {}).get(str(task))
+        return None if task is None or column.published_only else Score(column.suite, task, column.metric)
+
+    def has_suite(self, name: str) -> bool:
+        """Whether any task of a suite can be evaluated."""
+        return self.stands is None or bool(self.stands.tasks.get(name))
+
+    def _setting(self, text: str, stands: StandsFor) -> str | None:
+        """Options of a setting carry over to its stand-in, unless the setting with its options has one of its own."""
+        if text == UNTRAINED or text in stands.settings:
+            return stands.settings.get(text, text)
+        setting = parse_setting(text)
+        name = stands.settings.get(setting.name)
+        return str(replace(setting, name=name)) if name else None
+
+    def _variant(self, text: str) -> str | None:
+        variant = Variant.parse(text)
+        if not variant.options:
+            return text
+        naming = self.options(variant.name)
+        options = {key: self._teachers(value) if key in naming else value for key, value in variant.options}
+        return None if None in options.values() else str(Variant.make(variant.name, options, variant.reading))
+
+    def _teachers(self, value: str) -> str | None:
+        known = self.stands.teachers if self.stands else {}
+        names = [name if name in NO_TEACHER else known.get(name, "") for name in value.split("+")]
+        return "+".join(names) if all(names) else None

@@ -1,0 +1,72 @@
+"""The contents of a report: results and failures of a store, and what is computed from them once for all files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from harness.command_line import harness_command
+from harness.errors import UserError
+from harness.metrics import Metrics
+from harness.profiles import load_profile
+from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.store import Failure, Result, Store, frame_of, metrics_of
+
+if TYPE_CHECKING:
+    import pandas
+
+    from harness.reporting.site.methods import MethodFacts
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a report shows. `profile` is set if `results` and `failures` are those of one profile only.
+
+    `warnings` name the result files that cannot be read.
+    """
+
+    store: Store
+    results: Sequence[Result]
+    failures: Sequence[Failure] = ()
+    methods: Sequence[MethodFacts] = ()
+    profile: str | None = None
+    warnings: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, store: Store, profile: str | None = None) -> Contents:
+        """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
+        name = load_profile(profile).name if profile else None
+        loaded, problems = store.load()
+        results = [result for result in loaded if name in (None, result.profile)]
+        if not results:
+            what = f"no results of the profile '{name}'" if name else "no results"
+            run = harness_command("run", profile=profile or "tiny", results=str(store.root))
+            raise UserError(f"{store.root} has {what}; run `{run}` first")
+        failures = [failure for failure in store.failures() if name in (None, failure.profile)]
+        return cls(store, results, failures, profile=name, warnings=problems)
+
+    @cached_property
+    def frame(self) -> pandas.DataFrame:
+        """One row for each score."""
+        return frame_of(self.results)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The metrics that the evaluations of the results declare."""
+        return metrics_of(self.results)
+
+    @cached_property
+    def tables(self) -> list[SummaryTable]:
+        """One table for each profile and suite."""
+        return summary_tables(self.frame, self.metrics)
+
+    @cached_property
+    def profiles(self) -> list[str]:
+        """Names of the profiles that have results."""
+        return sorted({result.profile for result in self.results})
+
+    def teacher_options(self, method: str) -> Collection[str]:
+        """Names of a method's options that name teachers; empty for a method that is not installed."""
+        return next((facts.teacher_options for facts in self.methods if facts.name == method), ())

@@ -1,0 +1,114 @@
+"""What a kind of figure is: the interface of the entry points in the group `harness.figures`.
+
+A kind draws one figure of a paper from the runs that the paper's file names. Imports no plotting library, so that a
+kind can be asked for its suites cheaply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from harness.formatting import count_of
+from harness.metrics import ArrayName, Metric, Metrics, Score
+from harness.papers.published import Published, PublishedKey
+from harness.papers.schema import FigureSpec
+from harness.reporting.seeds.groups import Label
+from harness.stats import Summary, summarise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from harness.store import Result
+
+#: seed -> score
+BySeed = Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class FigureRun:
+    """Runs that differ only in their seed: scores, scores of parts of tasks, and the result of the lowest seed."""
+
+    label: Label
+    result: Result
+    scores: Mapping[Score, BySeed]
+    parts: Mapping[tuple[Score, str], BySeed]
+    read_arrays: Callable[[Result], Mapping[ArrayName, np.ndarray]] = field(repr=False)
+
+    @cached_property
+    def arrays(self) -> Mapping[ArrayName, np.ndarray]:
+        """Arrays stored beside the result of the lowest seed; empty if there are none."""
+        return self.read_arrays(self.result)
+
+    def summary(self, score: Score) -> Summary | None:
+        """Mean and standard deviation over seeds; None if no seed has the score."""
+        values = self.scores.get(score)
+        return summarise(list(values.values())) if values else None
+
+    def seeds(self, suite: str) -> int:
+        """Number of seeds with a score in a suite."""
+        return len({seed for score, values in self.scores.items() if score.suite == suite for seed in values})
+
+    def describe(self, suite: str) -> str:
+        """`VARIANT / SETTING / ENCODER (3 seeds)`."""
+        return f"{' / '.join(self.label[1:4])} ({count_of(self.seeds(suite), 'seed')})"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure to be rendered: a function that draws on it, its size in inches, a caption and the runs shown."""
+
+    draw: Callable[[Figure], None]
+    size: tuple[float, float]
+    text: str
+    runs: Sequence[FigureRun]
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """Everything a figure may be drawn from.
+
+    `runs` are in the order of the paper's file. `is_paper` says whether printed numbers may be shown: `printed` are
+    the named values that the file asks for as lines, `published` all printed numbers; both are empty otherwise.
+    `task` is the task of the file, or the suite's first task in another profile. `index` is the figure's place among
+    the paper's figures of the same kind and metric, from 0.
+    """
+
+    spec: FigureSpec
+    runs: Sequence[FigureRun]
+    metrics: Metrics
+    task: str = ""
+    is_paper: bool = False
+    printed: Sequence[tuple[str, float]] = ()
+    published: Mapping[PublishedKey, Published] = field(default_factory=dict)
+    index: int = 0
+
+    def metric(self, suite: str, name: str) -> Metric:
+        """A metric as its suite declares it."""
+        return self.metrics.get(suite, {}).get(name) or Metric(name)
+
+    def with_arrays(self, what: str, space: str = "") -> tuple[str, list[FigureRun]]:
+        """The runs that have an array, and the task it belongs to.
+
+        This is the task of the paper's file, or the first task with such an array in another profile.
+        """
+        tasks = [self.spec.task] if self.is_paper else []
+        for run in self.runs:
+            tasks = tasks or [name.task for name in run.arrays if (name.what, name.space) == (what, space)][:1]
+        task = tasks[0] if tasks else self.spec.task
+        return task, [run for run in self.runs if ArrayName(task, what, space) in run.arrays]
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of figure, as an entry point of `harness.figures` names it.
+
+    `draw` returns a Drawing, or one line that says why there is nothing to draw. `suites` are evaluated in addition to
+    the suite that the paper's file names.
+    """
+
+    draw: Callable[[FigureData], Drawing | str]
+    suites: tuple[str, ...] = ()

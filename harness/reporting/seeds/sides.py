@@ -1,0 +1,149 @@
+"""Which runs and which score a comparison means, from what a person typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness.errors import UserError
+from harness.metrics import Metric, Metrics, Score
+from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.groups import Group, Label, kept_groups
+from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
+from harness.store import Result, frame_of, metrics_of, overrides_text
+
+if TYPE_CHECKING:
+    import pandas
+
+#: names of `Label` -> the text that they must have
+LabelFields = Mapping[str, str]
+#: fields of a label that an option can fix
+_OPTIONS = ("profile", "encoder", "setting")
+
+
+def compare_variants(
+    results: Sequence[Result],
+    a: str,
+    b: str,
+    metric: str,
+    *,
+    profile: str | None = None,
+    setting: str | None = None,
+    encoder: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Comparison:
+    """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC].
+
+    The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
+    UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
+    """
+    frame = frame_of(results)
+    frame, metrics = frame[frame["part"] == ""], metrics_of(results)
+    score = find_score(metric, frame, metrics)
+    declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
+    shared = {
+        "profile": profile,
+        "setting": setting and str(parse_setting(setting)),
+        "encoder": encoder and parse_encoder(encoder),
+        "overrides": overrides_text(overrides or {}),
+    }
+    fields = {name: text for name, text in shared.items() if text}
+    wanted = described(a, fields), described(b, fields)
+    suite = frame[frame["suite"] == score.suite]
+    lines = suite[(suite["task"] == score.task) & (suite["metric"] == score.metric)]
+    groups = {label: group for (label, _), group in kept_groups(lines).items()}
+    labels = _choose(groups, *wanted)
+    first, second = (_side(label, groups[label], score, results) for label in labels)
+    return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())))
+
+
+def described(text: str, shared: LabelFields) -> dict[str, str]:
+    """Return the label fields that VARIANT or VARIANT/SETTING/ENCODER gives, beside those shared by both sides.
+
+    Raises UserError and SpecError.
+    """
+    parts = split(text, "/")
+    variant = Variant.parse(parts[0])
+    if len(parts) == 1:
+        # an untrained encoder has no setting
+        fixed = {name: value for name, value in shared.items() if name != "setting" or variant.name != UNTRAINED}
+        return {**fixed, "variant": str(variant)}
+    if len(parts) == 2 or parts[-1].startswith("seed-"):
+        raise UserError(f"'{text}' is neither a variant nor VARIANT/SETTING/ENCODER; write one of them, without a seed")
+    place = {"setting": str(parse_setting(parts[1])), "encoder": parse_encoder("/".join(parts[2:]))}
+    return {**shared, **place, "variant": str(variant)}
+
+
+def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
+    """Look up SUITE.TASK[.METRIC]; the metric defaults to the only one that the suite's tables show.
+
+    Raises UserError with what there is.
+    """
+    there = sorted({Score(*at) for at in zip(frame["suite"], frame["task"], frame["metric"], strict=True)})
+    found = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
+    if not found:
+        known = ", ".join(sorted({f"{at.suite}.{at.task}" for at in there}))
+        raise UserError(f"no result has the metric '{text}'; known: {known}")
+    if len({at.task for at in found}) > 1:
+        raise UserError(_ambiguous(text, sorted({f"{at.suite}.{at.task}" for at in found})))
+    shown = [at for at in found if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown]
+    if len(found) > 1 and len(shown) != 1:
+        raise UserError(_ambiguous(text, [".".join(at) for at in found]))
+    return found[0] if len(found) == 1 else shown[0]
+
+
+def _ambiguous(text: str, options: Iterable[str]) -> str:
+    return f"'{text}' may be {', '.join(options)}; choose with --metric"
+
+
+def _choose(groups: Mapping[Label, Group], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
+    """The only pair of labels that match; fields that neither description gives must be equal in both."""
+    sides = [[label for label in groups if _fits(label, fields)] for fields in (first, second)]
+    for fields, labels in zip((first, second), sides, strict=True):
+        if not labels:
+            raise UserError(_unknown(fields, groups))
+    free = {name for name in ("setting", "encoder") if name in first and name in second}
+    pairs = [(a, b) for a in sides[0] for b in sides[1] if a != b and _comparable(a, b, free)]
+    pairs = [pair for pair in pairs if not any(label.overrides for label in pair)] or pairs
+    if not pairs:
+        raise UserError(
+            f"'{first['variant']}' and '{second['variant']}' have no runs with the same profile, setting, encoder and "
+            "overrides; write each as VARIANT/SETTING/ENCODER"
+        )
+    if len(pairs) > 1:
+        raise UserError(_several(pairs))
+    return pairs[0]
+
+
+def _fits(label: Label, fields: LabelFields) -> bool:
+    return all(getattr(label, name) == text for name, text in fields.items())
+
+
+def _comparable(a: Label, b: Label, free: set[str]) -> bool:
+    """Whether two labels agree in all other fields; an untrained encoder matches any setting."""
+    ignored = {"variant", *free, *({"setting"} if UNTRAINED in (a.setting, b.setting) else ())}
+    return all(getattr(a, name) == getattr(b, name) for name in Label._fields if name not in ignored)
+
+
+def _unknown(fields: LabelFields, groups: Mapping[Label, object]) -> str:
+    there = sorted({label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})})
+    if there:
+        return f"no runs of '{fields['variant']}' have this metric; known: {', '.join(there)}"
+    where = ", ".join(sorted({f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}))
+    given = ", ".join(f"{name} {text}" for name, text in fields.items() if name != "variant")
+    return f"no runs with {given} have this metric; known: {where}"
+
+
+def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
+    for name in _OPTIONS:
+        values = sorted({getattr(label, name) for pair in pairs for label in pair} - {UNTRAINED})
+        if len(values) > 1:
+            return f"both have runs with several {name}s ({', '.join(values)}); choose with --{name}"
+    values = sorted({a.overrides or "none" for a, _ in pairs})
+    return f"both have runs with several overrides ({' | '.join(values)}); choose with --set"
+
+
+def _side(label: Label, group: Group, score: Score, results: Sequence[Result]) -> Side:
+    runs = [result for result in results if result.group == group.group]
+    dev = frozenset(result.dev.task for result in runs if result.dev.best_step is not None)
+    return Side(label, group.scores[score.column], group.older, dev)

@@ -1,0 +1,90 @@
+"""What training reports and leaves beside weights: progress, dev scores and the loss curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+class TrainingError(Exception):
+    """Training that cannot continue, such as a loss that is not finite."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far training is.
+
+    `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score. `scored` says
+    that `dev` is of this very step; `first` is the step at which this process resumed, or 0.
+    """
+
+    step: int
+    steps: int
+    rate: float
+    terms: Mapping[str, float]
+    dev: float | None = None
+    scored: bool = False
+    first: int = 0
+
+
+@dataclass
+class TrainingRecord:
+    """Loss curve, dev scores and wall time of a training, kept across resumes.
+
+    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur.
+    """
+
+    loss_steps: list[int] = field(default_factory=list)
+    losses: dict[str, list[float | None]] = field(default_factory=dict)
+    dev_steps: list[int] = field(default_factory=list)
+    dev_scores: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> float | None:
+        """The best dev score so far."""
+        return max(self.dev_scores, default=None)
+
+    @property
+    def best_step(self) -> int | None:
+        """The first step with the best dev score."""
+        return self.dev_steps[self.dev_scores.index(max(self.dev_scores))] if self.dev_scores else None
+
+    def add_losses(self, step: int, means: Mapping[str, float]) -> None:
+        """Add a point to the loss curve. Raises TrainingError for a term that is not finite."""
+        for name, value in means.items():
+            if not math.isfinite(value):
+                raise TrainingError(f"the loss term '{name}' is {value} by step {step}; lower the learning rate")
+            self.losses.setdefault(name, [None] * len(self.loss_steps))
+        self.loss_steps.append(step)
+        for name, values in self.losses.items():
+            values.append(means.get(name))
+
+    def add_dev(self, step: int, score: float) -> None:
+        """Add a dev score."""
+        self.dev_steps.append(step)
+        self.dev_scores.append(score)
+
+
+class LossWindow:
+    """Means of loss terms since the last point of the loss curve; sums stay on the device until they are read."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, terms: Mapping[str, Tensor]) -> None:
+        """Add the terms of one batch."""
+        for name, term in terms.items():
+            value = term.detach().float()
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+            self._counts[name] = self._counts.get(name, 0) + 1
+
+    def close(self) -> dict[str, float]:
+        """Return the means and start again."""
+        means = {name: float(value) / self._counts[name] for name, value in self._sums.items()}
+        self._sums, self._counts = {}, {}
+        return means

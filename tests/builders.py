@@ -1,0 +1,109 @@
+"""Real result records without training, for tests of what is made of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.sources import digest
+from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, TeacherUse, frame_of, metrics_of
+from harness.store.upgrade import suite_metrics
+
+#: suite -> task -> metric -> value
+Scores = dict[str, dict[str, dict[str, float]]]
+
+frame = frame_of
+
+
+def tables(results: Sequence[Result]) -> list[SummaryTable]:
+    """The summary tables of results, by the metrics that their suites declare."""
+    return summary_tables(frame_of(results), metrics_of(results))
+
+
+def result(
+    variant: str = "simcse",
+    seed: int = 0,
+    scores: Scores | None = None,
+    *,
+    parts: Mapping[str, dict[str, dict[str, dict[str, float]]]] | None = None,
+    setting: str = "toy",
+    encoder: str = "toy-bert",
+    profile: str = "tiny",
+    overrides: dict[str, Any] | None = None,
+    data: str = "first",
+    finished: str = "2026-01-02T03:04:05+00:00",
+    losses: dict[str, list[float | None]] | None = None,
+    dev: Sequence[float] = (40.0, 60.0),
+    packages: dict[str, str] | None = None,
+    version: int = 1,
+    **changes: Any,
+) -> Result:
+    """One result; `data` stands for all that changes a training, `parts` are suite -> task -> part -> metric.
+
+    `version` is that of the suites' protocols.
+    """
+    where = (profile, variant, setting, encoder, sorted((overrides or {}).items()), data)
+    steps = [50 * (index + 1) for index in range(len(dev))]
+    best = max(dev, default=None)
+    given = scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}}
+    values: dict[str, Any] = {
+        "spec": Spec(
+            method=variant.partition("[")[0].partition("@")[0],
+            variant=variant,
+            setting=setting,
+            encoder=encoder,
+            seed=seed,
+        ),
+        "profile": profile,
+        "profile_origin": "package",
+        "overrides": overrides or {},
+        "fingerprint": digest(*where, seed),
+        "group": digest(*where),
+        "hyperparameters": {
+            "method": {"temperature": 0.05},
+            "training": {"batch_size": 64, "learning_rate": 3e-05},
+            "encoder": {"pooling": "cls"},
+        },
+        "teachers": {"image": TeacherUse(teacher="toy-clip", of="image")} if variant.startswith("mcse") else {},
+        "evaluations": [
+            Evaluation(
+                suite=suite,
+                protocol=Protocol(version=version, data="d" * 64, metrics=suite_metrics(suite)),
+                scores=tasks,
+                parts=(parts or {}).get(suite, {}),
+                seconds=0.4,
+                finished=finished,
+            )
+            for suite, tasks in given.items()
+        ],
+        "dev": DevCurve(
+            task="ToySTS-dev",
+            metric="spearman",
+            steps=steps,
+            scores=list(dev),
+            best_step=steps[list(dev).index(best)] if best is not None else None,
+            best_score=best,
+        ),
+        "losses": LossCurves(steps=steps, terms={"text": [3.0, 2.0]} if losses is None else losses),
+        "train_seconds": 12.1,
+        "peak_memory_mb": 812.0,
+        "hardware": {"device": "cpu", "processor": "some CPU", "cores": 2, "threads": 2},
+        "packages": packages or {"torch": "2.15.0", "numpy": "2.4.6"},
+        "revision": None,
+        "started": "2026-01-02T03:00:00+00:00",
+        "finished": finished,
+        "warnings": [],
+    }
+    return Result.model_validate(values | changes)
+
+
+def sts(**tasks: float) -> Scores:
+    """Scores of the sts suite; the average is added."""
+    scores = {task: {"spearman": value} for task, value in tasks.items()}
+    return {"sts": {**scores, "Avg": {"spearman": sum(tasks.values()) / len(tasks)}}}
+
+
+def over_seeds(variant: str, values: Sequence[float], **given: Any) -> list[Result]:
+    """One result a value, on one task."""
+    return [result(variant, seed, sts(ToySTS=value), **given) for seed, value in enumerate(values)]

@@ -1,0 +1,300 @@
+"""The suite of mteb tasks, with the toy tasks and an embedder of word counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.corpora.toy import mteb as toy
+from harness.errors import MissingData, UserError
+from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
+from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks
+from harness.evaluation.sts import STSSuite
+
+TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
+
+
+@pytest.fixture(autouse=True)
+def _own_mteb_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb-home"))
+
+
+def embed(sentences: Sequence[str]) -> np.ndarray:
+    """A sum of one random vector a word."""
+    known: dict[str, np.ndarray] = {}
+    rows = np.zeros((len(sentences), 64), dtype=np.float32)
+    for row, sentence in enumerate(sentences):
+        for word in sentence.split():
+            if word not in known:
+                known[word] = np.random.default_rng(zlib.crc32(word.encode())).normal(size=64)
+            rows[row] += known[word]
+    return rows
+
+
+class Keeping:
+    """An embedder with a folder of the run's own, that counts its calls."""
+
+    def __init__(self, keep: Path, inner: Callable[[Sequence[str]], np.ndarray] = embed) -> None:
+        self.keep, self.inner, self.calls = keep, inner, 0
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        self.calls += 1
+        return self.inner(sentences)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_every_type_of_task_runs_with_no_hub() -> None:
+    evaluation = MTEBSuite(TOYS).evaluate(embed, None)
+    assert evaluation.warnings == []
+    kinds = ["STS", "Classification", "Retrieval", "Reranking"]
+    assert list(evaluation.scores) == [*TOYS, *(f"Avg[{kind}]" for kind in kinds), "Avg"]
+    for task, kind in zip(TOYS, kinds, strict=True):
+        assert 5 < evaluation.scores[task]["main_score"] < 95
+        assert evaluation.scores[f"Avg[{kind}]"] == {"main_score": evaluation.scores[task]["main_score"]}
+    mean = np.mean([evaluation.scores[task]["main_score"] for task in TOYS])
+    assert evaluation.scores["Avg"] == {"main_score": pytest.approx(mean)}
+    assert [evaluation.scores[task]["n"] for task in TOYS] == [1000, 400, 800, 800]
+    json.dumps(evaluation.scores, allow_nan=False)
+
+
+def test_retrieval_and_reranking_scores_are_those_of_a_plain_loop() -> None:
+    """NDCG at 10 over the whole corpus, and mean average precision over the candidates."""
+    data = toy.TOY_RERANKING.load(None)
+    documents = list(data["corpus"])
+    vectors = dict(zip(documents, unit(embed(list(data["corpus"].values()))), strict=True))
+    gains, precisions = [], []
+    for query, vector in zip(data["queries"], unit(embed(list(data["queries"].values()))), strict=True):
+        right = data["relevant"][query]
+        ranked = sorted(documents, key=lambda name: -float(vectors[name] @ vector))
+        gain = sum(1 / np.log2(place + 2) for place, name in enumerate(ranked[:10]) if name in right)
+        gains.append(gain / sum(1 / np.log2(place + 2) for place in range(len(right))))
+        among = [name in right for name in ranked if name in data["candidates"][query]]
+        hits = [place for place, hit in enumerate(among) if hit]
+        precisions.append(np.mean([(count + 1) / (place + 1) for count, place in enumerate(hits)]))
+    scores = MTEBSuite(["ToyMTEB-Retrieval", "ToyMTEB-Reranking"]).evaluate(embed, None).scores
+    # mteb rounds both to five decimals.
+    assert scores["ToyMTEB-Retrieval"]["main_score"] == pytest.approx(100 * np.mean(gains), abs=1e-3)
+    assert scores["ToyMTEB-Reranking"]["main_score"] == pytest.approx(100 * np.mean(precisions), abs=1e-3)
+
+
+def test_the_benchmark_has_the_score_of_the_sts_suite(data_root: Path) -> None:
+    ours = STSSuite(["STS-B"]).evaluate(embed, data_root).scores["STS-B"]
+    theirs = MTEBSuite(["STSBenchmark-file"]).evaluate(embed, data_root).scores["STSBenchmark-file"]
+    assert theirs["main_score"] == pytest.approx(ours["spearman"], abs=1e-3)
+    assert theirs["n"] == ours["n"]
+
+
+def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.evaluation import mteb_suite
+
+    values = {"ToyMTEB-STS": 10.0, "ToyMTEB-Retrieval": 30.0, "ToyMTEB-Reranking": 50.0, "Second": 20.0}
+    monkeypatch.setattr(mteb_suite, "_evaluated", lambda model, task, cache: task.metadata.name)
+    monkeypatch.setattr(mteb_suite, "_scores", lambda name, task: {"main_score": values[name], "n": 1})
+    second = toy.ToySimilarityTask()
+    second.name = "Second"
+    suite = MTEBSuite(list(values)[:3])
+    suite._tasks["Second"] = second
+    scores = suite.evaluate(embed, None).scores
+    assert {name: row["main_score"] for name, row in scores.items() if name.startswith("Avg")} == {
+        "Avg[STS]": 15,
+        "Avg[Retrieval]": 30,
+        "Avg[Reranking]": 50,
+        "Avg": 27.5,
+    }
+
+
+@pytest.mark.filterwarnings("ignore:An input array is constant")
+def test_a_constant_model_has_no_similarity_score_but_a_warning(tmp_path: Path) -> None:
+    constant = Keeping(tmp_path / "run", lambda texts: np.ones((len(texts), 3), np.float32))
+    for calls in (True, False):
+        constant.calls = 0
+        evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(constant, None)
+        assert evaluation.scores == {"ToyMTEB-STS": {"n": 1000}, "Avg[STS]": {}, "Avg": {}}
+        assert evaluation.warnings == ["mteb: ToyMTEB-STS: main_score left out, undefined"]
+        assert bool(constant.calls) == calls
+
+
+def test_vectors_that_are_not_finite_are_told() -> None:
+    def broken(sentences: Sequence[str]) -> np.ndarray:
+        rows = embed(sentences)
+        rows[0] = np.nan
+        return rows
+
+    evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(broken, None)
+    # One in each column of the pairs.
+    assert evaluation.warnings == ["mteb: 2 sentence vectors are not finite; NaN counted as 0"]
+
+
+def test_results_are_kept_in_mtebs_own_layout_and_not_computed_again(tmp_path: Path) -> None:
+    import mteb
+
+    suite, model = MTEBSuite(["ToyMTEB-STS"]), Keeping(tmp_path / "run")
+    first = suite.evaluate(model, None)
+    assert model.calls > 0
+    model.calls = 0
+    assert suite.evaluate(model, None) == first
+    assert model.calls == 0
+    folder = tmp_path / "run" / "mteb" / suite.fingerprint(None)[:12]
+    cache = mteb.ResultCache(folder)
+    kept = cache.load_task_result("ToyMTEB-STS", "harness/run", "1")
+    assert kept is not None
+    assert 100 * kept.get_score() == first.scores["ToyMTEB-STS"]["main_score"]
+
+
+def test_the_fingerprint_follows_the_data_the_settings_and_mteb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.evaluation import mteb_suite
+
+    first = MTEBSuite(["ToyMTEB-STS"]).fingerprint(None)
+    assert MTEBSuite(["ToyMTEB-STS"]).fingerprint(None) == first
+    assert MTEBSuite(["ToyMTEB-Retrieval"]).fingerprint(None) != first
+    monkeypatch.setattr(mteb_suite, "version", lambda name: "0")
+    assert MTEBSuite(["ToyMTEB-STS"]).fingerprint(None) != first
+    (tmp_path / "x.tsv").write_text("label\ttext\n0\ta\n")
+    eight, nine = (ClassificationFiles("x", "x.tsv", "x.tsv", samples=count) for count in (8, 9))
+    assert eight.fingerprint(tmp_path) != nine.fingerprint(tmp_path)
+
+
+def test_the_groups_of_the_english_benchmark_are_mtebs() -> None:
+    """DALR Table 5 names four groups; the benchmark's paper counts their tasks."""
+    sizes = {"Reranking": 4, "Classification": 12, "Retrieval": 15, "STS": 10}
+    for kind, size in sizes.items():
+        tasks = OwnTasks(f"MTEB(eng, v1):{kind}").build()
+        assert {str(task.metadata.type) for task in tasks} == {kind}
+        assert len(tasks) == size
+
+
+def test_a_task_of_a_benchmark_has_the_benchmarks_languages() -> None:
+    (of_benchmark,), (by_name,) = (OwnTasks(name).build() for name in ("MTEB(eng, v1):STS17", "STS17"))
+    assert list(of_benchmark.hf_subsets) == ["en-en"]
+    assert len(by_name.hf_subsets) > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("SICKR", "mteb task 'SICKR': .*Did you mean: 'SICK-R'"),
+        ("MTEB(eng,v1):STS", r"not found. Did you mean: MTEB\(eng, v1\)"),
+        ("MTEB(eng, v1):Sts", "has no type or task 'Sts'; its types are Classification, "),
+    ],
+)
+def test_unknown_names_are_told_with_the_nearest(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        MTEBSuite([name]).missing(None)
+
+
+def test_a_task_named_twice_is_told() -> None:
+    with pytest.raises(UserError, match="names SICK-R twice"):
+        MTEBSuite(["SICK-R", "MTEB(eng, v1):SICK-R"]).evaluate(embed, None)
+
+
+def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them() -> None:
+    missing = MTEBSuite(["MTEB(eng, v1):CQADupstackRetrieval", "SICK-R"]).missing(None)
+    assert len(missing) == 12 + 1
+    assert str(missing[-1]) == (
+        "the mteb task SICK-R: download it when online, with: "
+        "python -c \"import mteb; mteb.get_task('SICK-R').load_data()\""
+    )
+    with pytest.raises(MissingData, match="the mteb task SICK-R: download"):
+        MTEBSuite(["SICK-R"]).evaluate(embed, None)
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A data set of the hub as `datasets` leaves it after a download."""
+    import datasets
+    from datasets.arrow_writer import ArrowWriter
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+
+    def put(name: str) -> None:
+        (task,) = OwnTasks(name).build()
+        owner, _, data = task.metadata.dataset["path"].partition("/")
+        folder = tmp_path / "datasets" / f"{owner}___{data}" / "default" / "0.0.0" / task.metadata.dataset["revision"]
+        folder.mkdir(parents=True)
+        pairs = [{"sentence1": a, "sentence2": b, "score": gold} for a, b, gold in toy.TOY_STS_TASK.load(None)["pairs"]]
+        with ArrowWriter(path=str(folder / f"{data}-test.arrow")) as writer:
+            for pair in pairs:
+                writer.write(pair)
+            count, size = writer.finalize()
+        splits = {"test": datasets.SplitInfo("test", size, count, dataset_name=data)}
+        datasets.DatasetInfo(
+            features=datasets.Dataset.from_list(pairs).features,
+            builder_name="parquet",
+            dataset_name=data,
+            config_name="default",
+            version="0.0.0",
+            splits=datasets.SplitDict.from_split_dict(splits, data),
+        ).write_to_directory(str(folder))
+
+    return put
+
+
+def test_own_tasks_in_the_local_cache_run_offline(cached: Callable[[str], None]) -> None:
+    suite = MTEBSuite(["SICK-R"])
+    assert len(suite.missing(None)) == 1
+    cached("SICK-R")
+    assert suite.missing(None) == []
+    # The pairs put there are those of the toy task, so is the score.
+    expected = MTEBSuite(["ToyMTEB-STS"]).evaluate(embed, None).scores["ToyMTEB-STS"]["main_score"]
+    row = suite.evaluate(embed, None).scores["SICK-R"]
+    assert row["main_score"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_download_that_was_cut_short_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries and judgements of a retrieval task are data sets of their own; here its corpus alone has come."""
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    (task,) = OwnTasks("SciFact").build()
+    (tmp_path / "datasets" / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(
+        parents=True
+    )
+    suite = MTEBSuite(["SciFact"])
+    assert suite.missing(None) == []
+    with pytest.raises(MissingData, match=r"the mteb task SciFact: .*Couldn't find cache") as caught:
+        suite.evaluate(embed, None)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_real_file_is_scored(data_root: Path) -> None:
+    scores = MTEBSuite(["TRECQA"]).evaluate(embed, data_root).scores["TRECQA"]
+    # Any order of the candidates has more than 30; word overlap is a known strong baseline of this set.
+    assert 40 < scores["main_score"] < 90
+
+
+def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
+    with pytest.raises(ValueError, match=r"the embedder returned shape \(1,\)"):
+        MTEBSuite(["ToyMTEB-STS"]).evaluate(lambda texts: np.ones(1), None)
+
+
+def test_planning_offline_tasks_does_not_import_mteb() -> None:
+    code = (
+        "import sys\n"
+        "from harness.evaluation.mteb_suite import MTEBSuite\n"
+        "from harness.registry import names\n"
+        "suite = MTEBSuite(names('mteb task'))\n"
+        "suite.missing(None)\n"
+        "MTEBSuite(['ToyMTEB-STS']).fingerprint(None)\n"
+        "print(sorted({'torch', 'mteb', 'datasets', 'sklearn'} & set(sys.modules)))\n"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_registered_task_comes_before_one_of_mtebs() -> None:
+    assert isinstance(MTEBSuite.find("SICK-R"), OwnTasks)
+    assert MTEBSuite(["STSBenchmark-file"])._tasks["STSBenchmark-file"] is STSB_FILE

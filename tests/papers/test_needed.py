@@ -1,0 +1,215 @@
+"""The runs of tables and figures, counted by hand from the papers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from harness.errors import UserError
+from harness.papers.needed import (
+    Runs,
+    entry_runs,
+    find_figure,
+    find_paper,
+    find_table,
+    merged,
+    paper_runs,
+)
+from harness.papers.published import read_papers
+from harness.papers.schema import PaperTable
+from harness.papers.standins import StandIns
+from harness.profiles import load_profile
+from harness.spec import RunSpec
+
+PAPERS = read_papers()
+OWN = StandIns()
+TINY = StandIns.of(load_profile("tiny"))
+
+
+def runs(text: str, names: StandIns = OWN, seeds: list[int] | None = None) -> Runs:
+    return entry_runs(find_table(PAPERS, text), names, seeds)
+
+
+#: trained runs by what the papers say; seeds that are not stated count five
+COUNTS = {
+    "mcse:T1": 5 * 2 * 5,
+    "mcse:T2": 3 * 2 * 2 * 5,
+    "mcse:T4": 5 * 2 * 5,
+    "mcse:T5": 2 * 2 * 5,
+    "mcse:T6": 4,
+    "mcse:T7": 3 * 2 * 2 * 5,
+    "mcse:T8": 2,
+    "kdmcse:T1": 2 * 2 * 5,
+    "kdmcse:T2": 2 * 2 * 2 * 5,
+    "kdmcse:T3": 3 * 5,
+    "kdmcse:T4": 4 * 5,
+    "kdmcse:T5": 4 * 5,
+    "dalr:T1": 2 * 2 * 5,
+    "dalr:T2": 12 * 5,
+    "dalr:T3": 45,
+    "dalr:T4": 3 * 2 * 5,
+    "dalr:T5": 4 * 5,
+    "dalr:T6": 2 * 2 * 5,
+    "dalr:T7": 2 * 2 * 5,
+    "dalr:T8": 45,
+    "dalr:T9": 10 * 5,
+    "dalr:T10": 2,
+    "nonling:T1": 3,
+    "nonling:T2": 3,
+    "nonling:T3": 20,
+    "nonling:T4": 4,
+    "nonling:T5": 8,
+    "nonling:T6": 2,
+    "nonling:TE.1": 6,
+    "nonling:TG.1": 4,
+    "nonling:TH.1": 4,
+    "nonling:TD.1": 2,
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_trained_runs_of_a_table(name: str) -> None:
+    assert sum(str(spec.setting) != "none" for spec in runs(name)) == COUNTS[name]
+
+
+def test_every_table_is_counted() -> None:
+    assert set(COUNTS) == {f"{p.name}:{name}" for p in PAPERS for name in (*p.tables, *p.neighbours)}
+
+
+def test_untrained_rows_have_one_seed_whatever_is_asked() -> None:
+    untrained = [str(spec) for spec in runs("mcse:T1", seeds=[3, 4]) if str(spec.setting) == "none"]
+    assert untrained == [f"none[pooling=avg-first-last]/none/{e}/seed-0" for e in ("bert-base-uncased", "roberta-base")]
+    assert {spec.seed for spec in runs("mcse:T2", seeds=[3, 4])} == {3, 4}
+
+
+def test_a_row_may_have_seeds_of_its_own() -> None:
+    table = find_table(PAPERS, "dalr:T3")
+    assert isinstance(table, PaperTable)
+    lone = table.rows[0].model_copy(update={"seeds": 2})
+    assert len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        ("mcse:T2", "mcse:T7", 40),
+        ("nonling:T1", "nonling:T4", 2),
+        ("nonling:T2", "nonling:TG.1", 2),
+        ("nonling:T1", "nonling:TH.1", 2),
+        ("dalr:T3", "dalr:T9", 5),
+        ("mcse:T2", "mcse:T4", 10),
+    ],
+)
+def test_tables_share_runs(first: str, second: str, shared: int) -> None:
+    assert len(set(runs(first)) & set(runs(second))) == shared
+
+
+def test_a_run_of_two_tables_is_scored_for_both() -> None:
+    whole = merged(paper_runs(find_paper(PAPERS, "dalr"), OWN))
+    plain = RunSpec.parse("dalr/wiki+flickr/bert-base-uncased/seed-0")
+    assert set(whole[plain]) == {"sts", "transfer", "retrieval", "mteb", "geometry", "figures"}
+    assert whole[RunSpec.parse("dalr[without=rank]/wiki+coco/bert-base-uncased/seed-4")] == ("sts", "transfer")
+
+
+def test_the_whole_of_mcse_counts_shared_runs_once() -> None:
+    parts = paper_runs(find_paper(PAPERS, "mcse"), OWN)
+    # T1 52, T2 60, T4 40 that no other has, T5 20, T7 20 with CLIP, F3 100 with fewer pairs; T6, T8, F2, F4 in T1, T2
+    assert len(merged(parts)) == 52 + 60 + 40 + 20 + 20 + 100
+    assert len(merged(parts)) < sum(map(len, parts.values()))
+
+
+def test_suites_are_the_columns() -> None:
+    suites = {name: {s for each in runs(name).values() for s in each} for name in COUNTS}
+    assert suites["dalr:T3"] == suites["dalr:T9"] == {"sts", "transfer"}
+    assert suites["dalr:T5"] == {"mteb"}
+    assert suites["mcse:T4"] == suites["dalr:T7"] == {"sts"}
+    assert suites["kdmcse:T2"] == {"geometry"}
+    assert suites["nonling:T5"] == {"stsb-multi"}
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "toy"),
+    [
+        ("mcse:T8", ["simcse/flickr", "mcse/flickr"], ["simcse/toy-pairs", "mcse/toy-pairs"]),
+        ("dalr:T10", ["kdmcse/wiki+flickr", "dalr/wiki+flickr"], ["kdmcse/toy", "dalr/toy"]),
+        (
+            "nonling:TD.1",
+            ["simcse@official/wiki", "visualcse/wiki+imagenet"],
+            ["simcse@official/toy-text", "visualcse/toy"],
+        ),
+    ],
+)
+def test_tables_of_nearest_sentences_score_the_suite_that_keeps_them(
+    name: str, keys: list[str], toy: list[str]
+) -> None:
+    assert runs(name) == {RunSpec.parse(f"{key}/bert-base-uncased/seed-0"): ("figures",) for key in keys}
+    assert runs(name, TINY) == {RunSpec.parse(f"{key}/toy-bert/seed-0"): ("figures",) for key in toy}
+
+
+def test_figures() -> None:
+    counts = {
+        f"{paper.name}:{name}": len(entry_runs(find_figure(PAPERS, f"{paper.name}:{name}"), OWN))
+        for paper in PAPERS
+        for name in paper.figures
+    }
+    assert counts["mcse:F2"] == 2 * 4 * 5
+    assert counts["mcse:F3"] == 2 * 2 * 6 * 5
+    assert counts["mcse:F4"] == 2 * 2 * 5
+    assert counts["kdmcse:F5"] == counts["kdmcse:F6"] == 1
+    assert counts["kdmcse:F7"] == 9 * 5
+    assert counts["nonling:F2"] == 6 + 1
+    assert counts["nonling:F3"] == 12 + 1
+    assert counts["nonling:F4"] == 6
+    plot = entry_runs(find_figure(PAPERS, "nonling:F4"), OWN)
+    assert set(plot.values()) == {("geometry", "sts")}
+    assert Counter(str(spec.setting) for spec in plot).most_common(1)[0][1] == 1
+
+
+def test_the_toy_world_stands_for_table_3_of_dalr() -> None:
+    toy = runs("dalr:T3", TINY, [0, 1])
+    assert len(toy) == 9 * 2
+    assert {(str(spec.setting), spec.encoder) for spec in toy} == {("toy", "toy-bert")}
+    assert set(toy.values()) == {("sts",)}, "the toy world has no transfer tasks"
+
+
+@pytest.mark.parametrize(
+    ("name", "variants"),
+    [
+        ("mcse:T1", ["none[pooling=avg-first-last]", "simcse", "simcse", "mcse"]),
+        ("mcse:T2", ["simcse", "mcse", "mcse[images=shuffled]"]),
+        ("kdmcse:T3", ["kdmcse", "kdmcse[without=margin]", "kdmcse[without=filter]"]),
+        ("dalr:T4", ["kdmcse", "kdmcse[with=cml]", "dalr"]),
+        ("dalr:T5", ["mcse", "kdmcse", "kdmcse[with=iml]", "dalr"]),
+        (
+            "dalr:T9",
+            [
+                "dalr[text=run:simcse/toy/toy-bert/seed-0]",
+                "dalr[text=run:simcse/toy/toy-bert/seed-1]",
+                "dalr[text=clip]",
+                "dalr",
+                "dalr[text=run:simcse/toy/toy-bert/seed-0+run:simcse/toy/toy-bert/seed-2]",
+            ],
+        ),
+        ("nonling:T4", ["visualcse[contrast=simclr]", "visualcse"]),
+        ("nonling:T5", []),
+    ],
+)
+def test_rows_that_have_a_stand_in(name: str, variants: list[str]) -> None:
+    assert [str(spec.variant) for spec in runs(name, TINY, [0])] == variants
+
+
+@pytest.mark.parametrize(
+    ("find", "text", "says"),
+    [
+        (find_table, "dalr:T33", "did you mean dalr:T3"),
+        (find_table, "darl:T3", "dalr:T3"),
+        (find_table, "mcse:T3", "needs no runs"),
+        (find_figure, "mcse:F33", "mcse:F3"),
+        (find_paper, "non-ling", "did you mean nonling"),
+    ],
+)
+def test_a_wrong_name_gets_the_nearest(find: object, text: str, says: str) -> None:
+    with pytest.raises(UserError, match=says) as caught:
+        find(PAPERS, text)  # type: ignore[operator]
+    assert "\n" not in str(caught.value)

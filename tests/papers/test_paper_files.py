@@ -1,0 +1,141 @@
+"""The four paper files against published.csv and the profile `paper`."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness import registry
+from harness.papers.published import Paper, PublishedKey, published_key, read_papers, read_published
+from harness.papers.schema import pairs_of
+from harness.profiles import load_profile
+from harness.spec import RunSpec
+
+CSV = Path(__file__).parents[2] / "reports" / "published.csv"
+PAPERS = {paper.name: paper for paper in read_papers()}
+#: tables.md, by hand
+TABLES = {
+    "mcse": ["T1", "T2", "T4", "T5", "T6", "T7"],
+    "kdmcse": ["T1", "T2", "T3", "T4", "T5"],
+    "dalr": ["T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T9"],
+    "nonling": ["T1", "T2", "T3", "T4", "T5", "T6", "TE.1", "TG.1", "TH.1"],
+}
+FIGURES = {
+    "mcse": ["F2", "F3", "F4"],
+    "kdmcse": ["F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12"],
+    "dalr": ["F3", "F4"],
+    "nonling": ["F2", "F3", "F4"],
+}
+
+
+def cells(paper: Paper) -> Counter[PublishedKey]:
+    return Counter(
+        published_key(paper.name, name, row, encoder, column)
+        for name, table in paper.tables.items()
+        for encoder in table.encoders
+        for _, row in table.rows_of(encoder)
+        for column in table.columns
+    )
+
+
+def left_out(paper: Paper, key: PublishedKey) -> bool:
+    method = f"{key.method}:{key.variant}" if key.variant else key.method
+    listed = paper.tables[key.table].left_out
+    return any((one.published, one.benchmark) == (method, key.benchmark) for one in listed)
+
+
+def all_runs(paper: Paper) -> set[tuple[str, str, str]]:
+    found = {
+        (row.variant, row.setting, encoder)
+        for table in paper.tables.values()
+        for encoder in table.encoders
+        for _, row in table.rows_of(encoder)
+    }
+    for entry in (*paper.figures.values(), *paper.neighbours.values()):
+        found |= {(*pair, encoder) for pair in pairs_of(entry) for encoder in entry.encoders}
+    return found
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_and_figure_is_there(name: str) -> None:
+    assert list(PAPERS[name].tables) == TABLES[name]
+    assert list(PAPERS[name].figures) == FIGURES[name]
+    others = {"mcse": ["T3", "T8"], "dalr": ["T10"], "nonling": ["TC.1", "TD.1"]}
+    assert [*PAPERS[name].configuration, *PAPERS[name].neighbours] == others.get(name, [])
+
+
+def test_lines_of_figures_are_printed_numbers() -> None:
+    printed = {(key.paper, key.table, key.task) for key in read_published()}
+    lines = {(p.name, name, task) for p in PAPERS.values() for name, f in p.figures.items() for task in f.printed}
+    assert lines
+    assert lines <= printed
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_cell_has_its_printed_number(name: str) -> None:
+    printed = read_published()
+    assert [key for key in cells(PAPERS[name]) if key not in printed] == []
+
+
+def test_every_printed_number_of_a_table_has_one_cell_or_a_reason() -> None:
+    with CSV.open(encoding="utf-8", newline="") as stream:
+        lines = [PublishedKey(*(row[name] for name in PublishedKey._fields)) for row in csv.DictReader(stream)]
+    claimed = {name: cells(paper) for name, paper in PAPERS.items()}
+    counts: Counter[str] = Counter()
+    for key in lines:
+        paper = PAPERS[key.paper]
+        if key.table.startswith("F"):
+            counts["figure"] += 1
+        elif key.table in paper.configuration:
+            counts["configuration"] += 1
+        elif left_out(paper, key):
+            counts["left out"] += 1
+            assert key not in claimed[key.paper]
+        else:
+            assert claimed[key.paper][key] == 1, key
+            counts["cell"] += 1
+    assert counts == {"cell": 1140, "left out": 6, "configuration": 62, "figure": 40}
+    assert sum(sum(found.values()) for found in claimed.values()) == counts["cell"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_are_runs_of_our_grammar(name: str) -> None:
+    for variant, setting, encoder in all_runs(PAPERS[name]):
+        key = f"{variant}/{setting}/{encoder}/seed-0"
+        spec = RunSpec.parse(key)
+        assert str(spec) == key
+        method = registry.get("method", spec.variant.name)
+        method.configure(spec.variant.reading, {}, dict(spec.variant.options))
+
+
+def test_columns_read_what_the_suites_of_the_profile_write() -> None:
+    profile = load_profile("paper")
+    for paper in PAPERS.values():
+        for name, table in paper.tables.items():
+            for suite in table.suites:
+                kind = registry.get("suite", suite)
+                tasks = {"Avg", *profile.suites[suite].tasks}
+                if suite == "mteb":
+                    tasks = {f"Avg[{task.partition(':')[2]}]" for task in profile.suites[suite].tasks}
+                mine = [column for column in table.columns if column.suite == suite and not column.published_only]
+                for column in mine:
+                    declared = {metric.name: metric.larger_is_better for metric in kind.metrics}
+                    assert declared.get(column.metric) == column.measure.larger_is_better, (paper.name, column)
+                    if all(row.task is None for row in table.rows):
+                        assert column.task in tasks, (paper.name, name, column.name)
+
+
+def test_the_profile_has_what_the_papers_name() -> None:
+    profile = load_profile("paper")
+    named = {run for paper in PAPERS.values() for run in all_runs(paper)}
+    settings = {RunSpec.parse("/".join((*run, "seed-0"))).setting.name for run in named} - {"none"}
+    tasks = {row.task for paper in PAPERS.values() for t in paper.tables.values() for row in t.rows if row.task}
+    known = {task for suite in profile.suites.values() for task in suite.tasks}
+    assert {
+        "settings": sorted(settings - set(profile.settings)),
+        "encoders": sorted({run[2] for run in named} - set(profile.encoders)),
+        "tasks": sorted(tasks - known),
+    } == {"settings": [], "encoders": [], "tasks": []}

@@ -1,0 +1,116 @@
+"""Material for figures: made results in a store, and what an SVG shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+import numpy as np
+from builders import result
+
+from harness.metrics import AVERAGE, ArrayName
+from harness.papers.published import read_papers, read_published
+from harness.papers.schema import FigureSpec
+from harness.reporting.contents import Contents
+from harness.reporting.figures.material import Material
+from harness.reporting.figures.papers import ReportFigure, paper_figure
+from harness.store import Result, Store
+
+SVG = "{http://www.w3.org/2000/svg}"
+BERT = {"encoder": "bert-base-uncased", "profile": "paper"}
+PAPERS = {paper.name: paper for paper in read_papers()}
+Arrays = Mapping[ArrayName, np.ndarray]
+
+
+class ArraysStore(Store):
+    """A store whose results all have the same arrays."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        super().__init__(Path("nowhere"))
+        self.same = arrays
+
+    def arrays(self, result: Result) -> Arrays:
+        return self.same
+
+
+def figure(
+    name: str, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper", **figures: FigureSpec
+) -> ReportFigure:
+    """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
+    key, _, short = name.partition("-")
+    paper = PAPERS[key].model_copy(update={"figures": figures}) if figures else PAPERS[key]
+    material = Material(profile, Contents(ArraysStore(arrays or {}), results), read_published())
+    return paper_figure(paper, short, material)
+
+
+def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:
+    return result(variant, seed, {suite: scores}, **{**BERT, **more})
+
+
+def averages(variant: str, setting: str, values: Sequence[float]) -> list[Result]:
+    return [
+        scored(variant, seed, "sts", {AVERAGE: {"spearman": value}}, setting=setting)
+        for seed, value in enumerate(values)
+    ]
+
+
+def group(figure: ReportFigure, end: str) -> list[Tree.Element]:
+    """The groups of an SVG whose id ends in a pattern."""
+    return [one for one in Tree.fromstring(figure.svg).iter(f"{SVG}g") if re.search(f"{end}$", one.get("id", ""))]
+
+
+def texts(figure: ReportFigure) -> list[str]:
+    return ["".join(one.itertext()) for one in Tree.fromstring(figure.svg).iter(f"{SVG}text")]
+
+
+def numbers(element: Tree.Element) -> np.ndarray:
+    """The points of a group's path, (n, 2)."""
+    path = element.find(f"{SVG}path")
+    assert path is not None
+    return np.array([float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", path.get("d", ""))]).reshape(-1, 2)
+
+
+def marks(element: Tree.Element) -> np.ndarray:
+    """The places of the marks of a group, (n, 2)."""
+    return np.array([[float(one.get("x", "0")), float(one.get("y", "0"))] for one in element.iter(f"{SVG}use")])
+
+
+def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> Result:
+    tasks = {"STS-B-dev": {"alignment": alignment, "uniformity": uniformity}, "STS-B": {"alignment": 9.0}}
+    return result(variant, seed, {"geometry": tasks, "sts": {AVERAGE: {"spearman": sts}}}, setting=setting, **BERT)
+
+
+POINTS = [
+    geometry("simcse", "flickr", 0, -2.0, 0.2, 70.0),
+    geometry("simcse", "flickr", 1, -2.2, 0.4, 72.0),
+    geometry("mcse", "flickr", 0, -1.1, 0.3, 75.0),
+    geometry("mcse", "wiki+coco", 0, -3.1, 0.9, 74.0),
+]
+
+
+def arrays(task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
+    """The arrays of the suite `figures`, small."""
+    rng = np.random.default_rng(0)
+    true, other = np.zeros(200, dtype=int), np.zeros(200, dtype=int)
+    true[150:153], other[100:110] = [1, 2, 1], 10
+    return {
+        ArrayName(task, "worst_rank", "teacher"): np.array([1, 1, 3, 9]),
+        ArrayName(task, "similarity_true", "teacher"): true,
+        ArrayName(task, "similarity_other", "teacher"): other,
+        ArrayName(task, "similarity_edges", "teacher"): np.linspace(-1, 1, 201),
+        ArrayName(task, "triples"): np.array([[f"{n} <b>first</b>", "second $x$", "third"] for n in range(5)]),
+        ArrayName(task, "views"): rng.standard_normal((5, 3, 6, 2)).astype(np.float32),
+        ArrayName("COCO", "tsne"): rng.standard_normal((30, 2)).astype(np.float32),
+        ArrayName("COCO", "clusters"): np.arange(30) % 4,
+        ArrayName("STS-B", "gold"): np.linspace(0, 5, 11),
+        ArrayName("STS-B", "cosine"): np.linspace(-0.5, 1, 11),
+    }
+
+
+def with_arrays(variant: str) -> Result:
+    """A run that the suite `figures` has evaluated."""
+    tasks = {"STS-B": {"spearman": 77.7, "n": 11.0}, "Flickr30k": {"n_images": 4.0}}
+    return scored(variant, 0, "figures", tasks, setting="wiki+flickr")

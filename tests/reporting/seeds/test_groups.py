@@ -1,0 +1,69 @@
+"""Which runs stand for a label: one training, one protocol, the most seeds."""
+
+from __future__ import annotations
+
+from builders import frame, over_seeds, result, sts, tables
+
+from harness.metrics import Column
+from harness.reporting.seeds.groups import Cell, Label, beside_print, compare, kept_groups
+from harness.reporting.seeds.summary import summary_tables
+from harness.store import metrics_of
+from harness.verdicts import Significance
+
+LABEL = Label("tiny", "mcse", "toy", "toy-bert", "")
+AVG = Column("Avg", "spearman")
+
+
+def test_protocols_of_one_training_are_never_mixed() -> None:
+    old = over_seeds("mcse", [1.0, 2.0], version=1, finished="2026-01-01T00:00:00+00:00")
+    new = over_seeds("mcse", [70.0, 71.0], version=2, finished="2026-02-01T00:00:00+00:00")
+    assert {one.group for one in old} == {one.group for one in new}, "the training is the same"
+    kept = kept_groups(frame(old + new))[LABEL, "sts"]
+    assert (kept.protocol, kept.older) == (new[0].evaluations[0].protocol.key, 1)
+    assert list(kept.scores[AVG].values()) == [70.0, 71.0]
+
+
+def test_each_suite_has_its_own_group() -> None:
+    both = [result("mcse", seed, {**sts(A=70.0), "geometry": {"Avg": {"alignment": 0.2}}}) for seed in (0, 1)]
+    later = over_seeds("mcse", [60.0, 61.0, 62.0], data="other")
+    kept = kept_groups(frame(both + later))
+    assert kept[LABEL, "sts"].seeds == (0, 1, 2)
+    assert kept[LABEL, "geometry"].seeds == (0, 1)
+    assert (kept[LABEL, "sts"].older, kept[LABEL, "geometry"].older) == (1, 0)
+
+
+def test_parts_of_tasks_are_no_columns() -> None:
+    parts = {"sts": {"A": {"subset": {"spearman": 10.0}}}}
+    (table,) = tables([result("mcse", 0, sts(A=70.0), parts=parts)])
+    assert table.columns == (Column("A", "spearman"), AVG)
+    assert table.rows[0].cells[Column("A", "spearman")].values == (70.0,)
+
+
+def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
+    """A suite that nothing here knows, with a metric that is better when smaller."""
+    from harness.metrics import Metric
+    from harness.store import Protocol
+
+    def runs(variant: str, values: list[float]) -> list:
+        errors = Metric("error", larger_is_better=False, digits=1, unit="points of error")
+        found = []
+        for seed, value in enumerate(values):
+            one = result(variant, seed, {"mine": {"Avg": {"error": value, "n": 5.0}}})
+            protocol = Protocol(version=1, data="d" * 64, metrics=(errors,))
+            evaluation = one.evaluations[0].model_copy(update={"protocol": protocol})
+            found.append(one.model_copy(update={"evaluations": [evaluation]}))
+        return found
+
+    results = runs("mcse", [1.0, 1.1, 1.2]) + runs("simcse", [3.0, 3.1, 3.2])
+    (table,) = summary_tables(frame(results), metrics_of(results))
+    assert table.columns == (Column("Avg", "error"),)
+    assert table.rows[1].cells[table.columns[0]].verdict is Significance.BETTER
+    assert "Lower is better." in table.notes
+    worse = compare(Cell.of([3.0, 3.1]), Cell.of([1.0, 1.1]), table.metric(table.columns[0]))
+    assert worse.verdict is Significance.WORSE
+
+
+def test_only_the_shipped_paper_profile_stands_beside_print() -> None:
+    origins = [("paper", "package"), ("paper", "file"), ("paper", "unknown"), ("tiny", "package")]
+    results = [result("mcse", seed, profile=name, profile_origin=origin) for seed, (name, origin) in enumerate(origins)]
+    assert set(beside_print(frame(results))["seed"]) == {0}

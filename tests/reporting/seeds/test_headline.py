@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import frame, over_seeds, result, sts, tables
+
+from harness.papers.published import read_papers, read_published
+from harness.reporting.seeds.headline import Sentence, headline
+from harness.reporting.tables.filled import paper_tables
+
+LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
+
+
+def say(results: list) -> list[Sentence]:
+    return headline(tables(results), [])
+
+
+def test_a_significant_gain_is_said_with_size_seeds_and_p() -> None:
+    (sentence,) = say(over_seeds("mcse", HIGH) + over_seeds("simcse", LOW))
+    assert sentence == Sentence(
+        "toy / toy-bert, profile tiny",
+        "mcse beats simcse by 49.57 points of Spearman (sts average, 3 seeds each, p < 0.0001, "
+        "95 % interval 45.48 to 53.65).",
+        "better",
+    )
+
+
+def test_a_significant_loss_is_said_as_one() -> None:
+    (sentence,) = say(over_seeds("mcse", LOW) + over_seeds("simcse", HIGH))
+    assert sentence.kind == "worse"
+    assert sentence.text.startswith("mcse trails simcse by 49.57 points")
+
+
+def test_chance_is_not_called_a_gain() -> None:
+    (sentence,) = say(over_seeds("mcse", [21.0, 24.0, 23.0]) + over_seeds("simcse", LOW))
+    assert sentence.kind == "even"
+    assert sentence.text.startswith(
+        "mcse scores 0.50 points of Spearman higher than simcse (sts average, 3 seeds each, not "
+    )
+
+
+def test_what_rounds_to_nothing_has_no_direction() -> None:
+    (sentence,) = say(over_seeds("mcse", [value - 0.001 for value in LOW]) + over_seeds("simcse", LOW))
+    assert sentence.text.startswith("mcse and simcse differ by 0.00 points of Spearman (sts average,")
+
+
+def test_one_seed_is_not_tested() -> None:
+    (sentence,) = say(over_seeds("mcse", [70.0]) + over_seeds("simcse", LOW))
+    assert sentence.kind == "untested"
+    assert sentence.text.endswith("(sts average, 1 and 3 seeds: too few to test).")
+
+
+@pytest.mark.parametrize(
+    ("control", "meaning"),
+    [
+        (LOW, "; the gain depends on matching features."),
+        (HIGH, "; no evidence that matching features matter."),
+        ([90.0, 91.0, 92.0], "; scrambled features do better than matching ones."),
+        ([70.0], "too few to test)."),
+    ],
+)
+def test_controls_are_compared_with_their_own_method(control: list[float], meaning: str) -> None:
+    results = over_seeds("mcse[images=shuffled]", control) + over_seeds("mcse", HIGH) + over_seeds("simcse", LOW)
+    (sentence,) = [one for one in say(results) if one.kind == "control"]
+    assert sentence.text.startswith("Control: mcse[images=shuffled] ")
+    assert sentence.text.endswith(meaning)
+
+
+def test_a_control_keeps_the_other_options() -> None:
+    results = over_seeds("mcse[images=shuffled,lambda=1]", LOW) + over_seeds("mcse[lambda=1]", HIGH)
+    results += over_seeds("mcse", LOW) + over_seeds("simcse", LOW)
+    (sentence,) = [one for one in say(results) if one.kind == "control"]
+    assert " trails mcse[lambda=1] by " in sentence.text
+
+
+def test_a_control_without_its_method_says_nothing_about_it() -> None:
+    results = over_seeds("mcse[images=random]", LOW) + over_seeds("simcse", LOW)
+    assert [sentence.kind for sentence in say(results)] == ["even"]
+
+
+def test_geometry_is_one_sentence_in_both_measures() -> None:
+    def runs(variant: str, alignment: float, uniformity: float) -> list:
+        found = []
+        for seed in range(3):
+            values = {"alignment": alignment + seed / 1000, "uniformity": uniformity + seed / 1000}
+            found.append(result(variant, seed, {"geometry": {"Dev": values, "Avg": values}}))
+        return found
+
+    (sentence,) = say(runs("mcse", 0.1, -2.0) + runs("simcse", 0.3, -2.5))
+    assert sentence.kind == "mixed"
+    assert sentence.text == (
+        "mcse against simcse (geometry average): alignment 0.200 lower (better, p < 0.0001), "
+        "uniformity 0.500 higher (worse, p < 0.0001); 3 seeds each."
+    )
+
+
+def test_without_a_baseline_only_the_score_is_told() -> None:
+    (sentence,) = say(over_seeds("mcse", HIGH))
+    assert sentence.text == (
+        "mcse scores 71.73 ± 1.55 points of Spearman (sts average, 3 seeds); not compared, no simcse run."
+    )
+    (alone,) = say(over_seeds("simcse", LOW))
+    assert alone.text == "simcse scores 22.17 ± 2.02 points of Spearman (sts average, 3 seeds)."
+
+
+def test_sentences_of_one_place_stand_together() -> None:
+    both = {**sts(ToySTS=50.0), "geometry": {"Avg": {"alignment": 0.3, "uniformity": -2.0}}}
+    results = [result(variant, 0, both, setting=place) for place in ("a", "b") for variant in ("simcse", "mcse")]
+    places = [sentence.place for sentence in say(results)]
+    assert places == sorted(places)
+    assert len(places) == 4
+
+
+def test_nothing_is_said_of_nothing() -> None:
+    assert [sentence.text for sentence in headline([], [])] == ["No results yet."]
+
+
+def test_coverage_of_a_paper_counts_what_differs() -> None:
+    scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 10.0)
+    place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    results = [
+        result("mcse", seed, sts(**{task: value + seed for task, value in scores.items()}), **place) for seed in (0, 1)
+    ]
+    papers = paper_tables(read_papers(), read_published(), frame(results))
+    (sentence,) = headline([], papers)
+    assert sentence.place == "mcse, table 1"
+    assert sentence.text == ("1 of 12 rows measured; 8 of 8 testable cells differ from print (p < 0.05).")

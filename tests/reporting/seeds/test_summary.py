@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import scipy.stats
+from builders import over_seeds, result, sts, tables
+
+from harness.formatting import duration, fixed, p_value, signed
+from harness.metrics import Column
+from harness.reporting.formats import cell_text
+from harness.verdicts import Significance
+
+AVG = Column("Avg", "spearman")
+SIMCSE, MCSE = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
+
+
+def test_means_spreads_and_the_star() -> None:
+    (table,) = tables(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE))
+    assert (table.profile, table.suite) == ("tiny", "sts")
+    assert table.columns == (Column("ToySTS", "spearman"), AVG)
+    (block,) = table.blocks
+    assert [str(row.label) for row in block.rows] == ["simcse", "mcse"]
+    base, mcse = block.rows
+    cell = mcse.cells[AVG]
+    assert cell.test is not None
+    assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
+    assert cell.verdict is Significance.BETTER
+    assert base.cells[AVG].test is None
+    assert str(cell_text(cell, 2, 3)) == "71.73 ± 1.55*"
+    assert str(cell_text(None, 2, 3)) == "–"
+
+
+def test_significantly_lower_is_marked_apart_from_better() -> None:
+    (table,) = tables(over_seeds("mcse", SIMCSE) + over_seeds("simcse", MCSE))
+    assert table.rows[1].cells[AVG].verdict == "worse"
+    assert str(cell_text(table.rows[1].cells[AVG], 2, 3)).endswith("†")
+
+
+def test_smaller_is_better_in_geometry() -> None:
+    def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:
+        metrics = {"alignment": value, "uniformity": -value, "alignment_batch128": 9.0, "n": 500}
+        return {"geometry": {"Dev": metrics, "Avg": {k: v for k, v in metrics.items() if k != "n"}}}
+
+    low = [result("mcse", seed, scores(value)) for seed, value in enumerate([0.10, 0.11, 0.12])]
+    high = [result("simcse", seed, scores(value)) for seed, value in enumerate([0.30, 0.31, 0.32])]
+    (table,) = tables(low + high)
+    assert [table.title(column) for column in table.columns] == [
+        "Dev alignment",
+        "Dev uniformity",
+        "Avg alignment",
+        "Avg uniformity",
+    ]
+    mcse = table.rows[1]
+    assert mcse.cells[Column("Avg", "alignment")].verdict == "better"
+    assert mcse.cells[Column("Avg", "uniformity")].verdict == "worse"
+    assert "Lower is better." in table.notes
+
+
+def test_unknown_suite_shows_every_metric_of_the_average() -> None:
+    scores = {"probing": {"T": {"accuracy": 50.0, "f1": 40.0, "n": 9}, "Avg": {"accuracy": 50.0, "f1": 40.0}}}
+    (table,) = tables([result(scores=scores)])
+    assert [column.metric for column in table.columns] == ["accuracy", "f1", "accuracy", "f1"]
+
+
+def test_tasks_keep_their_order_and_the_average_is_last() -> None:
+    (table,) = tables([result(scores=sts(STS12=1.0, STS13=2.0, B=3.0, A=4.0))])
+    assert [column.task for column in table.columns] == ["STS12", "STS13", "B", "A", "Avg"]
+
+
+def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() -> None:
+    others: list[dict[str, Any]] = [
+        {"setting": "wiki"},
+        {"encoder": "other"},
+        {"profile": "paper"},
+        {"overrides": {"weight": 2}},
+    ]
+    for place in others:
+        found = tables(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE, **place))
+        mcse = next(row for table in found for row in table.rows if row.label.variant == "mcse")
+        assert mcse.cells[AVG].test is None, place
+        notes = next(table.notes for table in found if mcse in table.rows)
+        assert "Not tested in toy / toy-bert, no simcse run with the same overrides: mcse." in notes, place
+
+
+def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
+    same = {"overrides": {"learning_rate": 0.001}}
+    runs = over_seeds("mcse", MCSE, **same) + over_seeds("simcse", SIMCSE, **same) + over_seeds("simcse", MCSE)
+    (table,) = tables(runs)
+    mcse = next(row for row in table.rows if row.label.variant == "mcse")
+    assert str(mcse.label) == "mcse (learning_rate=0.001)"
+    assert mcse.cells[AVG].verdict == "better"
+
+
+def test_groups_with_one_label_are_never_mixed() -> None:
+    old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2025-01-01T00:00:00+00:00")
+    new = over_seeds("mcse", MCSE, data="new", finished="2026-01-01T00:00:00+00:00")
+    newest_but_small = over_seeds("mcse", [9.0], data="newest", finished="2026-06-01T00:00:00+00:00")
+    (table,) = tables(newest_but_small + new + old)
+    (row,) = table.rows
+    assert row.cells[AVG].values == tuple(MCSE)
+    assert (row.group, row.older, row.seeds) == (new[0].group, 2, (0, 1, 2))
+    assert any(note.startswith("Not shown: 2 older or smaller groups") for note in table.notes)
+
+
+def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
+    (table,) = tables(over_seeds("mcse", [70.0]) + over_seeds("simcse", SIMCSE))
+    cell = table.rows[1].cells[AVG]
+    assert cell.test is None
+    assert str(cell_text(cell, 2, 1)) == "70.00"
+    assert any(note == "Not tested in toy / toy-bert, only one seed: mcse." for note in table.notes)
+
+
+def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
+    runs = [result(seed=0, scores=sts(A=1.0, B=2.0)), result(seed=1, scores=sts(A=2.0))]
+    (table,) = tables(runs)
+    (row,) = table.rows
+    assert str(cell_text(row.cells[Column("B", "spearman")], 2, len(row.seeds))) == "2.00 (n = 1)"
+
+
+def test_equal_scores_do_not_make_nan() -> None:
+    (table,) = tables(over_seeds("mcse", [50.0, 50.0]) + over_seeds("simcse", [50.0, 50.0]))
+    test = table.rows[1].cells[AVG].test
+    assert test is not None
+    assert test.p == 1.0
+
+
+def test_an_empty_frame_has_no_tables() -> None:
+    assert tables([]) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(0.05, 1, "0.1"), (73.25, 1, "73.2"), (73.35, 1, "73.3"), (-0.004, 2, "0.00"), (-2.4, 3, "-2.400")],
+)
+def test_rounding(value: float, digits: int, text: str) -> None:
+    assert fixed(value, digits) == text
+
+
+def test_small_texts() -> None:
+    assert [p_value(p) for p in (0.42, 0.0235, 0.00003, 1.0)] == ["p = 0.42", "p = 0.0235", "p < 0.0001", "p = 1.00"]
+    assert [signed(value, 1) for value in (1.26, -1.26, 0.01)] == ["+1.3", "-1.3", "0.0"]
+    assert [duration(s) for s in (12.1, 200.0, 18120.0)] == ["12.1 s", "3 min 20 s", "5 h 02 min"]
+
+
+def test_importing_the_tables_loads_no_heavy_library() -> None:
+    heavy = "{'pandas', 'scipy', 'matplotlib', 'torch', 'jinja2'}"
+    code = f"import sys, harness.reporting.seeds.summary; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

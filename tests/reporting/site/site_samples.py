@@ -1,0 +1,82 @@
+"""Material for pages: hostile texts, failures, facts of methods and drawn figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from builders import result
+
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
+from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.site.methods import MethodFacts, OptionFacts, notes_path
+from harness.store import Failure, Result, Store
+
+EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
+LONG = "wiki+" + "x" * 300
+
+
+def hostile() -> list[Result]:
+    """Results with texts that are attacks, too long, or paths out of the folder."""
+    values = {"method": {"temperature": 0.05, EVIL[2]: EVIL[1]}, "training": {}}
+    return [
+        result(
+            f"simcse[temperature={EVIL[0]}]",
+            setting=EVIL[1],
+            encoder=EVIL[2],
+            overrides={EVIL[3]: EVIL[0]},
+            warnings=[" ".join(EVIL)],
+            hyperparameters=values,
+            hardware={"processor": EVIL[0]},
+            packages={EVIL[0]: EVIL[1]},
+        ),
+        result("mcse[" + "without=text," * 40 + "]", setting=LONG, encoder="toy/bert", losses={EVIL[0]: [1.0, 2.0]}),
+        result("mcse", 5, profile="../<b>up</b>"),
+        result("../../../../etc/passwd", setting="..", encoder="/", profile="tiny"),
+    ]
+
+
+def failures() -> list[Failure]:
+    """One failure, whose texts are attacks."""
+    spec = {"method": "mcse", "variant": EVIL[0], "setting": LONG, "encoder": "toy-bert", "seed": 7}
+    texts = {"error": f"RuntimeError: {EVIL[2]}", "traceback": "Traceback\n" + EVIL[0] * 20, "when": "2026-01-02"}
+    return [Failure.model_validate({"spec": spec, "profile": "tiny", "fingerprint": "f" * 64, **texts})]
+
+
+def described() -> list[MethodFacts]:
+    """A method with shipped notes and one whose texts are attacks, without an import of torch."""
+    notes = notes_path("mcse")
+    assert notes is not None
+    values = (
+        OptionFacts("temperature", ("0.05", "0.05"), "", "appendix A"),
+        OptionFacts("view_reduction", ("sum", "mean"), "sum, mean", "Eq. 3"),
+    )
+    readings = {"paper": "Eq. 1 to 4", "official": "the public code"}
+    parts = (("sentences", "pairs"), ("text", "info"), (), readings, values, notes.read_text(encoding="utf-8"))
+    attack = f"{EVIL[0]}\n\n[a](javascript:alert(3)) ![b](https://example.org/x.png) [c](../../x.md) [d](mcse.md)\n"
+    evil = (OptionFacts(EVIL[0], (EVIL[2],), EVIL[1], LONG),)
+    return [
+        MethodFacts("mcse", "Zhang et al., MCSE, NAACL 2022", *parts),
+        MethodFacts(EVIL[1], EVIL[0], (EVIL[0],), (EVIL[2],), (EVIL[3],), {EVIL[0]: EVIL[2]}, evil, attack),
+    ]
+
+
+def drawn() -> list[ReportFigure]:
+    """One figure that is drawn and one that is not."""
+    line = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="90"><path d="M0,0 900,90" stroke="#000"/></svg>'
+    commands = ("harness run", "harness run --seeds 5")
+    return [
+        ReportFigure("mcse-F9", "mcse", "paper", "a drawn line", "What it shows.", line, b"%PDF-1.4"),
+        ReportFigure(
+            "mcse-F10", "mcse", "paper", "nothing", "Later.", "", b"", "no run of profile paper yet", commands
+        ),
+    ]
+
+
+def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) -> Path:
+    """Render results into `out`; with failures, methods and figures as well if `everything` is set."""
+    store = Store(out.parent / "nowhere")
+    if not everything:
+        return render(Contents(store, results), [], out)
+    return render(Contents(store, results, failures(), described()), drawn(), out)

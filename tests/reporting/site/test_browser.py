@@ -1,0 +1,202 @@
+"""The report in a real browser: every kind of page opens from disk, sorts, filters, copies and fits a phone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import over_seeds
+from site_samples import EVIL, hostile, rendered
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: no page of the report is opened")
+
+KINDS = ("index.html", "audit.html", "runs/index.html", "profiles/tiny.html", "papers/mcse.html", "methods/mcse.html")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site") / "out"
+    results = [
+        *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
+        *over_seeds("simcse", [20.0, 124.0, 22.5]),
+        *over_seeds("mcse", [61.7, 60.9], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+        *hostile(),
+    ]
+    rendered(out, results, everything=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Watched:
+    """A page that remembers what went wrong in it."""
+
+    def __init__(self, page: Any, site: Path) -> None:
+        self.page, self.site, self.wrong = page, site, []
+        page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("requestfailed", lambda request: self.wrong.append(f"failed: {request.url}"))
+        page.on("request", lambda request: request.url.startswith("file:") or self.wrong.append(request.url))
+        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def open(self, name: str, query: str = "") -> Any:
+        self.page.goto((self.site / name).as_uri() + query)
+        return self.page
+
+
+@pytest.fixture
+def watched(browser: Any, site: Path) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    watched = Watched(context.new_page(), site)
+    yield watched
+    context.close()
+    assert watched.wrong == []
+
+
+def run_page(site: Path, stem: str = "mcse") -> str:
+    return f"runs/{min(path.name for path in (site / 'runs').glob(f'{stem}-*.html'))}"
+
+
+def shown(page: Any, table: str, column: int) -> list[str]:
+    return page.evaluate(
+        "([table, column]) => [...document.querySelector(table).querySelectorAll('tbody tr:not(.section)')]"
+        ".filter((row) => row.offsetParent).map((row) => row.cells[column].innerText)",
+        [table, column],
+    )
+
+
+def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched, site: Path) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    names = [*KINDS, *(f"runs/{path.name}" for path in (site / "runs").glob("*.html"))]
+    assert len(names) > 10
+    for name in names:
+        page = watched.open(name)
+        assert page.locator("h1").count() == 1, name
+        assert page.locator("main").inner_text().strip(), name
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+
+def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
+    for name in ("index.html", "runs/index.html", "profiles/tiny.html"):
+        assert "<script>alert(1)</script>" in watched.open(name).locator("main").inner_text(), name
+    page = watched.open(run_page(site, "simcse-temperature"))
+    text = page.locator("main").inner_text()
+    for part in EVIL:
+        assert part in text
+    assert page.locator("main script").count() == 0
+
+
+def test_rows_sort_by_number_and_by_name_and_say_so(watched: Watched) -> None:
+    page = watched.open("runs/index.html")
+    head = page.locator("th", has_text="sts spearman")
+    before = shown(page, "table.runs", 5)
+    head.get_by_role("button").click()
+    values = [float(text) for text in shown(page, "table.runs", 5)]
+    assert values == sorted(values, reverse=True) != [float(text) for text in before]
+    assert head.get_attribute("aria-sort") == "descending"
+    head.get_by_role("button").press("Enter")
+    assert [float(text) for text in shown(page, "table.runs", 5)] == sorted(values)
+    assert head.get_attribute("aria-sort") == "ascending"
+    page.locator("th", has_text="variant").get_by_role("button").click()
+    names = shown(page, "table.runs", 0)
+    assert [name.casefold() for name in names if name in ("mcse", "simcse")] == ["mcse"] * 6 + ["simcse"] * 3
+    assert head.get_attribute("aria-sort") == "none"
+
+
+def test_rows_of_one_heading_stay_together_when_sorted(watched: Watched) -> None:
+    page = watched.open("papers/mcse.html")
+    order = (
+        "() => [...document.querySelector('table.data').tBodies[0].rows]"
+        ".filter((row) => !row.classList.contains('section')).map((row) => [row.classList[0], row.cells.length])"
+    )
+    before = page.evaluate(order)
+    page.locator("table.data th", has_text="STS12").first.get_by_role("button").click()
+    after = page.evaluate(order)
+    assert before != after
+    assert sorted(map(str, before)) == sorted(map(str, after))
+    kinds = [kind for kind, _ in after]
+    assert "difference" in kinds
+    assert all(kinds[at - 1] == "published" for at, kind in enumerate(kinds) if kind == "measured")
+    assert all(kinds[at - 1] == "measured" for at, kind in enumerate(kinds) if kind == "difference")
+
+
+def test_the_filter_hides_what_does_not_match(watched: Watched) -> None:
+    page = watched.open("runs/index.html")
+    box = page.get_by_role("searchbox")
+    everything = len(shown(page, "table.runs", 0))
+    box.fill("MCSE paper")
+    assert shown(page, "table.runs", 0) == ["mcse", "mcse"]
+    assert f"2 of {everything} rows" in page.locator(".tools").inner_text()
+    box.fill("")
+    assert len(shown(page, "table.runs", 0)) == everything
+    assert shown(watched.open("runs/index.html", "?filter=simcse+toy-bert"), "table.runs", 0)[0].startswith("simcse")
+
+
+def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Watched, site: Path) -> None:
+    page = watched.page
+    page.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard',"
+        "{configurable: true, value: {writeText: async (text) => { window.copied = text; }}})"
+    )
+    watched.open(run_page(site))
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("window.copied") == page.locator(".commands code").inner_text()
+    assert page.evaluate("window.copied").startswith("harness run --profile ")
+    watched.open("profiles/tiny.html")
+    page.locator("summary", has_text="LaTeX").first.click()
+    page.get_by_role("button", name="Copy LaTeX").first.click()
+    assert page.evaluate("window.copied").startswith("\\begin{table}")
+
+    page.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+        "document.execCommand = () => { window.fallback = document.activeElement.value; return true; };"
+    )
+    watched.open(run_page(site))
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("window.fallback") == page.locator(".commands code").inner_text()
+
+
+def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page = watched.open("index.html")
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Dark").click()
+    dark = page.evaluate(ground)
+    assert dark != light == "rgb(255, 255, 255)"
+    assert watched.open("audit.html").evaluate(ground) == dark
+    page.get_by_role("button", name="Light").click()
+    assert page.evaluate(ground) == light
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(ground) == light, "a choice stands above the system's"
+
+
+def test_figures_are_shown_with_their_text(watched: Watched) -> None:
+    page = watched.open("papers/mcse.html")
+    picture = page.get_by_role("img", name="a drawn line")
+    picture.scroll_into_view_if_needed()
+    page.wait_for_function("() => [...document.images].every((one) => one.complete && one.naturalWidth > 0)")
+    assert page.locator("figure a", has_text="PDF").get_attribute("href") == "../figures/mcse-f9.pdf"
+    assert "No run of profile paper yet" in page.locator("#mcse-f10").inner_text()
+
+
+def test_without_scripts_the_pages_are_whole(browser: Any, site: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site / "runs/index.html").as_uri())
+    assert page.locator("table.runs tbody tr").count() > 8
+    assert page.locator("button, input").count() == 0
+    context.close()

@@ -1,0 +1,75 @@
+"""The report as a folder of pages: links, names, unique ids, and nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from builders import over_seeds
+from site_samples import hostile, rendered
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site") / "deep" / "out"
+    rendered(out, [*over_seeds("mcse", [70.0, 73.0]), *over_seeds("simcse", [20.0, 24.0]), *hostile()], everything=True)
+    return out
+
+
+def test_every_link_leads_to_a_file_and_a_place_in_it(out: Path) -> None:
+    checked = 0
+    for page in out.rglob("*.html"):
+        for tag, attributes in Tags(page.read_text("utf-8")).seen:
+            for target in filter(None, (attributes.get("href"), attributes.get("src"))):
+                if (tag, target) == ("a", "https://example.org/x.png"):
+                    continue  # a link of the notes, which nothing follows by itself
+                parts = urlsplit(target)
+                assert not parts.scheme, f"{page}: {tag} {target}"
+                assert not parts.netloc, f"{page}: {tag} {target}"
+                file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+                assert file.is_file(), f"{page}: {target}"
+                assert out in file.parents
+                if parts.fragment:
+                    ids = [found.get("id") for _, found in Tags(file.read_text("utf-8")).seen]
+                    assert ids.count(parts.fragment) == 1, f"{page}: {target}"
+                checked += 1
+    assert checked > 200
+
+
+def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None:
+    for page in out.rglob("*.html"):
+        tags = Tags(page.read_text("utf-8")).seen
+        policies = [found.get("content") for _, found in tags if found.get("http-equiv") == "Content-Security-Policy"]
+        assert policies == ["default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"]
+        assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
+        assert not [name for _, found in tags for name in found if name.startswith("on")]
+        assert sum(tag == "script" for tag, _ in tags) == 1
+    for name in ("style.css", "site.js"):
+        assert not re.search(r"url\(|@import|https?:|fetch\(|innerHTML", (out / name).read_text("utf-8")), name
+
+
+def test_ids_are_unique_on_a_page(out: Path) -> None:
+    for page in out.rglob("*.html"):
+        ids = [found["id"] for _, found in Tags(page.read_text("utf-8")).seen if "id" in found]
+        assert len(ids) == len(set(ids)), page
+
+
+def test_no_name_leaves_the_folder_or_is_hidden(out: Path) -> None:
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+    for path in out.rglob("*"):
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
+        assert len(path.name) < 140
+    assert len(list((out / "runs").iterdir())) == 1 + 4 + len(hostile())

@@ -1,0 +1,116 @@
+"""The papers' tables as LaTeX and Markdown: they compile, and they have the papers' shape."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from builders import frame, result, sts
+
+from harness.papers.published import read_papers, read_published
+from harness.profiles import load_profile
+from harness.reporting.files.latex import latex
+from harness.reporting.files.latex import table as latex_table
+from harness.reporting.files.markdown import table as markdown_table
+from harness.reporting.formats import CellText
+from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.worded import paper_grid
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
+DOCUMENT = "\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{}\n\\end{{document}}\n"
+
+
+def runs(base: float, variant: str, setting: str, spread: float = 0.3) -> list:
+    place = {"profile": "paper", "setting": setting, "encoder": "bert-base-uncased"}
+    return [
+        result(variant, seed, sts(**dict.fromkeys(TASKS, base + spread * seed)), **place)  # type: ignore[arg-type]
+        for seed in range(3)
+    ]
+
+
+@pytest.fixture(scope="module")
+def grids() -> list[Grid]:
+    """All tables of the papers, some measured, and one of the toy world."""
+    found = runs(70.0, "simcse", "wiki+flickr", 1.0) + runs(72.6, "mcse", "wiki+flickr", 1.0)
+    found += runs(75.0, "simcse", "wiki+coco") + runs(70.0, "mcse", "wiki+coco")
+    found += runs(75.0, "simcse", "flickr", 1.0) + runs(72.3, "mcse", "flickr", 1.0)
+    found += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
+    data = frame(found)
+    filled = paper_tables(read_papers(), read_published(), data)
+    toy = stand_in_tables(read_papers(), data, [load_profile("tiny")])
+    assert toy
+    return [paper_grid(one) for one in (*filled, *toy)]
+
+
+def nasty() -> Grid:
+    line = Line((NASTY, "[b]", "c"), (CellText("-0.25", "0.10", "(*)", bold=True), CellText("1", "", "(†)")), "plain")
+    return Grid(
+        "n", NASTY, ("x", "y", "z"), (NASTY, "Avg"), (False, True), (Section(NASTY, (line,)),), (NASTY, "± † –")
+    )
+
+
+def test_every_table_compiles(grids: list[Grid], tmp_path: Path) -> None:
+    if shutil.which("pdflatex") is None:
+        pytest.skip("NOT CHECKED: pdflatex is not there, no LaTeX table is compiled")
+    (tmp_path / "report.tex").write_text(DOCUMENT.format(latex([*grids, nasty()], "footer")), encoding="utf-8")
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-1500:]
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000
+    assert "Overfull \\hbox" not in done.stdout, "a table is wider than the text"
+    labels = re.findall(r"\\newlabel\{(tab:[^}]*)\}", (tmp_path / "report.aux").read_text())
+    assert len(labels) == len(set(labels)) == len(grids) + 1
+
+
+def test_groups_of_setting_and_encoder_are_ruled_off(grids: list[Grid]) -> None:
+    text = latex_table(next(grid for grid in grids if grid.key == "mcse-T1"))
+    # below the head, between the two encoders, and between the four settings of each
+    assert text.count("\\midrule") == 1 + 1 + 2 * 3
+    text = latex_table(next(grid for grid in grids if grid.key == "nonling-T1"))
+    assert text.count("\\midrule") == 1 + 2
+
+
+def test_bold_and_both_kinds_of_star_in_latex(grids: list[Grid]) -> None:
+    text = latex_table(next(grid for grid in grids if grid.key == "mcse-T1"))
+    assert r"\textbf{77.3}\,$\pm$\,0.5$^{*}$" in text
+    assert r"\textbf{73.6}\,$\pm$\,1.0$^{(*)}$" in text
+    assert r"70.3\,$\pm$\,0.3$^{\dagger}$" in text
+    assert r"\textbf{$-$0.25}\,$\pm$\,0.10$^{(*)}$" in latex_table(nasty())
+
+
+def test_latex_leaves_out_what_would_only_widen_it(grids: list[Grid]) -> None:
+    text = latex_table(next(grid for grid in grids if grid.key == "mcse-T1"))
+    assert "no run yet" not in text
+    body = text.partition("\\bottomrule")[0]
+    assert "p = " not in body
+    assert body.count("& difference &") == body.count("& verdict: ") == 4
+    rows = [line for line in body.splitlines() if re.match(r"(simcse|mcse|none)", line)]
+    assert len(rows) == 14, "as in the paper"
+
+
+def test_markdown_has_whole_rows_and_bold(grids: list[Grid]) -> None:
+    for grid in [*grids, nasty()]:
+        rows = [line for line in markdown_table(grid).splitlines() if line.startswith("|")]
+        assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(grid.heads) + len(grid.columns) + 2}
+        assert len(rows) == 2 + sum(len(section.lines) for section in grid.sections)
+    text = markdown_table(next(grid for grid in grids if grid.key == "mcse-T1"))
+    assert r"**77.3 ± 0.5**\*" in text
+    assert r"**73.6 ± 1.0**(\*)" in text
+    assert r"**-0.25 ± 0.10**(\*)" in markdown_table(nasty())
+    assert text.count("**") == 2 * sum(
+        cell.bold
+        for section in next(grid for grid in grids if grid.key == "mcse-T1").sections
+        for line in section.lines
+        for cell in line.cells
+    )

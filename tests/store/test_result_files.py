@@ -1,0 +1,182 @@
+"""The results folder: saving, merging, damaged files, locks and failures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import result
+
+from harness.errors import UserError
+from harness.metrics import ArrayName
+from harness.store import Evaluation, Failure, Protocol, Store
+
+
+def evaluation(suite: str, value: float, version: int = 1) -> Evaluation:
+    return Evaluation(
+        suite=suite,
+        protocol=Protocol(version=version, data="d" * 64),
+        scores={"ToySTS": {"spearman": value}, "Avg": {"spearman": value}},
+        parts={"ToySTS": {"easy": {"spearman": value / 2}}},
+        finished="2026-02-02T00:00:00+00:00",
+    )
+
+
+def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a folder with 'quotes'")
+    one = result("mcse[images=shuffled]")
+    assert store.save(one) == one
+    path = store.path(one)
+    assert path.relative_to(store.root).parts[:4] == ("tiny", "mcse[images=shuffled]", "toy", "toy-bert")
+    assert path.name == f"seed-0-{one.fingerprint[:16]}.json"
+    assert store.read(path) == one
+    assert store.load() == ([one], [])
+    assert store.find("tiny", one.spec, one.fingerprint) == one
+    assert store.find("tiny", one.spec, "f" * 64) is None
+    assert store.find("small", one.spec, one.fingerprint) is None
+
+
+def test_a_name_with_a_slash_stays_one_folder(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    one = store.save(result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m"))
+    assert len(store.path(one).relative_to(tmp_path).parts) == 5
+    assert store.load()[0][0].spec.encoder == "o/m"
+
+
+def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = store.save(result(evaluations=[evaluation("sts", 40.0)]))
+    again = [evaluation("sts", 99.0), evaluation("sts", 50.0, version=2), evaluation("geometry", 1.0)]
+    saved = store.save(result(evaluations=again, train_seconds=99.0))
+    assert store.load() == ([saved], [])
+    assert saved.evaluations == [*first.evaluations, *again[1:]]
+    assert saved.latest("sts") == again[1]
+    assert [one.suite for one in saved.current] == ["sts", "geometry"]
+    assert saved.evaluated("sts", Protocol(version=1, data="d" * 64))
+    assert not saved.evaluated("sts", Protocol(version=1, data="e" * 64))
+    assert saved.latest("transfer") is None
+    assert saved.train_seconds == first.train_seconds
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: text.replace('"seed":0', '"seed":"zero"'),
+        lambda text: text.replace('"evaluations"', '"evalvations"'),
+        lambda text: text.replace('"spearman":70.0', '"spearman":NaN'),
+    ],
+    ids=["cut", "empty", "type", "key", "nan"],
+)
+def test_a_damaged_file_is_named_and_kept(tmp_path: Path, damage: Callable[[str], str]) -> None:
+    store = Store(tmp_path)
+    one, other = store.save(result()), store.save(result(seed=1))
+    path = store.path(one)
+    damaged = damage(path.read_text())
+    path.write_text(damaged)
+    results, problems = store.load()
+    assert results == [other]
+    assert len(problems) == 1
+    assert str(path) in problems[0]
+    assert "\n" not in problems[0]
+    with pytest.raises(UserError, match=r"cannot be used"):
+        store.save(one)
+    assert path.read_text() == damaged
+
+
+def test_a_newer_schema_asks_for_an_update(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.path(store.save(result()))
+    path.write_text(path.read_text().replace('"schema_version":2', '"schema_version":3').replace("sts", "new"))
+    ((), (problem,)) = store.load()
+    assert problem == f"the result {path} has schema 3 and this harness reads up to 2; update harness to use it"
+
+
+def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    old, new = evaluation("figures", 1.0), evaluation("figures", 1.0, version=2)
+    one = result(evaluations=[old])
+    gold, texts = ArrayName("ToySTS", "gold"), ArrayName("a.b[c]", "texts", "own")
+    store.save_arrays(one, old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
+    store.save_arrays(one, old, {gold: np.zeros(9)})
+    assert store.arrays(one)[gold].tolist() == [0, 1, 2]
+    assert store.arrays(one)[texts].tolist() == [["é", "long text"]]
+    both = result(evaluations=[old, new])
+    store.save_arrays(both, new, {gold: np.ones(1)})
+    assert store.arrays(both)[gold].tolist() == [1], "the newest evaluation's"
+    assert store.arrays(one)[gold].tolist() == [0, 1, 2]
+    assert store.arrays(result(seed=1)) == {}
+
+
+def test_a_log_grows_and_keeps_its_lines(tmp_path: Path) -> None:
+    store, one = Store(tmp_path), result()
+    assert store.log(one) == ""
+    for text, expected in (("a\n", "a\n"), ("a\nb\n", "a\nb\n"), ("c\n", "a\nb\nc\n")):
+        store.save_log(one, text)
+        assert store.log(one) == expected
+
+
+def test_results_of_a_key_and_of_other_seeds(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    plain = store.save(result())
+    slow = store.save(result(overrides={"learning_rate": 1e-5}))
+    second, small = store.save(result(seed=1)), store.save(result(profile="small"))
+    assert store.has_key("tiny", plain.spec)
+    assert not store.has_key("tiny", result(seed=2).spec)
+    key = lambda one: one.fingerprint  # noqa: E731
+    assert sorted(store.of_key(plain.spec), key=key) == sorted([plain, slow, small], key=key)
+    assert sorted(store.seeds("tiny", plain.spec), key=key) == sorted([plain, slow, second], key=key)
+
+
+def test_a_lock_excludes_other_processes_and_dies_with_its_own(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    code = (
+        "import sys, time; from pathlib import Path; from harness.store import Store\n"
+        "with Store(Path(sys.argv[1])).lock('f' * 64) as mine:\n    print(mine, flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "True"
+        with store.lock("f" * 64) as mine:
+            assert not mine
+        with store.lock("e" * 64) as mine:
+            assert mine
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        with store.lock("f" * 64) as mine:
+            if mine:
+                return
+    pytest.fail("the lock of a killed process was never released")
+
+
+def test_failures_are_listed_apart_and_cleared_by_success(tmp_path: Path) -> None:
+    store, one = Store(tmp_path), result()
+    texts = {"error": "out of memory", "traceback": "", "when": "now"}
+    failure = Failure(spec=one.spec, profile="tiny", fingerprint=one.fingerprint, **texts)
+    store.save_failure(failure, "a line\n")
+    assert store.failures() == [failure]
+    assert store.load() == ([], [])
+    store.save(result(seed=1))
+    assert store.failures() == [failure]
+    store.save(one)
+    assert store.failures() == []
+    assert list((tmp_path / "failed").iterdir()) == []
+
+
+def test_an_unfinished_file_is_no_result(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.path(store.save(result()))
+    path.with_name(f".{path.name}.123.tmp").write_text(path.read_text()[:50])
+    assert store.files() == [path]

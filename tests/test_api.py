@@ -1,0 +1,129 @@
+"""The Python functions: their examples run as written, and agree with the command line."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+from harness.errors import MissingData
+from harness.store import FRAME_COLUMNS
+
+README = Path(__file__).parents[1] / "README.md"
+SHORT = {"steps": 4, "batch_size": 16}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> harness.Results:
+    """Two methods, two seeds, four steps."""
+    folder = tmp_path_factory.mktemp("api") / "results"
+    return harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set=SHORT, results=folder)
+
+
+@pytest.mark.parametrize("name", sorted(set(harness.__all__) - {"UserError"}))
+def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = doctest.DocTestFinder(recurse=False).find(getattr(harness, name), name, globs={})
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for example in examples:
+        runner.run(example)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_the_example_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same calls, with few steps."""
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
+    assert "seeds=3" in code
+    exec(code.replace("seeds=3", f"seeds=2, set={SHORT}"), {})
+
+
+def test_import_harness_is_light() -> None:
+    code = "import harness, sys; print([name for name in ('torch', 'pandas', 'pydantic') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert set(harness.__all__) <= set(dir(harness))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        harness.nonsense  # noqa: B018
+
+
+def test_results_are_what_the_folder_holds(finished: harness.Results) -> None:
+    assert len(finished) == 4
+    assert finished.failures == ()
+    read = harness.results(finished.folder)
+    assert sorted(run.fingerprint for run in read.runs) == sorted(run.fingerprint for run in finished.runs)
+    assert list(read.frame.columns) == list(FRAME_COLUMNS)
+    again = harness.plan("tiny", methods="simcse,mcse", seeds=2, suites="sts", set=SHORT, results=finished.folder)
+    assert [planned.state for planned in again.runs] == ["done"] * 4
+
+
+def test_a_failed_run_is_data(tmp_path: Path) -> None:
+    ended = harness.run("tiny", methods="simcse,mcse[lambda=1e308]", seeds=1, suites="sts", set=SHORT, results=tmp_path)
+    assert len(ended) == 1
+    assert [failure.spec.method for failure in ended.failures] == ["mcse"]
+
+
+def test_nothing_is_printed_unless_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events: list[str] = []
+    asked = {"methods": "none", "seeds": 1, "suites": "sts"}
+    harness.run("tiny", **asked, results=tmp_path / "a", progress=lambda event: events.append(event.kind))
+    assert capsys.readouterr() == ("", "")
+    assert events[0] == "start"
+    assert events[-1] == "done"
+    harness.run("tiny", **asked, results=tmp_path / "b", progress=True)
+    assert "none/none/toy-bert/seed-0" in capsys.readouterr().out
+
+
+def test_a_comparison_and_a_table(finished: harness.Results) -> None:
+    compared = finished.compare("mcse", "simcse", "sts.Avg")
+    averages = finished.frame.query("task == 'Avg' and metric == 'spearman' and part == ''")
+    means = averages.groupby("variant")["value"].mean()
+    assert compared.pooled is not None
+    assert compared.pooled.difference == pytest.approx(means["mcse"] - means["simcse"])
+    table = finished.table("sts").set_index("variant")
+    assert table.loc["mcse (batch_size=16,steps=4)", "Avg"].startswith(f"{means['mcse']:.2f} ± ")
+    with pytest.raises(harness.UserError, match="no results for a table 'transfer'"):
+        finished.table("transfer")
+
+
+def test_a_loaded_model_scores_as_its_run_did(finished: harness.Results) -> None:
+    model = harness.load_model("mcse/toy/toy-bert/seed-0", results=finished.folder, device="cpu")
+    rows = model.encode(["a red circle", "a blue ring"])
+    assert rows.dtype == np.float32
+    assert rows.shape == (2, 64)
+    mine = harness.evaluate(model, "sts", profile="tiny").query("task == 'Avg' and metric == 'spearman'")["value"]
+    run = finished.frame.query("variant == 'mcse' and seed == 0 and task == 'Avg' and metric == 'spearman'")["value"]
+    assert mine.item() == pytest.approx(run.item(), abs=1e-6)
+
+
+def test_any_callable_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+
+    def constant(sentences: list[str]) -> np.ndarray:
+        return np.ones((len(sentences), 2))
+
+    assert set(harness.evaluate(constant, ["geometry"], profile="tiny")["suite"]) == {"geometry"}
+    with pytest.raises(MissingData, match="the suite sts has no data"):
+        harness.evaluate(constant, "sts", profile="paper")
+    with pytest.raises(harness.UserError, match="no suite 'stx'"):
+        harness.evaluate(constant, "stx", profile="tiny")
+
+
+def test_a_report_is_written(finished: harness.Results, tmp_path: Path) -> None:
+    written = harness.report(finished.folder, tmp_path / "report")
+    assert (written.page, written.results) == (tmp_path / "report" / "index.html", 4)
+    assert "mcse" in written.page.read_text()
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No machine's data changes what is missing."""
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    return iter(())

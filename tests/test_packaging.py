@@ -1,0 +1,65 @@
+"""The installed package: its top-level names, its data files, and its place beside a user's own packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what a wheel installs, built without the network."""
+    target = tmp_path_factory.mktemp("installed")
+    steps = ["egg_info", "--egg-base", str(target), "build_py", "--build-lib", str(target)]
+    done = subprocess.run([sys.executable, "setup.py", "-q", *steps], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def test_three_top_level_names(installed: Path) -> None:
+    names = {path.name for path in installed.iterdir() if path.suffix != ".egg-info"}
+    assert names == {"harness", "harness_methods", "harness_reports"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "source"),
+    [
+        ("harness/profiles/*.toml", "harness/profiles/*.toml"),
+        ("harness/catalogue/**/*.toml", "harness/catalogue/**/*.toml"),
+        ("harness/corpora/toy/**/*.safetensors", "harness/corpora/toy/**/*.safetensors"),
+        ("harness/corpora/toy/**/*.json", "harness/corpora/toy/**/*.json"),
+        ("harness_methods/*.py", "methods/*.py"),
+        ("harness_reports/*.csv", "reports/*.csv"),
+        ("harness_reports/papers/*.toml", "reports/papers/*.toml"),
+        ("harness_reports/templates/*", "reports/templates/*"),
+        ("harness_reports/notes/*.md", "reports/notes/*.md"),
+    ],
+)
+def test_files_are_installed(installed: Path, pattern: str, source: str) -> None:
+    there = {path.name for path in installed.glob(pattern) if path.is_file()}
+    assert there == {path.name for path in ROOT.glob(source) if path.is_file()}
+    assert there
+
+
+def test_a_users_own_packages_do_not_collide(installed: Path, tmp_path: Path) -> None:
+    for name in ("methods", "reports"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the user\\'s own package was imported')\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(installed)))}
+    code = (
+        "import sys, harness, harness_methods, harness_reports; from harness.cli.main import main\n"
+        "print(harness.__file__, harness_methods.__file__, harness_reports.__file__)\n"
+        "sys.argv = ['harness', 'list', 'methods']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, *listed = done.stdout.splitlines()
+    assert all(place.startswith(str(installed)) for place in first.split())
+    assert any(line.split()[:1] == ["mcse"] for line in listed)
+    assert "cannot be loaded" not in done.stdout

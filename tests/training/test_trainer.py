@@ -1,0 +1,166 @@
+"""The training loop: batches and optimizers of a step, resuming, and the best model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.corpora.tokens import Tokens, cached_tokens
+from harness.corpora.toy import clip_folder, student_folder
+from harness.corpora.toy.corpora import ToySentences
+from harness.corpora.toy.media import ToyImages
+from harness.encoders.patches import ImagePatches
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.method import Dimensions, by_batches
+from harness.profiles import Training
+from harness.registry import get
+from harness.training.record import Progress, TrainingError
+from harness.training.streams import Batches, TrainingData
+from harness.training.trainer import Trainer, check_precision, load_best
+
+IMAGES = {"images": ToyImages(size=30).load(None)}
+TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
+
+
+def sentences(student: Student) -> dict[str, Tokens]:
+    source = ToySentences(size=40)
+    file = cached_tokens(source.fingerprint(None), lambda: source.texts(None), student.tokenizer, TRAINING.max_length)
+    return {"sentences": Tokens([file], student.tokenizer.pad_token_id)}
+
+
+class StoppedError(Exception):
+    """Stands for whatever ends a process."""
+
+
+def trainer(folder: Path, reading: str = "paper", stop_after: int | None = None, **options: object) -> Trainer:
+    student = Student.load(student_folder())
+    torch.manual_seed(0)
+    method_class = get("method", "visualcse")
+    values = {"image_batch_size": 8, "image_learning_rate": 1e-3, **options}
+    method = method_class(method_class.configure(reading, values), Dimensions(student.width))
+    student.attach("pixels", ImagePatches.load(clip_folder(), student.width))
+
+    def dev(embed: Callable[[Sequence[str]], np.ndarray]) -> float:
+        return float(embed(["the plain red circle at the left by noon"]).sum())
+
+    def report(progress: Progress) -> None:
+        if stop_after and progress.step >= stop_after:
+            raise StoppedError
+
+    data = TrainingData(sentences(student), media=IMAGES)
+    return Trainer(student, method, data, TRAINING, seed=0, setting="toy", dev=dev, folder=folder, report=report)
+
+
+def weights(one: Trainer) -> dict[str, torch.Tensor]:
+    return {**one.student.state_dict(), **one.method.state_dict()}
+
+
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
+    whole = trainer(tmp_path / "whole")
+    whole.run()
+    with pytest.raises(StoppedError):
+        trainer(tmp_path / "parts", stop_after=4).run()
+    again = trainer(tmp_path / "parts")
+    again.run()
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(again)[name]), name
+    assert whole.record.losses == again.record.losses
+
+
+@pytest.mark.parametrize(("reading", "order"), [("paper", [None, "images"]), ("official", ["images", None])])
+def test_each_step_has_a_batch_of_text_and_one_of_images(tmp_path: Path, reading: str, order: Sequence[str]) -> None:
+    one = trainer(tmp_path, reading)
+    for step in range(3):
+        found = list(one.batches.of(step))
+        assert [stream for stream, _ in found] == order
+    (images,) = (batch for stream, batch in found if stream)
+    assert images.inputs["pixels"].shape == (8, 2, 3, 32, 32)
+
+
+def test_image_batches_are_a_function_of_seed_and_step(tmp_path: Path) -> None:
+    def pixels(seed: int, step: int) -> np.ndarray:
+        own = get("method", "visualcse").own_steps(get("method", "visualcse").configure("paper"))
+        student = Student.load(student_folder())
+        batches = Batches(
+            student,
+            TrainingData(sentences(student), media=IMAGES),
+            TRAINING,
+            own,
+            seed=seed,
+            setting="toy",
+            rule=by_batches,
+        )
+        return next(batch for stream, batch in batches.of(step) if stream).inputs["pixels"].numpy()
+
+    np.testing.assert_array_equal(pixels(0, 2), pixels(0, 2))
+    assert not np.array_equal(pixels(0, 2), pixels(1, 2))
+    assert not np.array_equal(pixels(0, 2), pixels(0, 3))
+
+
+def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path) -> None:
+    before = ImagePatches.load(clip_folder(), 64).projection.weight
+    for name, options, moved in (("with", {}, True), ("without", {"without": "visual"}, False)):
+        one = trainer(tmp_path / name, **options)
+        one.run()
+        assert torch.equal(one.student.patches["pixels"].projection.weight, before) is not moved
+        assert ("visual" in one.record.losses) is moved
+
+
+def test_a_training_without_any_loss_term_ends_with_a_reason(tmp_path: Path) -> None:
+    """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
+    method_class = get("method", "kdmcse")
+    student = Student.load(student_folder())
+    values = method_class.configure("paper", {"without": "text"})
+    method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
+    texts = TrainingData(sentences(student))
+    one = Trainer(student, method, texts, TRAINING, seed=0, setting="toy", dev=lambda embed: 0.0, folder=tmp_path)
+    with pytest.raises(TrainingError, match="'without' leaves out too much"):
+        one.run()
+
+
+def test_the_best_model_is_loaded_at_the_end_not_the_last(tmp_path: Path) -> None:
+    one = trainer(tmp_path)
+    scores = iter([2.0, 1.0])
+    kept: list[torch.Tensor] = []
+
+    def dev(embed: object) -> float:
+        kept.append(next(iter(one.student.state_dict().values())).clone())
+        return next(scores)
+
+    one.dev = dev
+    record = one.run()
+    assert (record.best, record.best_step, record.dev_steps) == (2.0, 3, [3, 6])
+    assert not torch.equal(kept[0], kept[1])
+    assert torch.equal(next(iter(one.student.state_dict().values())), kept[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("encoder.layer.0.output.dense.weight", "no"), ("extra", "an unexpected")]
+)
+def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(tmp_path: Path, name: str, problem: str) -> None:
+    one = trainer(tmp_path)
+    one.run()
+    file = tmp_path / "best" / "model.safetensors"
+    weights = load_file(str(file))
+    save_file({**weights, "pooler.dense.weight": torch.zeros(2, 2)}, str(file))
+    load_best(tmp_path, one.student, one.method)
+    if name in weights:
+        del weights[name]
+    else:
+        weights[name] = torch.zeros(1)
+    save_file(weights, str(file))
+    with pytest.raises(UserError, match=f"has {problem} weight {name}; delete"):
+        load_best(tmp_path, one.student, one.method)
+
+
+def test_precision_is_checked_against_the_device() -> None:
+    check_precision("fp32", "cpu")
+    check_precision("bf16", "cpu")
+    with pytest.raises(UserError, match="fp16 needs a CUDA device"):
+        check_precision("fp16", "cpu")
