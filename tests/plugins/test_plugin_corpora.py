@@ -106,6 +106,6 @@ def test_an_unknown_option_of_a_corpus_is_one_line(
     install: Install, profile: Callable[[str], str], tmp_path: Path
 ) -> None:
     install("my_corpora", CORPORA, {"corpora": KINDS})
+    mine = profile(TABLES.replace('kind = "my-pairs"', 'kind = "my-pairs"\ncolour = "red"'))
     with pytest.raises(UserError, match=r"corpora\.my-pairs.*colour"):
-        mine = profile(TABLES.replace('kind = "my-pairs"', 'kind = "my-pairs"\ncolour = "red"'))
         harness.plan(mine, methods="mcse", settings="mine", results=tmp_path)

@@ -67,7 +67,11 @@ def test_a_smaller_value_is_better_where_the_suite_says_so(
     assert means["short"] < means["simcse"] / 5
     table = done.table("length")
     assert "*" in " ".join(table.loc[["short" in str(row) for row in table.to_numpy()]].astype(str).to_numpy().ravel())
-    assert done.compare("short", "simcse", metric="length.Avg").conclusion().startswith("short is better than simcse")
-    page = harness.report(out="report")
-    text = (page.parent / "report.md").read_text()
+    assert (
+        done.compare("short", "simcse", metric="length.Avg")
+        .conclusion()
+        .startswith("short (steps=2) is better than simcse (steps=2)")
+    )
+    report = harness.report(out="report")
+    text = (report.page.parent / "report.md").read_text()
     assert "metres" in text, "the headline takes the unit from the suite"
