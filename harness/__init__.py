@@ -6,7 +6,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from harness.api import (
-        Results,
         SentenceModel,
         evaluate,
         execute,
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         run,
     )
     from harness.errors import UserError
+    from harness.reporting.results import Results
 
 __all__ = [
     "Results",
@@ -40,7 +40,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'harness' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module("harness.errors" if name == "UserError" else "harness.api"), name)
+    homes = {"Results": "harness.reporting.results", "UserError": "harness.errors"}
+    return getattr(import_module(homes.get(name, "harness.api")), name)
 
 
 def __dir__() -> list[str]:

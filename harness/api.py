@@ -3,7 +3,8 @@
     import harness
 
     finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=3)
-    finished.frame                                  # a pandas frame, one row a score
+    finished.frame                                  # a pandas frame, one row per score
+    finished.compare("mcse", "simcse", "sts.Avg")   # every test over their seeds
     model = harness.load_model("mcse/toy/toy-bert/seed-0")
     model.encode(["a red circle"])                  # float32 (1, d)
 
@@ -15,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS, harness_command
+from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from harness.execution.events import Listener
     from harness.execution.plan import Plan
     from harness.execution.selection import Names
-    from harness.reporting.seeds.comparison import Comparison
-    from harness.store import Failure, Result
+    from harness.reporting.build import WrittenReport
+    from harness.reporting.results import Results
 
 #: n sentences -> n rows of floats, (n, d)
 Encode = Callable[[Sequence[str]], "np.ndarray"]
@@ -146,6 +146,7 @@ def execute(
 
     from harness.execution.executors.base import execute as execute_plan
     from harness.execution.progress import display
+    from harness.reporting.results import Results
     from harness.store import Failure, Result
 
     _check_inputs(plan)
@@ -180,6 +181,7 @@ def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
     >>> import harness
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
+    from harness.reporting.results import Results
     from harness.store import Store
 
     store = Store(Path(folder))
@@ -187,90 +189,18 @@ def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
     return Results(store.root, tuple(loaded), tuple(store.failures()), tuple(problems))
 
 
-@dataclass(frozen=True)
-class Results:
-    """Finished runs in one folder, and failures. Its length is the number of runs.
+def report(
+    results: str | Path = DEFAULT_RESULTS, out: str | Path = DEFAULT_REPORT, profile: str | None = None
+) -> WrittenReport:
+    """Write a report of a folder of results into the folder `out`; `.page` is the path of its first page.
 
-    `problems` has one line for each result file that cannot be read.
-    """
-
-    folder: Path
-    runs: tuple[Result, ...]
-    failures: tuple[Failure, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        """The number of runs."""
-        return len(self.runs)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} runs and {len(self.failures)} failures in {self.folder}>"
-
-    @cached_property
-    def frame(self) -> pandas.DataFrame:
-        """One row a score; `harness.store.FRAME_COLUMNS` documents the columns."""
-        from harness.store import frame_of
-
-        return frame_of(self.runs)
-
-    def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
-        """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
-
-        One row a line of the table, mean and sample standard deviation over seeds with stars for significance; the
-        numbers themselves are in `.frame`. `profile` is needed where results of several profiles are in the folder.
-        """
-        from harness.reporting.tables.named import named_table
-
-        return named_table(name, self._profile(profile), self.runs)
-
-    def compare(
-        self,
-        a: str,
-        b: str,
-        metric: str = "sts.Avg",
-        *,
-        profile: str | None = None,
-        setting: str | None = None,
-        encoder: str | None = None,
-        set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
-    ) -> Comparison:
-        """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every test over seeds.
-
-        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
-        sentence. Raises UserError when no runs or several groups of runs match.
-        """
-        from harness.grid import parse_overrides
-        from harness.profiles import load_profile
-        from harness.reporting.seeds.sides import compare_variants
-
-        if not self.runs:
-            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
-        overrides = set if isinstance(set, Mapping) else parse_overrides(set)
-        name = load_profile(profile).name if profile else None
-        return compare_variants(
-            self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
-        )
-
-    def _profile(self, asked: str | None) -> str:
-        from harness.profiles import load_profile
-
-        if asked is not None:
-            return load_profile(asked).name
-        names = sorted({run.profile for run in self.runs})
-        if len(names) != 1:
-            raise UserError(f"{self.folder} has results of {', '.join(names) or 'no profile'}; give profile=NAME")
-        return names[0]
-
-
-def report(results: str | Path = DEFAULT_RESULTS, out: str | Path = DEFAULT_REPORT, profile: str | None = None) -> Path:
-    """Write the report of a folder of results into the folder `out` and return the path of its first page.
-
-    `profile` restricts it to the results of one profile. Raises UserError if there are no results.
+    `profile` restricts it to the results of one profile. `.warnings` names files that were skipped. Raises UserError
+    if there are no results.
     """
     from harness.reporting.build import write_report
     from harness.store import Store
 
-    return write_report(Store(Path(results)), Path(out), profile).page
+    return write_report(Store(Path(results)), Path(out), profile)
 
 
 @dataclass(frozen=True)
@@ -291,14 +221,15 @@ def load_model(
     model: str | Path,
     *,
     results: str | Path = DEFAULT_RESULTS,
+    profile: str | None = None,
     pooling: str | None = None,
     device: DeviceChoice = "auto",
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 
     A folder is an exported one, or any that transformers or sentence-transformers saved; `pooling` ("cls", "mean",
-    "avg-first-last", "pooler") is needed where the folder does not declare it. The weights of a run are in the folder
-    of results in which it was trained.
+    "avg-first-last", "pooler") is needed if the folder does not declare it. The weights of a run are in the folder of
+    results in which it was trained; `profile` is needed if it ran under a profile file of your own.
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
@@ -311,7 +242,7 @@ def load_model(
     from harness.encoders.folder import read_modules
     from harness.encoders.student import Student
     from harness.execution.environment import pick_device
-    from harness.execution.export import find_result, student_of
+    from harness.execution.finished import find_result, student_of
 
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -320,7 +251,7 @@ def load_model(
             raise UserError(f"{model} does not declare its pooling; give pooling='cls', 'mean' or 'pooler'")
         student = Student.load(encoder, pooling or declared or "")
     else:
-        student = student_of(*find_result(str(model), Path(results)))
+        student = student_of(*find_result(str(model), Path(results)), profile)
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 
@@ -333,7 +264,7 @@ def evaluate(
 ) -> pandas.DataFrame:
     """Evaluate a callable from n sentences to n rows, or a loaded model, on suites of a profile. Stores nothing.
 
-    Returns one row a score: suite, task, part ("" for the whole task), metric, value. `suites` defaults to all of the
+    Returns one row per score: suite, task, part ("" for the whole task), metric, value. `suites` defaults to all of the
     profile that are not opt-in.
 
     >>> import harness, numpy

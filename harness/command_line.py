@@ -1,10 +1,12 @@
-"""The one place that writes a `harness ...` command for a person to copy."""
+"""The text of a command line: `harness ...` commands to copy, and the values of --set."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from harness.errors import UserError
 from harness.spec import canonical
 
 #: what commands and functions use where nothing is given
@@ -12,7 +14,8 @@ DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
 
-Option = str | int | Sequence[object] | Mapping[str, object] | None
+Override = int | float | bool | str
+Option = str | int | Path | Sequence[object] | Mapping[str, object] | None
 
 
 def harness_command(*words: str, **options: Option) -> str:
@@ -39,3 +42,25 @@ def _is_left_out(name: str, value: object) -> bool:
 
 def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+
+
+def parse_overrides(pairs: Sequence[str]) -> dict[str, Override]:
+    """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
+    values: dict[str, Override] = {}
+    for pair in pairs:
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals or not key or not text:
+            raise UserError(f"--set '{pair}' is not key=value; write for example --set learning_rate=1e-4")
+        values[key] = _value(canonical(text))
+    return values
+
+
+def _value(text: str) -> Override:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -12,11 +12,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.errors import PlugInError, UserError
-from harness.method import Feature, Hyperparameters, Method, Stream, method_named
+from harness.inputs import Stream
+from harness.method import Feature, Hyperparameters, Method, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import errors_of, get, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
-from harness.spec import UNTRAINED, RunSpec, Variant, canonical
+from harness.spec import UNTRAINED, RunSpec, Variant
 
 Overrides = Mapping[str, int | float | str | bool]
 
@@ -119,28 +120,6 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
             options = (*options, Captions("all"))
         features = _features(spec, method, hyperparameters)
     return Resolved(spec, method, hyperparameters, training, dict(overrides), streams, features, dev, options)
-
-
-def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read --set key=value pairs into numbers, true/false and texts. Raises UserError."""
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = (part.strip() for part in pair.partition("="))
-        if not equals or not key or not text:
-            raise UserError(f"--set '{pair}' is not key=value; write for example --set learning_rate=1e-4")
-        values[key] = _value(canonical(text))
-    return values
-
-
-def _value(text: str) -> int | float | bool | str:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal, NamedTuple
 from harness.corpora.base import CorpusSource
 from harness.corpora.noise import Noisy
 from harness.errors import UserError
+from harness.inputs import Stream
 from harness.registry import get, names, suggest
 from harness.spec import Variant
 
@@ -31,7 +32,7 @@ class Kept(NamedTuple):
 class SettingOption:
     """One option of a setting with its value. It changes the corpora of its streams, and only those."""
 
-    streams: ClassVar[tuple[str, ...]]
+    streams: ClassVar[tuple[Stream, ...]]
 
     def __init__(self, text: str) -> None:
         """Read the value. Raises ValueError with what it must be, such as 'a whole number of at least 1'."""
@@ -125,7 +126,7 @@ class Captions(SettingOption):
         return source.with_captions(self.which)
 
 
-def setting_options(setting: Variant, streams: Collection[str]) -> tuple[SettingOption, ...]:
+def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[SettingOption, ...]:
     """Read the options of a setting whose corpora are of these streams.
 
     Raises UserError for an unknown option or value, and for an option that applies to none of the streams.
@@ -156,7 +157,7 @@ def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusS
     return source
 
 
-def kept_rows(options: Iterable[SettingOption], stream: str) -> Kept | None:
+def kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | None:
     """The rows that a run sees of a stream, the fewest if several options limit them; None for all."""
     limits = [option.kept() for option in options if stream in option.streams]
     return min((limit for limit in limits if limit is not None), default=None)

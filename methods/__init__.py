@@ -1,1 +1,1 @@
-"""The methods of the papers, one file each. They are found by entry point, never imported by name."""
+"""The papers' methods, one file each, found by entry point."""

@@ -1,54 +1,60 @@
 """AudioCSE (Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022).
 
-VisualCSE with speech in place of images (section 3.4): a filterbank of a recording is cut by a
-convolution into patches and read by the text encoder's layers; its two views differ by dropout alone,
-and recordings of one speaker are drawn together. What is shared with VisualCSE is in `unpaired.py`.
+VisualCSE with speech instead of images (section 3.4): a convolution cuts the filterbank of a recording into patches,
+which the layers of the text encoder encode. The two views differ only by dropout, and recordings of one speaker are
+pulled together. `unpaired.py` has the part shared with VisualCSE.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import get_args
 
-from harness.method import OwnSteps, Patches, hyper
+from harness.method import OptionValue, OwnSteps, Patches, Schedule, hyper
 
 from .simcse import SimCSE, SimCSEHyperparameters
 from .simcse_sup import SupervisedSimCSE, SupervisedSimCSEHyperparameters
 from .unpaired import CONTRASTS, FORMS, SecondModality, Unpaired
 
 PAPER = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
-OFFICIAL = {"supcon": "class-rank", "audio_schedule": "cosine", "audio_first": True, "positions": False}
+OFFICIAL: Mapping[str, OptionValue] = {
+    "supcon": "class-rank",
+    "audio_schedule": "cosine",
+    "audio_first": True,
+    "positions": False,
+}
 
 
 @dataclass(frozen=True)
 class AudioHyperparameters:
-    """The values of the recordings' side; the rate differs by encoder (Table C.1), so a profile sets it."""
+    """Hyperparameters of the recordings; the learning rate differs by encoder (Table C.1), so profiles set it."""
 
     contrast: str = hyper("supcon", source="section 3.4; Table G.1", choices=CONTRASTS)
-    supcon: str = hyper("ratio", source="Eq. 6", unit="what 'supcon' stands for", choices=FORMS)
+    supcon: str = hyper("ratio", source="Eq. 6", unit="form of supcon", choices=FORMS)
     temperature_audio: float = hyper(0.07, source="public README; the paper gives none")
-    audio_weight: float = hyper(1.0, source="omega of Eq. 1, which has no value in the paper")
-    audio_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="recordings a step")
+    audio_weight: float = hyper(1.0, source="omega of Eq. 1; no value in the paper")
+    audio_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="recordings per step")
     audio_learning_rate: float = hyper(2e-7, source="Table C.1 (BERT-base)")
-    audio_weight_decay: float = hyper(0.0, source="public scripts; the paper is silent")
-    audio_schedule: str = hyper("linear", source="the paper is silent", choices=("linear", "cosine"))
-    audio_first: bool = hyper(False, source="Algorithm 1", unit="whether the audio step comes before the text step")
+    audio_weight_decay: float = hyper(0.0, source="public scripts; not in the paper")
+    audio_schedule: Schedule = hyper("linear", source="not in the paper", choices=get_args(Schedule))
+    audio_first: bool = hyper(False, source="Algorithm 1", unit="whether the audio step precedes the text step")
     patch_size: int = hyper(
-        24, source="public code: 1,024 x 128 inputs give 211 tokens", unit="frames and bins a patch"
+        24, source="public code: 1,024 x 128 inputs give 211 tokens", unit="frames and bins of a patch"
     )
-    positions: bool = hyper(True, source="SSAST has them, the public code does not", unit="a table of positions")
+    positions: bool = hyper(True, source="as in SSAST; not in the public code", unit="position embeddings")
 
 
 @dataclass(frozen=True)
 class AudioCSEHyperparameters(AudioHyperparameters, SimCSEHyperparameters):
-    """SimCSE's values and those of the recordings."""
+    """Hyperparameters of SimCSE and of the recordings."""
 
 
 @dataclass(frozen=True)
 class AudioCSESupHyperparameters(AudioHyperparameters, SupervisedSimCSEHyperparameters):
-    """Supervised SimCSE's values and those of the recordings."""
+    """Hyperparameters of supervised SimCSE and of the recordings."""
 
-    stacked_heads: bool = hyper(False, source="public code, supervised: the audio head stands on the text head")
+    stacked_heads: bool = hyper(False, source="public code, supervised: the audio head is applied after the text head")
 
 
 class AudioCSE(Unpaired, SimCSE):
@@ -62,8 +68,8 @@ class AudioCSE(Unpaired, SimCSE):
     Hyperparameters = AudioCSEHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: Any) -> SecondModality:
-        """Recordings with their speakers."""
+    def second(cls, hyperparameters: AudioHyperparameters) -> SecondModality:
+        """Recordings labelled by speaker."""
         values = hyperparameters
         steps = OwnSteps(
             batch_size=values.audio_batch_size,
@@ -79,7 +85,7 @@ class AudioCSE(Unpaired, SimCSE):
 
 
 class AudioCSESup(Unpaired, SupervisedSimCSE):
-    """The same beside supervised SimCSE (NonLing Eq. 3; Table 6)."""
+    """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "audiocse-sup"
     paper = PAPER
@@ -89,6 +95,6 @@ class AudioCSESup(Unpaired, SupervisedSimCSE):
     Hyperparameters = AudioCSESupHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: Any) -> SecondModality:
-        """Recordings, as AudioCSE has them."""
+    def second(cls, hyperparameters: AudioCSESupHyperparameters) -> SecondModality:
+        """Recordings, as in AudioCSE."""
         return replace(AudioCSE.second(hyperparameters), stacked=hyperparameters.stacked_heads)

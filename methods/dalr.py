@@ -1,15 +1,16 @@
 """DALR (He et al., 2025).
 
-MCSE's sentence-to-image objective with alignment at two levels. Across modalities (section 3.2): matched pairs
-are told from mismatched ones, and each text's distribution over the images follows its likeness to the
-other texts. Within the text (section 3.3): the student's similarities take the order and the distribution
-of frozen text encoders'.
+MCSE's sentence-to-image objective with alignment at two levels. Across modalities (section 3.2), matched pairs are
+separated from mismatched ones, and the distribution of a text over the images follows its similarities to the other
+texts. Within text (section 3.3), the student's similarities follow the order and distribution of those of frozen text
+encoders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from harness.losses.margin import angular_margin, margin_info_nce
 from harness.losses.ranking import list_mle, list_net
 from harness.method import (
     Batch,
+    CaptionRows,
     Dimensions,
     Encode,
     Feature,
@@ -36,6 +38,9 @@ from harness.method import (
 
 from .mixing import MIXING
 
+#: roles of the caption and token features of the first and second text teacher
+ROLES = (("teacher1", "tokens1"), ("teacher2", "tokens2"))
+
 
 def text_teachers(text: str) -> tuple[str, ...]:
     """Split 'FIRST+SECOND' into the names of one or two teachers. Raises ValueError."""
@@ -47,7 +52,7 @@ def text_teachers(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DALRHyperparameters(Hyperparameters):
-    """DALR's own values; the defaults are @paper's."""
+    """Hyperparameters of DALR; the defaults are those of @paper."""
 
     temperature: float = hyper(0.05, source="appendix B")
     temperature_multimodal: float = hyper(0.05, source="appendix B: one temperature")
@@ -58,8 +63,8 @@ class DALRHyperparameters(Hyperparameters):
     info_views: str = hyper("first", source="Eq. 4; the public code averages both", choices=("first", "mean"))
     text_on_pairs: bool = hyper(False, source="Eq. 14", unit="whether paired batches have the text term")
     angular_margin: float = hyper(0.0, source="Eq. 1 and 4; public scripts 0.18", unit="radians, KDMCSE's margin")
-    margin: float = hyper(0.2, source="section 3.2, Eq. 5", unit="cosine of mismatched pairs that costs nothing")
-    shift: int = hyper(1, source="Eq. 5 shuffles; the public code rolls by 5", unit="rows that images are rolled by")
+    margin: float = hyper(0.2, source="section 3.2, Eq. 5", unit="cosine of mismatched pairs without penalty")
+    shift: int = hyper(1, source="Eq. 5 shuffles; the public code rolls by 5", unit="rows by which images are rolled")
     consistency_weight: float = hyper(1.0, source="Eq. 9; the public code 0.01", unit="factor of cons within lambda")
     consistency_heads: str = hyper("shared", source="Eq. 2, 3 and 5", choices=("shared", "own"))
     space: str = hyper("projected", source="Eq. 6 and 11", choices=("projected", "raw"))
@@ -69,25 +74,27 @@ class DALRHyperparameters(Hyperparameters):
     teacher_temperature: float = hyper(1.0, source="Eq. 7 and 12 have none; public code 0.5")
     student_temperature: float = hyper(1.0, source="Eq. 6 and 11 have none; public code 0.45")
     ranking: str = hyper("listmle", source="Eq. 10", choices=("listmle", "listnet"))
-    rank_floor: float = hyper(0.0, source="Eq. 10; the public code 1e-7", unit="added within ListMLE's logarithm")
+    rank_floor: float = hyper(0.0, source="Eq. 10; the public code 1e-7", unit="added inside the logarithm of ListMLE")
     temperature_ranking: float = hyper(0.05, source="public scripts; without effect on ListMLE", unit="of the teachers")
     gamma: float = hyper(1.0, source="public scripts; Eq. 13 has none", unit="factor of rank within mu")
-    token_term: bool = hyper(False, source="public code", unit="whether g2l, which is in no equation, is added")
+    token_term: bool = hyper(False, source="public code", unit="whether to add g2l, which is in no equation")
     image: str = hyper("default", source="section 4.1", unit="image teacher, 'shuffled' or 'random'", teacher=True)
     text: str = hyper(
         "simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'", teacher=True
     )
     mixing: str = hyper("after", source="section 4.1", choices=tuple(MIXING))
-    captions: str = hyper("setting", source="appendix G: 30k captions of Flickr30k", choices=("setting", "all"))
+    captions: CaptionRows = hyper(
+        "setting", source="appendix G: 30k captions of Flickr30k", choices=get_args(CaptionRows)
+    )
 
 
 @dataclass(frozen=True)
 class Taught:
-    """What the frozen text teachers say of B captions, which may pass them twice as they pass the student.
+    """Outputs of the frozen text teachers for B captions, in two passes like the student's.
 
-    `vectors` holds, for each teacher, its [CLS] of either pass, (B, f) each; `tokens`, for each pass, the
-    teachers' weighted token vectors without the first position, (B, L - 1, d), the real ones marked by
-    `mask` (B, L - 1). Out of training mode both passes are equal, so that one is enough.
+    `vectors` has the [CLS] of both passes for each teacher, (B, f) each. `tokens` has the weighted token vectors of
+    each pass without the first position, (B, L - 1, d), and `mask` marks the real ones, (B, L - 1). Without dropout
+    both passes are equal, and one is enough.
     """
 
     vectors: Sequence[tuple[Tensor, Tensor]]
@@ -96,9 +103,9 @@ class Taught:
 
 
 class Aligner(nn.Sequential):
-    """Two layers with batch normalisation and ReLU, (B, d_in) -> (B, d_out): the public code's consistency heads.
+    """The consistency heads of the public code: two layers with batch normalisation and ReLU, (B, d_in) -> (B, d_out).
 
-    The statistics are always the batch's, of at least two rows: after training nobody reads this head.
+    Statistics are always those of the batch, of at least two rows, since the head is not used after training.
     """
 
     def __init__(self, width_in: int, hidden: int, width_out: int) -> None:
@@ -115,8 +122,8 @@ class DALR(Method):
     streams = ("sentences", "pairs")
     terms = ("text", "info", "cons", "cma", "rank", "ima", "g2l")
     readings = {
-        "paper": "Eq. 1 to 14, the index slips of Eq. 7, 8 and 11 mended, means over the batch",
-        "official": "the public code, made to run: margins on text and images, raw CLIP vectors, an extra token term",
+        "paper": "Eq. 1 to 14, with typos in the indices of Eq. 7, 8 and 11 corrected and means over the batch",
+        "official": "the public code, errors fixed: margins on text and images, raw CLIP vectors, an extra token term",
     }
     reading_values = {
         "official": {
@@ -149,7 +156,7 @@ class DALR(Method):
         self.grounding_head = TanhHead(encoder, width)
         self.image_head = TanhHead(image, width)
         if hyperparameters.targets == "projected":
-            # a fixed random projection: only targets pass it, and targets carry no gradient
+            # a fixed random projection, since only targets pass it and they have no gradient
             self.teacher_head = TanhHead(teacher, width).requires_grad_(False)
         if hyperparameters.consistency_heads == "own":
             self.text_aligner = Aligner(encoder, encoder, width)
@@ -157,22 +164,22 @@ class DALR(Method):
 
     @classmethod
     def features(cls, hyperparameters: DALRHyperparameters) -> dict[str, Feature]:
-        """An image's features, its caption's from one or two text teachers, and the tokens' where they are read."""
+        """Image features, caption features of one or two text teachers, and their token features if needed."""
         wanted = {"image": Feature(hyperparameters.image)}
-        for number, teacher in enumerate(text_teachers(hyperparameters.text), 1):
-            wanted[f"teacher{number}"] = Feature(teacher, "caption")
+        for (caption, tokens), teacher in zip(ROLES, text_teachers(hyperparameters.text), strict=False):
+            wanted[caption] = Feature(teacher, "caption")
             if hyperparameters.token_term:
-                wanted[f"tokens{number}"] = Feature(teacher, "tokens")
+                wanted[tokens] = Feature(teacher, "tokens")
         return wanted
 
     @classmethod
     def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
-        """Section 4.1: N_text // N_pairs text batches, then a paired one."""
+        """Section 4.1: N_text // N_pairs text batches, then one paired batch."""
         return MIXING[hyperparameters.mixing]
 
     @classmethod
-    def captions(cls, hyperparameters: DALRHyperparameters) -> str:
-        """The public code has each caption of an image as a row."""
+    def captions(cls, hyperparameters: DALRHyperparameters) -> CaptionRows:
+        """All captions of an image in the public code."""
         return hyperparameters.captions
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
@@ -193,14 +200,14 @@ class DALR(Method):
         }
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """text on sentences, all others on pairs."""
+        """text on sentences, all other terms on pairs."""
         vectors = encode(batch.tokens, 2)
         if isinstance(batch, PairBatch):
             return self.paired(vectors, batch.features["image"], self.taught(batch))
         return {"text": self.text(self.scores(*by_view(self.text_head, vectors)))}
 
     def scores(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Cosines (B, B), the negatives' with the margin where there is one."""
+        """Cosines (B, B), with the angular margin on negatives if set."""
         return angular_margin(cosine_matrix(rows, columns), self.hyperparameters.angular_margin, near="keep")
 
     def text(self, scores: Tensor) -> Tensor:
@@ -208,30 +215,30 @@ class DALR(Method):
         return margin_info_nce(scores, self.hyperparameters.temperature, 0.0)
 
     def taught(self, batch: PairBatch) -> Taught:
-        """The teachers' features of a batch; tokens are cut to its length and lose their first position."""
+        """The teachers' features of a batch; tokens are cut to its length, without the first position."""
         features = batch.features
-        roles = [role for role in ("teacher1", "teacher2") if role in features]
-        vectors = [(features[role], features[role]) for role in roles]
+        roles = [(caption, tokens) for caption, tokens in ROLES if caption in features]
+        vectors = [(features[caption], features[caption]) for caption, _ in roles]
         if not self.hyperparameters.token_term:
             return Taught(vectors)
         mask = batch.tokens["attention_mask"][:, 1:]
         length = mask.shape[1] + 1
-        tokens = [features[role.replace("teacher", "tokens")][:, 1:length] for role in roles]
+        tokens = [features[role][:, 1:length] for _, role in roles]
         return Taught(vectors, (self.mixed(tokens),), mask)
 
     def mixed(self, parts: Sequence[Tensor]) -> Tensor:
-        """One tensor of one teacher's, or the weighted sum of two teachers' (section 3.3)."""
+        """The tensor of a single teacher, or the weighted sum of those of two (section 3.3)."""
         first = self.hyperparameters.teacher_weight
         return parts[0] if len(parts) == 1 else first * parts[0] + (1 - first) * parts[1]
 
     def paired(self, vectors: Tensor, image: Tensor, taught: Taught) -> dict[str, Tensor]:
-        """The terms of a paired batch: [CLS] (B, 2, d), image features (B, f), what the teachers say."""
+        """The terms of a paired batch, from [CLS] (B, 2, d), image features (B, f) and the text teachers' outputs."""
         values = self.hyperparameters
         first, second = by_view(self.text_head, vectors)
         scores = self.scores(first, second)
         sentences, images = by_view(self.grounding_head, vectors), self.image_head(image)
         grounded = [cosine_matrix(view, images) for view in sentences[: 1 if values.info_views == "first" else 2]]
-        texts, pictures = self.likeness(image, images, self.mixed([views[0] for views in taught.vectors]))
+        texts, pictures = self.similarities(image, images, self.mixed([views[0] for views in taught.vectors]))
         terms = {"text": self.text(scores)} if values.text_on_pairs else {}
         terms["info"] = self.info(grounded, image)
         terms["cons"] = self.cons(first, sentences[0], image, images)
@@ -244,22 +251,22 @@ class DALR(Method):
         return terms
 
     @torch.no_grad()
-    def likeness(self, image: Tensor, images: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 7 before its softmax: the likeness of texts and of images among themselves, (B, B) each, as constants."""
+    def similarities(self, image: Tensor, images: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 7 before the softmax: cosines among texts and among images, (B, B) each, without gradient."""
         if self.hyperparameters.targets == "raw":
             return cosine_matrix(teacher, teacher), cosine_matrix(image, image)
         projected = self.teacher_head(teacher)
         return cosine_matrix(projected, projected), cosine_matrix(images, images)
 
     def info(self, grounded: Sequence[Tensor], image: Tensor) -> Tensor:
-        """Eq. 4 over the cosines (B, B) of each view; with a margin, KDMCSE's image loss."""
+        """Eq. 4 over the cosines (B, B) of each view; with a margin, the visual loss of KDMCSE."""
         values = self.hyperparameters
         alike = cosine_matrix(image, image).detach() if values.angular_margin else None
         settings = values.temperature_multimodal, values.angular_margin, alike
         return torch.stack([margin_info_nce(view, *settings, near="keep") for view in grounded]).mean()
 
     def cons(self, text: Tensor, sentences: Tensor, image: Tensor, images: Tensor) -> Tensor:
-        """Eq. 5, on the projections of Eq. 2 and 3 or on heads of its own, whose batch statistics need two rows."""
+        """Eq. 5, on the projections of Eq. 2 and 3 or on separate heads, whose batch statistics need two rows."""
         values = self.hyperparameters
         if values.consistency_heads == "own":
             if len(text) == 1:
@@ -268,7 +275,7 @@ class DALR(Method):
         return pair_consistency(sentences, images, rolled(images, values.shift), values.margin)
 
     def cma(self, grounded: Tensor, text: Tensor, image: Tensor, texts: Tensor, pictures: Tensor) -> Tensor:
-        """Eq. 8: projected text and image; or the mean over raw ones, with margin and temperature before."""
+        """Eq. 8 on projected text and image, or the mean over raw vectors with margin and temperature."""
         values = self.hyperparameters
         temperatures = values.student_temperature, values.teacher_temperature
         if values.space == "raw":
@@ -277,7 +284,7 @@ class DALR(Method):
         return cross_alignment(grounded, texts, pictures, *temperatures)
 
     def rank(self, scores: Tensor, taught: Taught) -> Tensor:
-        """Eq. 10: the student's cosines (B, B) in the order of the teachers'."""
+        """Eq. 10: ranks the student's cosines (B, B) like those of the teachers."""
         values = self.hyperparameters
         if values.teacher_mix == "vectors":
             teacher = cosine_matrix(*(self.mixed(views) for views in zip(*taught.vectors, strict=True)))
@@ -289,24 +296,24 @@ class DALR(Method):
         return list_mle(student, teacher, values.rank_floor)
 
     def g2l(self, text: Tensor, taught: Taught) -> Tensor:
-        """The token term of the public code: the sentence, not normalised, against teachers' tokens."""
+        """The token term of the public code: unnormalised sentence vectors against the teachers' tokens."""
         temperature = self.hyperparameters.temperature
         losses = [in_batch_g2l(over_tokens(tokens), text, temperature, taught.mask) for tokens in taught.tokens]
         return torch.stack(losses).mean()
 
 
 def _check_widths(values: DALRHyperparameters, dimensions: Dimensions) -> None:
-    """Raise ValueError where teachers cannot be weighted together or compared with the encoder."""
+    """Raise ValueError if the teachers' widths do not match each other or the encoder."""
     widths = dimensions.features
     if widths.get("teacher2", widths["teacher1"]) != widths["teacher1"]:
         raise ValueError(
             f"its text teachers are {widths['teacher1']} and {widths['teacher2']} wide and cannot be weighted "
-            "together; choose two of one width, or one"
+            "together; use two of the same width, or one"
         )
     for role, width in widths.items():
         compared = (role == "image" and values.space == "raw") or role.startswith("tokens")
         if compared and width != dimensions.encoder:
             raise ValueError(
                 f"it compares {role} features, {width} wide, with the encoder's vectors, {dimensions.encoder} wide; "
-                "choose a teacher of the encoder's width"
+                "use a teacher of the encoder's width"
             )

@@ -1,13 +1,14 @@
 """KDMCSE (Nguyen et al., NAACL 2024).
 
-CLIP teaches with both its sides: each dropout view of a caption must find its image and its own CLIP text
-vector in a shared space of 256 dimensions. Negatives that CLIP takes for positives are filtered out
-(section 3.2); those left get an angular margin, the wider the less alike CLIP holds them (AdapACSE, section 3.3).
+Both encoders of CLIP are teachers: each dropout view of a caption is matched with its image and with its own CLIP text
+vector in a shared space of 256 dimensions. Negatives that CLIP finds too similar are filtered out (section 3.2); the
+others get an angular margin that grows as CLIP's similarity decreases (AdapACSE, section 3.3).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,18 @@ from harness.losses.consistency import pair_consistency, rolled
 from harness.losses.contrastive import cosine_matrix
 from harness.losses.margin import NEAR, margin_info_nce, too_alike
 from harness.losses.ranking import list_mle
-from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, Method, MixingRule, PairBatch, hyper
+from harness.method import (
+    Batch,
+    CaptionRows,
+    Dimensions,
+    Encode,
+    Feature,
+    Hyperparameters,
+    Method,
+    MixingRule,
+    PairBatch,
+    hyper,
+)
 
 from .mixing import MIXING
 
@@ -27,7 +39,7 @@ SIDES = ("captions", "images")
 
 @dataclass(frozen=True)
 class KDMCSEHyperparameters(Hyperparameters):
-    """KDMCSE's own values; the defaults are @paper's."""
+    """Hyperparameters of KDMCSE; the defaults are those of @paper."""
 
     temperature: float = hyper(0.05, source="section 4.2")
     temperature_multimodal: float = hyper(0.05, source="section 4.2")
@@ -37,12 +49,12 @@ class KDMCSEHyperparameters(Hyperparameters):
     margin_text: float = hyper(0.0, source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative")
     near: str = hyper("clamp", source="Eq. 12 is silent", unit="negatives nearer than the margin", choices=NEAR)
     margin_labels: str = hyper(
-        "captions", source="section 3.2", unit="visual: images' likeness to these", choices=SIDES
+        "captions", source="section 3.2", unit="similarity of images to these, for visual", choices=SIDES
     )
     filter: bool = hyper(True, source="section 3.2, Eq. 8")
     threshold: float = hyper(0.85, source="section 6.2: about 0.85 to 0.9", unit="CLIP similarity")
     filter_labels: str = hyper(
-        "captions", source="section 3.2", unit="textual: texts' likeness to these", choices=SIDES
+        "captions", source="section 3.2", unit="similarity of texts to these, for textual", choices=SIDES
     )
     filter_scores: str = hyper("cosine", source="section 3.2, Eq. 7", choices=("cosine", "inner"))
     view_reduction: str = hyper("sum", source="Eq. 9; the public code averages", choices=("sum", "mean"))
@@ -53,11 +65,13 @@ class KDMCSEHyperparameters(Hyperparameters):
         "default", source="section 4.2", unit="text teacher; 'default' is the image teacher's text side", teacher=True
     )
     mixing: str = hyper("ceil", source="Algorithm 1", choices=tuple(MIXING))
-    captions: str = hyper("setting", source="section 4.1 follows MCSE: one an image", choices=("setting", "all"))
+    captions: CaptionRows = hyper(
+        "setting", source="section 4.1 follows MCSE: one an image", choices=get_args(CaptionRows)
+    )
     with_: str = hyper("", source="DALR Tables 4 and 5", unit="parts of DALR", choices=("", "cml", "iml", "cml+iml"))
     lambda_cml: float = hyper(0.1, source="DALR appendix B", unit="weight of cons and cma")
     mu: float = hyper(0.2, source="DALR appendix B", unit="weight of rank and ima")
-    consistency_margin: float = hyper(0.2, source="DALR Eq. 5", unit="cosine of mismatched pairs that costs nothing")
+    consistency_margin: float = hyper(0.2, source="DALR Eq. 5", unit="cosine of mismatched pairs without penalty")
 
 
 class KDMCSE(Method):
@@ -73,8 +87,8 @@ class KDMCSE(Method):
     optional_terms = ("cons", "cma", "rank", "ima")
     parts = ("margin", "filter")
     readings = {
-        "paper": "Eq. 7 to 14 and Algorithm 1, the cases of Eq. 8 swapped and angles stopped at 0",
-        "official": "the public code: a fixed margin on all text, both branches added with weight 0.01, no filter",
+        "paper": "Eq. 7 to 14 and Algorithm 1, with the cases of Eq. 8 swapped and angles clamped at 0",
+        "official": "the public code: a fixed margin on all text, both branches summed with weight 0.01, no filter",
     }
     reading_values = {
         "official": {
@@ -101,8 +115,8 @@ class KDMCSE(Method):
         image, caption = dimensions.features["image"], dimensions.features["caption"]
         if image != caption and (self.filters or hyperparameters.margin_labels == "captions"):
             raise ValueError(
-                f"it compares captions with images, but the text teacher's features are {caption} wide and the "
-                f"images' {image}; name one teacher for both, such as a CLIP model"
+                f"captions are compared with images, but the text teacher's features are {caption} wide and the image "
+                f"teacher's {image}; use one teacher for both, such as a CLIP model"
             )
         width = hyperparameters.projection_dim
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
@@ -112,7 +126,7 @@ class KDMCSE(Method):
 
     @classmethod
     def features(cls, hyperparameters: KDMCSEHyperparameters) -> dict[str, Feature]:
-        """An image's features and those of its caption, from both sides of one teacher unless another is named."""
+        """Image and caption features, from both encoders of one teacher unless a text teacher is set."""
         images, text = hyperparameters.images, hyperparameters.text
         if text == "default" and images not in ("shuffled", "random"):
             text = images
@@ -120,12 +134,12 @@ class KDMCSE(Method):
 
     @classmethod
     def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> MixingRule:
-        """Algorithm 1: a paired batch every ceil(|D| / |D_M|) steps."""
+        """Algorithm 1: one paired batch every ceil(|D| / |D_M|) steps."""
         return MIXING[hyperparameters.mixing]
 
     @classmethod
-    def captions(cls, hyperparameters: KDMCSEHyperparameters) -> str:
-        """The public code has each caption of an image as a row."""
+    def captions(cls, hyperparameters: KDMCSEHyperparameters) -> CaptionRows:
+        """All captions of an image in the public code."""
         return hyperparameters.captions
 
     @property
@@ -135,7 +149,7 @@ class KDMCSE(Method):
 
     @property
     def margins(self) -> tuple[float, float]:
-        """The margins of the text and of the multimodal losses."""
+        """The margins of the text loss and of the multimodal losses."""
         values = self.hyperparameters
         return (0.0, 0.0) if "margin" in self.left_out else (values.margin_text, values.margin)
 
@@ -144,7 +158,7 @@ class KDMCSE(Method):
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:
-        """Eq. 14, and DALR Eq. 14 for its parts."""
+        """Eq. 14, and DALR Eq. 14 for the parts of DALR."""
         values = self.hyperparameters
         branch = values.lambda_ / (2 if values.branch_reduction == "mean" else 1)
         cross, intra = values.lambda_cml, values.mu
@@ -163,7 +177,7 @@ class KDMCSE(Method):
         return terms
 
     def paired(self, views: tuple[Tensor, ...], scores: Tensor, image: Tensor, caption: Tensor) -> dict[str, Tensor]:
-        """The terms of a paired batch: grounded views (B, 256), the views' cosines (B, B), features (B, f)."""
+        """The terms of a paired batch, from grounded views (B, 256), the views' cosines (B, B) and features (B, f)."""
         images, captions = self.image_head(image), self.caption_head(caption)
         to_images = [cosine_matrix(view, images) for view in views]
         to_captions = [cosine_matrix(view, captions) for view in views]
@@ -183,7 +197,7 @@ class KDMCSE(Method):
         return terms
 
     def branch(self, cosines: list[Tensor], soft: Tensor, drop: Tensor | None) -> Tensor:
-        """Eq. 13 over both views' cosines with a teacher's (B, B), Delta = (1 - soft) * margin (Eq. 12)."""
+        """Eq. 13 over the cosines (B, B) of each view with a teacher; Delta = (1 - soft) * margin (Eq. 12)."""
         values = self.hyperparameters
         losses = [
             margin_info_nce(view, values.temperature_multimodal, self.margins[1], soft, near=values.near, drop=drop)
@@ -193,7 +207,7 @@ class KDMCSE(Method):
         return total / 2 if values.view_reduction == "mean" else total
 
     def filtered(self, image: Tensor, caption: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Eq. 8: the negatives to leave out of the visual and of the textual loss, (B, B) bool each."""
+        """Eq. 8: masks of the negatives dropped from the visual and the textual loss, (B, B) bool each."""
         if not self.filters:
             return None, None
         values = self.hyperparameters
@@ -205,7 +219,7 @@ class KDMCSE(Method):
         )
 
     def cross_modal(self, view: Tensor, scores: Tensor, images: Tensor, captions: Tensor) -> dict[str, Tensor]:
-        """DALR's L_CML (Eq. 5 and 8) with CLIP's text side as the teacher, in KDMCSE's own projections."""
+        """DALR's L_CML (Eq. 5 and 8) with CLIP's text encoder as the teacher, in the projections of KDMCSE."""
         with torch.no_grad():
             targets = cosine_matrix(captions, captions), cosine_matrix(images, images)
         margin = self.hyperparameters.consistency_margin
@@ -215,7 +229,7 @@ class KDMCSE(Method):
         }
 
     def intra_modal(self, scores: Tensor, teacher: Tensor, captions: Tensor) -> dict[str, Tensor]:
-        """DALR's L_IML (Eq. 10 and 12) with CLIP's text side as the teacher."""
+        """DALR's L_IML (Eq. 10 and 12) with CLIP's text encoder as the teacher."""
         with torch.no_grad():
             targets = cosine_matrix(captions, captions)
         return {

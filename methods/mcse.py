@@ -1,8 +1,8 @@
 """MCSE (Zhang et al., NAACL 2022).
 
-SimCSE's objective on every batch; on caption-image pairs a second objective draws each dropout view
-of a caption towards its image in a shared space of 256 dimensions, away from the other images of the
-batch. The image network is frozen: its features are read, never computed here.
+Every batch has SimCSE's objective. On caption-image pairs, a second objective pulls each dropout view of a caption
+towards its image in a shared space of 256 dimensions, and pushes it away from the other images of the batch. The image
+encoder is frozen; its features are inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, 
 
 @dataclass(frozen=True)
 class MCSEHyperparameters(Hyperparameters):
-    """MCSE's own values; lambda differs by setting and encoder (Table 3), so a profile sets it."""
+    """Hyperparameters of MCSE; lambda differs by setting and encoder (Table 3), so profiles set it."""
 
     temperature: float = hyper(0.05, source="appendix A")
     temperature_multimodal: float = hyper(0.05, source="appendix A")
@@ -38,14 +38,14 @@ class MCSEHyperparameters(Hyperparameters):
 
 
 class MCSE(Method):
-    """L = L_text + lambda * L_info (MCSE Eq. 4), L_info being Eq. 3 on paired batches."""
+    """L = L_text + lambda * L_info (Eq. 4), with L_info of Eq. 3 on paired batches."""
 
     name = "mcse"
     paper = "Zhang et al., MCSE: Multimodal Contrastive Learning of Sentence Embeddings, NAACL 2022"
     streams = ("sentences", "pairs")
     terms = ("text", "info")
     readings = {
-        "paper": "Eq. 1 to 4: the losses of the two dropout views are added",
+        "paper": "Eq. 1 to 4: the losses of the two dropout views are summed",
         "official": "the public code: the two views' losses are averaged, which halves lambda; AdamW epsilon 1e-6",
     }
     reading_values = {"official": {"view_reduction": "mean"}}
@@ -62,7 +62,7 @@ class MCSE(Method):
 
     @classmethod
     def features(cls, hyperparameters: MCSEHyperparameters) -> dict[str, Feature]:
-        """One image feature a caption, and one of the caption itself where a text teacher is named."""
+        """Image features, and caption features if a text teacher is set."""
         wanted = {"image": Feature(hyperparameters.images)}
         if hyperparameters.text_teacher != "none":
             wanted["caption"] = Feature(hyperparameters.text_teacher, "caption")
@@ -88,7 +88,7 @@ class MCSE(Method):
         return terms
 
     def info(self, vectors: Tensor, targets: Tensor) -> Tensor:
-        """Eq. 3: each view (B, 2, d) finds its target (B, 256) among the batch's; from sentences to targets only."""
+        """Eq. 3: InfoNCE from each view of (B, 2, d) to targets (B, 256); from sentences to targets only."""
         temperature = self.hyperparameters.temperature_multimodal
         losses = [info_nce(view, targets, temperature) for view in by_view(self.grounding_head, vectors)]
         total = losses[0] + losses[1]

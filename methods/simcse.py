@@ -1,8 +1,7 @@
 """SimCSE, unsupervised (Gao et al., EMNLP 2021), as MCSE section 3.1 restates it.
 
-A sentence passes the encoder twice; the two dropout masks make its positive pair, the other
-sentences of the batch are the negatives. The [CLS] vector passes a one-layer tanh head in training
-and is read before that head afterwards.
+A sentence is encoded twice with different dropout masks; the two vectors are a positive pair, and the other sentences
+of the batch are negatives. In training, [CLS] passes a one-layer tanh head, which is dropped at test time.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, S
 
 @dataclass(frozen=True)
 class SimCSEHyperparameters(Hyperparameters):
-    """SimCSE's own values."""
+    """Hyperparameters of SimCSE."""
 
     temperature: float = hyper(0.05, source="SimCSE section 3; MCSE appendix A")
 
@@ -27,8 +26,7 @@ class SimCSEHyperparameters(Hyperparameters):
 class SimCSE(Method):
     """L_text (SimCSE Eq. 1; MCSE Eq. 1): InfoNCE between two dropout views, in one direction.
 
-    On captions it learns from the sentence alone, so that in a mixed setting it sees the very
-    batches that MCSE sees.
+    Captions are treated as sentences, so that in a mixed setting it sees the same batches as MCSE.
     """
 
     name = "simcse"
@@ -36,8 +34,8 @@ class SimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
-        "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3 does",
-        "official": "the same loss; the profile 'paper' trains it as SimCSE's public script does (1 epoch, fp16)",
+        "paper": "Eq. 1; the profile 'paper' trains it with the values of MCSE Table 3",
+        "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (1 epoch, fp16)",
     }
     Hyperparameters = SimCSEHyperparameters
 
@@ -46,6 +44,6 @@ class SimCSE(Method):
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """text: InfoNCE over the two views of each sentence."""
+        """text: InfoNCE between the two views of each sentence."""
         first, second = by_view(self.text_head, encode(batch.tokens, 2))
         return {"text": info_nce(first, second, self.hyperparameters.temperature)}

@@ -1,7 +1,7 @@
 """Supervised SimCSE (Gao et al., EMNLP 2021), as NonLing section 3.2 restates it.
 
-A premise of natural language inference must find its entailed hypothesis among those of the batch and,
-as hard negatives, the batch's contradicted ones. The head stays on after training.
+The positive of a premise is its entailed hypothesis; the negatives are the other entailed hypotheses of the batch and
+all contradicted ones, which are hard negatives. The head is kept at test time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, S
 
 @dataclass(frozen=True)
 class SupervisedSimCSEHyperparameters(Hyperparameters):
-    """SimCSE's own values."""
+    """Hyperparameters of supervised SimCSE."""
 
     temperature: float = hyper(0.05, source="SimCSE section 4; NonLing Eq. 3")
     hard_negative_weight: float = hyper(
@@ -35,7 +35,7 @@ class SupervisedSimCSE(Method):
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
         "paper": "Eq. 5",
-        "official": "the same loss; the profile 'paper' trains it as SimCSE's public script does (fp16)",
+        "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (fp16)",
     }
     Hyperparameters = SupervisedSimCSEHyperparameters
 
@@ -45,7 +45,7 @@ class SupervisedSimCSE(Method):
 
     @classmethod
     def pooling(cls, hyperparameters: SupervisedSimCSEHyperparameters) -> str:
-        """[CLS] through the head, as SimCSE's supervised models are read."""
+        """[CLS] through the head, as in SimCSE's supervised models."""
         return "pooler"
 
     def test_head(self) -> nn.Module:
@@ -53,7 +53,7 @@ class SupervisedSimCSE(Method):
         return self.text_head
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """text: each premise finds its entailed hypothesis."""
+        """text: InfoNCE from premises to entailed hypotheses, with hard negatives."""
         vectors = self.text_head(encode(batch.tokens, 1))
         premises, entailed, contradicted = vectors.view(-1, 3, vectors.shape[-1]).unbind(1)
         values = self.hyperparameters

@@ -1,8 +1,8 @@
 """The second modality of VisualCSE and AudioCSE (Jian et al., NeurIPS 2022, section 3.3).
 
-Images or recordings that belong to no sentence pass the encoder's own layers as sequences of patches.
-Their loss clusters them by class, and has an optimizer and a step of its own beside every text step
-(Algorithm 1). A text method, given as the other base class, keeps its loss untouched.
+Images or recordings, unrelated to the sentences, pass the layers of the text encoder as sequences of patches. Their
+loss clusters them by class. It has its own optimizer, and a step for every text step (Algorithm 1). The other base
+class is a text method, whose loss is unchanged.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, s
 from harness.method import Dimensions, Encode, MediaBatch, Method, OwnSteps, Stream
 
 CONTRASTS = ("supcon", "simclr")
-#: what 'supcon' means: one logarithm of a ratio (Eq. 4), the public code's class ranks, Khosla et al. 2020
+#: forms of supcon: the logarithm of a ratio (Eq. 4), class ranks (public code), Khosla et al. 2020
 FORMS = ("ratio", "class-rank", "khosla")
 READINGS = {
-    "paper": "Algorithm 1: text step, then the other; Eq. 4 to 6 with the positives in the denominator",
-    "official": "the public code: the other step first, cosine decay, and a target that is a class's rank in the batch",
-    "fixed": "as @paper with the supervised contrastive loss that Eq. 4 cites (Khosla et al. 2020)",
+    "paper": "Algorithm 1: text step, then media step; Eq. 4 to 6 with the positives in the denominator",
+    "official": "the public code: media step first, cosine decay, and as target the rank of a class in the batch",
+    "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
 }
 
 
 @dataclass(frozen=True)
 class SecondModality:
-    """What tells images from recordings: the stream, its loss term and the values it is trained with."""
+    """A second modality: its stream, its loss term and its training values."""
 
     stream: Stream
     term: str
@@ -38,12 +38,12 @@ class SecondModality:
     contrast: str
     form: str
     steps: OwnSteps
-    #: whether the modality's head stands on the text head
+    #: whether the modality's head is applied after the text head
     stacked: bool = False
 
 
 class Unpaired(Method):
-    """L = L_text + omega L_other (NonLing Eq. 1), taken in turns (Algorithm 1)."""
+    """L = L_text + omega L_other (NonLing Eq. 1), in alternating steps (Algorithm 1)."""
 
     readings = READINGS
 
@@ -53,22 +53,22 @@ class Unpaired(Method):
 
     @classmethod
     def second(cls, hyperparameters: Any) -> SecondModality:
-        """The second modality with its values."""
+        """The second modality."""
         raise NotImplementedError
 
     @classmethod
-    def own_steps(cls, hyperparameters: Any) -> dict[str, OwnSteps]:
-        """The second modality's."""
+    def own_steps(cls, hyperparameters: Any) -> dict[Stream, OwnSteps]:
+        """The steps of the second modality."""
         second = cls.second(hyperparameters)
         return {second.stream: second.steps}
 
     def weights(self) -> dict[str, float]:
-        """omega; with optimizers apart it hardly matters, since AdamW's steps do not depend on a loss's scale."""
+        """omega; of little effect with separate optimizers, since AdamW's steps do not depend on the loss's scale."""
         second = self.second(self.hyperparameters)
         return {second.term: second.weight}
 
     def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
-        """The second modality's term: two views of each item, clustered by class."""
+        """The contrastive loss over two views of each item, clustered by class."""
         second = self.second(self.hyperparameters)
         vectors = encode(batch.inputs, 2)
         text_head = self.test_head() if second.stacked else None
@@ -79,7 +79,7 @@ class Unpaired(Method):
 
 
 def contrast(first: Tensor, other: Tensor, labels: Tensor, second: SecondModality) -> Tensor:
-    """The loss over two views of B items, (B, d) each, and their classes (B,), in the form asked for."""
+    """The contrastive loss over two views of B items, (B, d) each, and their classes, (B,)."""
     temperature = second.temperature
     if second.form == "khosla":
         return supcon(first, other, None if second.contrast == "simclr" else labels, temperature)

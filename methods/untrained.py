@@ -1,7 +1,7 @@
-"""The untrained baseline: an encoder as it comes, read by one of the usual poolings.
+"""The untrained baseline: a pretrained encoder with one of the common poolings.
 
-MCSE Table 1 and SimCSE report the mean of first and last layer of BERT and RoBERTa; a run of this
-method trains nothing and is evaluated like any other.
+MCSE Table 1 and SimCSE report the mean of the first and last layers of BERT and RoBERTa. A run of this method is only
+evaluated.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from harness.method import Batch, Encode, Hyperparameters, Method, hyper
 
 @dataclass(frozen=True)
 class UntrainedHyperparameters(Hyperparameters):
-    """How to read the encoder."""
+    """Hyperparameters of the untrained baseline."""
 
     pooling: str = hyper(
         "avg-first-last",
         source="MCSE section 4.2, footnote 4",
-        unit="'first' is the embedding layer, as the papers' numbers have it",
+        unit="'first' is the embedding layer, as in the papers' numbers",
         registered="pooling",
     )
 
 
 class Untrained(Method):
-    """No loss term and no head."""
+    """A pretrained encoder without training."""
 
     name = "none"
     paper = "no training; the off-the-shelf rows of Zhang et al., NAACL 2022, Table 1"
@@ -37,9 +37,9 @@ class Untrained(Method):
 
     @classmethod
     def pooling(cls, hyperparameters: UntrainedHyperparameters) -> str:
-        """The pooling asked for."""
+        """The pooling of the options."""
         return hyperparameters.pooling
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """There is nothing to train."""
+        """No terms."""
         return {}

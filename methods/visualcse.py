@@ -1,54 +1,54 @@
 """VisualCSE (Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022).
 
-SimCSE on sentences, and in turns with it a loss over labelled images that no sentence describes. An
-image is augmented twice, cut by the patch embedding of a pretrained ViT, and read by the text encoder's
-own layers; images of one class are drawn together (section 3.3). What is shared with AudioCSE is in
-`unpaired.py`.
+SimCSE on sentences alternates with a loss over labelled images, which belong to no sentence. An image is augmented
+twice, embedded by the patch embedding of a pretrained ViT, and encoded by the layers of the text encoder; images of one
+class are pulled together (section 3.3). `unpaired.py` has the part shared with AudioCSE.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import get_args
 
-from harness.method import OwnSteps, Patches, hyper
+from harness.method import OptionValue, OwnSteps, Patches, Schedule, hyper
 
 from .simcse import SimCSE, SimCSEHyperparameters
 from .simcse_sup import SupervisedSimCSE, SupervisedSimCSEHyperparameters
 from .unpaired import CONTRASTS, FORMS, SecondModality, Unpaired
 
 PAPER = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
-OFFICIAL = {"supcon": "class-rank", "image_schedule": "cosine", "image_first": True}
+OFFICIAL: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_schedule": "cosine", "image_first": True}
 
 
 @dataclass(frozen=True)
 class ImageHyperparameters:
-    """The values of the images' side; rates and sizes differ by encoder (Table C.1), so a profile sets them."""
+    """Hyperparameters of the images; rates and batch sizes differ by encoder (Table C.1), so profiles set them."""
 
     contrast: str = hyper("supcon", source="section 3.3; Table 4", choices=CONTRASTS)
-    supcon: str = hyper("ratio", source="Eq. 4", unit="what 'supcon' stands for", choices=FORMS)
+    supcon: str = hyper("ratio", source="Eq. 4", unit="form of supcon", choices=FORMS)
     temperature_image: float = hyper(0.07, source="section 3.3, Eq. 4")
-    image_weight: float = hyper(1.0, source="omega of Eq. 1, which has no value in the paper")
-    image_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="images a step")
+    image_weight: float = hyper(1.0, source="omega of Eq. 1; no value in the paper")
+    image_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="images per step")
     image_learning_rate: float = hyper(1e-6, source="Table C.1 (BERT-base)")
-    image_weight_decay: float = hyper(0.0, source="public scripts; the paper is silent")
-    image_schedule: str = hyper("linear", source="the paper is silent", choices=("linear", "cosine"))
-    image_first: bool = hyper(False, source="Algorithm 1", unit="whether the image step comes before the text step")
+    image_weight_decay: float = hyper(0.0, source="public scripts; not in the paper")
+    image_schedule: Schedule = hyper("linear", source="not in the paper", choices=get_args(Schedule))
+    image_first: bool = hyper(False, source="Algorithm 1", unit="whether the image step precedes the text step")
     patches: str = hyper(
-        "", source="section 3.3, Figure 1", unit="pretrained ViT patch embedding of the encoder's width"
+        "", source="section 3.3, Figure 1", unit="pretrained ViT patch embedding with the encoder's width"
     )
 
 
 @dataclass(frozen=True)
 class VisualCSEHyperparameters(ImageHyperparameters, SimCSEHyperparameters):
-    """SimCSE's values and those of the images."""
+    """Hyperparameters of SimCSE and of the images."""
 
 
 @dataclass(frozen=True)
 class VisualCSESupHyperparameters(ImageHyperparameters, SupervisedSimCSEHyperparameters):
-    """Supervised SimCSE's values and those of the images."""
+    """Hyperparameters of supervised SimCSE and of the images."""
 
-    stacked_heads: bool = hyper(False, source="public code, supervised: the image head stands on the text head")
+    stacked_heads: bool = hyper(False, source="public code, supervised: the image head is applied after the text head")
 
 
 class VisualCSE(Unpaired, SimCSE):
@@ -62,7 +62,7 @@ class VisualCSE(Unpaired, SimCSE):
     Hyperparameters = VisualCSEHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: Any) -> SecondModality:
+    def second(cls, hyperparameters: ImageHyperparameters) -> SecondModality:
         """Labelled images."""
         values = hyperparameters
         steps = OwnSteps(
@@ -79,7 +79,7 @@ class VisualCSE(Unpaired, SimCSE):
 
 
 class VisualCSESup(Unpaired, SupervisedSimCSE):
-    """The same beside supervised SimCSE (NonLing Eq. 3; Table 6)."""
+    """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "visualcse-sup"
     paper = PAPER
@@ -89,6 +89,6 @@ class VisualCSESup(Unpaired, SupervisedSimCSE):
     Hyperparameters = VisualCSESupHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: Any) -> SecondModality:
-        """Labelled images, as VisualCSE has them."""
+    def second(cls, hyperparameters: VisualCSESupHyperparameters) -> SecondModality:
+        """Labelled images, as in VisualCSE."""
         return replace(VisualCSE.second(hyperparameters), stacked=hyperparameters.stacked_heads)

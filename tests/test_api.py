@@ -117,9 +117,9 @@ def test_any_callable_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_report_is_written(finished: harness.Results, tmp_path: Path) -> None:
-    page = harness.report(finished.folder, tmp_path / "report")
-    assert page == tmp_path / "report" / "index.html"
-    assert "mcse" in page.read_text()
+    written = harness.report(finished.folder, tmp_path / "report")
+    assert (written.page, written.results) == (tmp_path / "report" / "index.html", 4)
+    assert "mcse" in written.page.read_text()
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,7 @@ def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
         raise UserError(
             f"{what}: the hub answers {error.response.status_code} for {place}; try later, {byhand}"
         ) from error
-    except errors.HTTPError as error:
+    except errors.HTTPError as error:  # type: ignore[attr-defined]
         raise UserError(
             f"{what}: the connection to the hub failed: {error}; run the command again, {byhand}"
         ) from error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import results_option
+from harness.cli.completion import completer, from_profile, registered
+from harness.cli.options import any_profile_option, results_option
 from harness.cli.tables import plain_table
 from harness.formatting import count_of, fixed, p_value, signed
 
@@ -20,24 +21,19 @@ TextRow = tuple[str, str, str, str]
 
 
 @click.command()
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", shell_complete=completer(registered("method")))
+@click.argument("b", metavar="B", shell_complete=completer(registered("method")))
 @click.option("--metric", required=True, metavar="SUITE.TASK[.METRIC]", help="The score to compare, such as sts.Avg.")
-@click.option("--profile", metavar="NAME|FILE.toml", help="Only results of this profile.")
-@click.option("--setting", metavar="S", help="Only runs of this setting.")
-@click.option("--encoder", metavar="E", help="Only runs of this encoder.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
+@any_profile_option
+@click.option(
+    "--setting", metavar="S", help="Only runs of this setting.", shell_complete=completer(from_profile("settings"))
+)
+@click.option(
+    "--encoder", metavar="E", help="Only runs of this encoder.", shell_complete=completer(from_profile("encoders"))
+)
+@click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
 @results_option
-def compare(
-    a: str,
-    b: str,
-    metric: str,
-    profile: str | None,
-    setting: str | None,
-    encoder: str | None,
-    sets: Sequence[str],
-    results: Path,
-) -> None:
+def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """Compare variant A with variant B over their seeds; each may be a VARIANT/SETTING/ENCODER.
 
     Without --set, runs without overrides are preferred.
@@ -47,7 +43,7 @@ def compare(
     loaded = api.results(results)
     for line in loaded.problems:
         click.echo(f"warning: {line}", err=True)
-    _show(loaded.compare(a, b, metric, profile=profile, setting=setting, encoder=encoder, set=sets))
+    _show(loaded.compare(a, b, metric, **only))
 
 
 def _show(found: Comparison) -> None:

@@ -48,7 +48,12 @@ def from_profile(table: Literal["settings", "encoders", "suites"]) -> Names:
         from harness.profiles import load_profile
 
         loaded = load_profile(profile)
-        return {"settings": loaded.settings, "encoders": loaded.encoders, "suites": loaded.suites}[table]
+        tables: dict[str, Iterable[str]] = {
+            "settings": loaded.settings,
+            "encoders": loaded.encoders,
+            "suites": loaded.suites,
+        }
+        return tables[table]
 
     return names
 

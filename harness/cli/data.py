@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -195,32 +195,17 @@ def _details(entry: Entry, root: Path | None) -> None:
 def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str, str]]:
     """The files that corpora and suites of a profile read; one row for the files of one entry and state."""
     from harness import catalogue
-
-    for label, source in _readers(profile, root):
-        absent = {item.what for item in source.missing(root)}
-        rows: dict[tuple[bool, str], list[str]] = {}
-        for item in source.missing(None):
-            lacks = item.what in absent
-            names = ", ".join(entry.name for entry in catalogue.providers(item.what))
-            if " " in item.what:
-                # no file: a task that its own package fetches; the entry of the suite's name says how
-                names = label.removeprefix("suite ")
-            how = f": {item.how}" if lacks and not names else ""
-            rows.setdefault((lacks, names), []).append(item.what + how)
-        for (lacks, names), files in rows.items():
-            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            yield label, f"{files[0]}{more}", "missing" if lacks else "found", names
-
-
-def _readers(profile: Profile, root: Path | None) -> Iterator[tuple[str, Any]]:
-    """Each source of files, with what it is for."""
     from harness.execution.inventory import Inventory
+    from harness.execution.needs import data_needs
 
-    inventory = Inventory(profile, root, {})
-    for name, corpus in inventory.corpora.items():
-        settings = ", ".join(key for key, setting in profile.settings.items() if name in setting.corpora)
-        yield f"settings {settings}" if settings else f"corpus {name}", corpus.plain.source
-        for teacher, stored in corpus.stored.items():
-            yield f"{teacher} features of {name}", stored.source
-    for name, suite in inventory.suites.items():
-        yield f"suite {name}", suite
+    for need in data_needs(Inventory(profile, root, {})):
+        missing = {item.what for item in need.source.missing(root)}
+        rows: dict[tuple[str, str], list[str]] = {}
+        for item in need.source.missing(None):
+            absent = item.what in missing
+            names = ", ".join(entry.name for entry in catalogue.providers(item.what))
+            text = f"{item.what}: {item.how}" if absent and not names else item.what
+            rows.setdefault(("missing" if absent else "found", names), []).append(text)
+        for (state, names), files in rows.items():
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            yield need.label, f"{files[0]}{more}", state, names

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.completion import completer, registered
 from harness.cli.options import data_option, device_option, profile_option, results_option, suites_option
+
+if TYPE_CHECKING:
+    from harness.execution.environment import DeviceChoice
 
 
 @click.command("eval")
@@ -24,7 +27,7 @@ from harness.cli.options import data_option, device_option, profile_option, resu
 @data_option
 @device_option
 @click.pass_context
-def evaluate(context: click.Context, model: str, device: str, **options: Any) -> None:
+def evaluate(context: click.Context, /, model: str, device: DeviceChoice, **options: Any) -> None:
     """Evaluate MODEL: a folder, a hub name OWNER/NAME[@COMMIT], or the key of a run.
 
     A folder is one that transformers or sentence-transformers saved. Scores go to the same results and tables as

@@ -25,7 +25,7 @@ profile_option = click.option(
     shell_complete=complete_profile,
 )
 any_profile_option = click.option(
-    "--profile", metavar="NAME|FILE.toml", help="Only this profile's results.", shell_complete=complete_profile
+    "--profile", metavar="NAME|FILE.toml", help="Only results of this profile.", shell_complete=complete_profile
 )
 results_option = click.option(
     "--results", default=DEFAULT_RESULTS, show_default=True, metavar="DIR", type=FOLDER, help="Folder of results."

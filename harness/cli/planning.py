@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from harness.api import Results
     from harness.execution.plan import Plan
+    from harness.reporting.results import Results
 
 _NOTES = {
     "trained": "trained; some suites are still to be evaluated",

@@ -7,22 +7,20 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import FOLDER, results_option
+from harness.cli.options import FOLDER, any_profile_option, results_option
+from harness.command_line import DEFAULT_REPORT
 
 
 @click.command()
-@click.option("--profile", metavar="NAME|FILE.toml", help="Only the results of this profile.")
+@any_profile_option
 @results_option
-@click.option(
-    "--out", default="reports/build", show_default=True, metavar="DIR", type=FOLDER, help="The folder to write."
-)
+@click.option("--out", default=DEFAULT_REPORT, show_default=True, metavar="DIR", type=FOLDER, help="Folder to write.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
 def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
     """Write report.md, report.tex, report.csv and a static site of the results."""
-    from harness.reporting.build import write_report
-    from harness.store import Store
+    from harness import api
 
-    written = write_report(Store(results), out, profile)
+    written = api.report(results, out, profile)
     for line in written.warnings:
         click.echo(f"warning: {line}", err=True)
     page = written.page.resolve()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import results_option
+from harness.cli.options import data_option, results_option
+from harness.formatting import count_of
 
 
 @click.group("results")
@@ -16,18 +17,21 @@ def results_command() -> None:
 
 @results_command.command("upgrade")
 @results_option
-def upgrade(results: Path) -> None:
+@data_option
+def upgrade(results: Path, data_root: Path | None) -> None:
     """Rewrite result files of an older schema in the current one.
 
-    Older files are read without this, too. Scores do not change; an interrupted upgrade can be repeated.
+    Every command reads older files, too; no score changes. Older results of the profile `paper` are shown beside
+    printed numbers after an upgrade that finds their data. An interrupted upgrade can be repeated.
     """
-    from harness.formatting import count_of
-    from harness.store.files import Store
-    from harness.store.rewrite import rewrite_old_files
+    from harness.execution.confirm import Confirmation
+    from harness.sources import data_root as root_of
+    from harness.store import Store
+    from harness.store.rewrite import rewrite_old_results
 
-    done = rewrite_old_files(Store(results))
+    done = rewrite_old_results(Store(results), Confirmation(root_of(data_root)))
     for line in done.problems:
         click.echo(f"warning: {line}", err=True)
-    click.echo(f"{count_of(done.upgraded, 'file')} upgraded")
+    click.echo(f"{count_of(done.results, 'result')} upgraded")
     if done.in_use:
-        click.echo(f"{count_of(done.in_use, 'file')} in use by a running command; repeat the upgrade when it ends")
+        click.echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat the upgrade when it ends")

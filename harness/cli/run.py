@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.completion import completer, registered
 from harness.cli.options import device_option, grid_options
+
+if TYPE_CHECKING:
+    from harness.execution.environment import DeviceChoice
 
 
 @click.command()
@@ -22,7 +25,9 @@ from harness.cli.options import device_option, grid_options
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
-def run(context: click.Context, jobs: int, device: str, executor: str | None, dry_run: bool, **grid: Any) -> None:
+def run(
+    context: click.Context, /, jobs: int, device: DeviceChoice, executor: str | None, dry_run: bool, **grid: Any
+) -> None:
     """Train and evaluate a grid of methods x settings x encoders x seeds.
 
     Finished runs are skipped, interrupted runs resume.

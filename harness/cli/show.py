@@ -50,11 +50,11 @@ def _show_run(result: Result) -> None:
         click.echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     for role, use in result.teachers.items():
         click.echo(f"{role}: {use.teacher} ({use.of})")
-    rows = [
-        (row.suite, row.protocol, row.task, row.part, row.metric, f"{row.value:.4f}".rstrip("0").rstrip("."))
-        for row in frame_of([result]).itertuples()
-    ]
-    plain_table(("suite", "protocol", "task", "part", "metric", "value"), rows)
+    scores = frame_of([result])
+    names = ["suite", "protocol", "task", "part", "metric"]
+    texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
+    rows = ([*head, value] for head, value in zip(scores[names].to_numpy().tolist(), texts, strict=True))
+    plain_table((*names, "value"), rows)
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
     for line in result.all_warnings:
         click.echo(f"warning: {line}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -18,10 +18,11 @@ def status(**grid: Any) -> None:
     """
     from harness import api
     from harness.cli.planning import describe
+    from harness.execution.plan import RunState
 
     plan = api.plan(**grid)
     describe(plan)
-    for state in ("done", "failed", "stale", "missing"):
+    for state in get_args(RunState):
         for run in plan.runs:
             if run.state == state:
                 error = f"  {run.failure.error}" if run.failure and state == "failed" else ""

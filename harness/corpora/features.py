@@ -74,8 +74,8 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         ids, values = file.read(self.root)
         wanted = self.ids() if ids is not None else None
         if ids is not None and wanted is not None:
-            return values[_rows_of(file, ids, wanted)]
-        if len(values) != self.images:
+            values = values[_rows_of(file, ids, wanted)]
+        elif len(values) != self.images:
             raise UserError(
                 f"{file.files[0]} has {len(values)} rows for {self.images} captioned images; "
                 "use files made from the same list of images"
@@ -100,11 +100,13 @@ def standardised(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     """
     known = _rooted(like)
     mean, spread = known.mean(axis=0, dtype=np.float64), known.std(axis=0, dtype=np.float64)
-    return (_rooted(values) - mean.astype(np.float32)) / np.where(spread > 0, spread, 1).astype(np.float32)
+    centred: np.ndarray = _rooted(values) - mean.astype(np.float32)
+    return centred / np.where(spread > 0, spread, 1).astype(np.float32)
 
 
 def _rooted(values: np.ndarray) -> np.ndarray:
-    return np.sign(values) * np.sqrt(np.abs(values))
+    rooted: np.ndarray = np.sign(values) * np.sqrt(np.abs(values))
+    return rooted
 
 
 def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray:

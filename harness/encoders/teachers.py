@@ -78,3 +78,15 @@ def unreadable(folder: Path, error: Exception | str, needs: str) -> UserError:
     if not folder.is_dir():
         first = "there is no such folder"
     return UserError(f"the teacher folder {folder} cannot be read: {first}; it needs {needs}")
+
+
+def check_vocabulary(student: Path, teacher: Path, name: str) -> None:
+    """Raise UserError if the tokens of a teacher, `name`, are not those of the student; both are model folders."""
+    from transformers import AutoTokenizer
+
+    ours, theirs = (AutoTokenizer.from_pretrained(str(folder), local_files_only=True) for folder in (student, teacher))
+    if ours.get_vocab() != theirs.get_vocab():
+        raise UserError(
+            f"token features need a teacher with the student's vocabulary, and {name} has another; "
+            "name a teacher of the same family, or leave out the loss term that reads tokens"
+        )

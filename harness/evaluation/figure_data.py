@@ -20,14 +20,14 @@ import numpy as np
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.correlation import spearman
-from harness.evaluation.embed import Embedder, HasSpaces, HasViews
+from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasViews
 from harness.evaluation.figure_views import sentence_triples, view_cosines
 from harness.evaluation.neighbours import neighbours_of
 from harness.evaluation.planes import clusters_of, plane
 from harness.evaluation.ranking import units
 from harness.evaluation.retrieval import ImagesWithCaptions
-from harness.evaluation.scatter import scatter
-from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values
+from harness.evaluation.sts import cosines_and_gold
+from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values, sentences_of
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
@@ -160,7 +160,9 @@ def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray,
 
 
 def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:
-    gold, cosines = scatter(task, embed, root)
+    subsets = task.load(root)
+    pairs = [pair for subset in subsets.values() for pair in subset]
+    cosines, gold = cosines_and_gold(pairs, Embedded(embed, sentences_of(subsets)))
     found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
     if rank is None:

@@ -131,28 +131,24 @@ class GeometrySuite(PairSuite):
     )
 
     def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
-        """Score one task."""
-        return score(subsets, vectors)
-
-
-def score(subsets: Subsets, vectors: Embedded) -> TaskScores:
-    """Score one task (see `GeometrySuite`), with a warning for each undefined metric."""
-    pairs = [pair for subset in subsets.values() for pair in subset]
-    positive = [pair for pair in pairs if pair[2] > POSITIVE]
-    batches = list(_batches(subsets))
-    values = {
-        "alignment": alignment(*_sides(positive, vectors)) if positive else None,
-        "alignment_batch128": _batch_alignment(batches, vectors),
-        "alignment_subsets": _subset_alignment(subsets, vectors),
-        "uniformity": _uniformity(pairs, vectors),
-        "uniformity_batch128": _mean([_uniformity(batch, vectors) for batch in batches]),
-        "uniformity_subsets": _weighted([(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]),
-        **_spread(pairs, vectors),
-    }
-    counts = {"n": len(pairs), "n_positive": len(positive)}
-    warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
-    defined = {name: value for name, value in values.items() if value is not None}
-    return TaskScores(defined | counts, warnings=warnings)
+        """Score one task, with a warning for each undefined metric."""
+        pairs = [pair for subset in subsets.values() for pair in subset]
+        positive = [pair for pair in pairs if pair[2] > POSITIVE]
+        batches = list(_batches(subsets))
+        sized = [(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]
+        values = {
+            "alignment": alignment(*_sides(positive, vectors)) if positive else None,
+            "alignment_batch128": _batch_alignment(batches, vectors),
+            "alignment_subsets": _subset_alignment(subsets, vectors),
+            "uniformity": _uniformity(pairs, vectors),
+            "uniformity_batch128": _mean([_uniformity(batch, vectors) for batch in batches]),
+            "uniformity_subsets": _weighted(sized),
+            **_spread(pairs, vectors),
+        }
+        counts = {"n": len(pairs), "n_positive": len(positive)}
+        warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
+        defined = {name: value for name, value in values.items() if value is not None}
+        return TaskScores(defined | counts, warnings=warnings)
 
 
 def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:

@@ -47,15 +47,15 @@ class OwnTasks(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """List the tasks whose data are not in the local cache."""
-        parts = [part for task in self.build(root) for part in _parts(task)]
+        parts = [part for task in self.build() for part in _parts(task)]
         return [_absent(task.metadata.name) for task in parts if not _is_cached(task.metadata.dataset)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash names, pinned revisions, splits and subsets."""
-        parts = [part for task in self.build(root) for part in _parts(task)]
+        parts = [part for task in self.build() for part in _parts(task)]
         return digest([[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in parts])
 
-    def build(self, root: Path | None) -> list[AbsTask]:
+    def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
         import mteb
 
@@ -71,25 +71,6 @@ class OwnTasks(Source):
             types = ", ".join(sorted({task.metadata.type for task in tasks}))
             raise UserError(f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}")
         return chosen
-
-
-class OfflineTasks(Source):
-    """One registered offline task."""
-
-    def __init__(self, task: OfflineTask) -> None:
-        self.task = task
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """List the task's missing data."""
-        return self.task.missing(root)
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Return the task's fingerprint."""
-        return self.task.fingerprint(root)
-
-    def build(self, root: Path | None) -> list[AbsTask]:
-        """Instantiate the task with its data."""
-        return [build(self.task, root)]
 
 
 class MTEBSuite(Suite):
@@ -108,10 +89,11 @@ class MTEBSuite(Suite):
     remembers = False
 
     @classmethod
-    def find(cls, task: str) -> OfflineTasks | OwnTasks:
+    def find(cls, task: str) -> OfflineTask | OwnTasks:
         """Return a registered offline task, else mteb's tasks of that name, which are looked up lazily."""
         if task in registry.names(cls.kind):
-            return OfflineTasks(registry.get(cls.kind, task))
+            offline: OfflineTask = registry.get(cls.kind, task)
+            return offline
         return OwnTasks(task)
 
     def identity(self, root: Path | None) -> str:
@@ -134,7 +116,7 @@ class MTEBSuite(Suite):
         from mteb import ResultCache
 
         disable_progress_bars()
-        tasks = [task for each in self._tasks.values() for task in each.build(root)]
+        tasks = [task for each in self._tasks.values() for task in _built(each, root)]
         names = [task.metadata.name for task in tasks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -195,6 +177,10 @@ class MTEBModel:
         from mteb.similarity_functions import pairwise_cos_sim
 
         return pairwise_cos_sim(embeddings1, embeddings2)
+
+
+def _built(task: OfflineTask | OwnTasks, root: Path | None) -> list[AbsTask]:
+    return task.build() if isinstance(task, OwnTasks) else [build(task, root)]
 
 
 def _evaluated(model: MTEBModel, task: AbsTask, cache: Any) -> TaskResult:

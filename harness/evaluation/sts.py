@@ -35,33 +35,28 @@ class STSSuite(PairSuite):
     )
 
     def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
-        """Score one task."""
-        return score(subsets, vectors)
-
-
-def score(subsets: Subsets, vectors: Embedded) -> TaskScores:
-    """Score one task (see `STSSuite`), with one warning where correlations are undefined."""
-    sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
-    cosines, gold = (np.concatenate(side) for side in zip(*sides.values(), strict=True))
-    each = {name: {"spearman": spearman(*side), "pearson": pearson(*side)} for name, side in sides.items()}
-    ranks, sizes = [part["spearman"] for part in each.values()], [len(pairs) for pairs in subsets.values()]
-    whole = {
-        "spearman": spearman(cosines, gold),
-        "pearson": pearson(cosines, gold),
-        "spearman_mean": _mean(ranks, [1] * len(sizes)),
-        "spearman_wmean": _mean(ranks, sizes),
-    }
-    parts = each if len(subsets) > 1 else {}
-    undefined = [metric for metric, value in whole.items() if value is None]
-    undefined += [
-        f"{metric} of {name}" for name, part in parts.items() for metric, value in part.items() if value is None
-    ]
-    warnings = [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"] if undefined else []
-    return TaskScores(
-        _percent(whole, len(gold)),
-        {name: _percent(part, len(subsets[name])) for name, part in parts.items()},
-        warnings,
-    )
+        """Score one task, with one warning where correlations are undefined."""
+        sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
+        cosines, gold = (np.concatenate(side) for side in zip(*sides.values(), strict=True))
+        each = {name: {"spearman": spearman(*side), "pearson": pearson(*side)} for name, side in sides.items()}
+        ranks, sizes = [part["spearman"] for part in each.values()], [len(pairs) for pairs in subsets.values()]
+        whole = {
+            "spearman": spearman(cosines, gold),
+            "pearson": pearson(cosines, gold),
+            "spearman_mean": _mean(ranks, [1] * len(sizes)),
+            "spearman_wmean": _mean(ranks, sizes),
+        }
+        parts = each if len(subsets) > 1 else {}
+        undefined = [metric for metric, value in whole.items() if value is None]
+        undefined += [
+            f"{metric} of {name}" for name, part in parts.items() for metric, value in part.items() if value is None
+        ]
+        warnings = [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"] if undefined else []
+        return TaskScores(
+            _percent(whole, len(gold)),
+            {name: _percent(part, len(subsets[name])) for name, part in parts.items()},
+            warnings,
+        )
 
 
 def _percent(values: Mapping[str, float | None], pairs: int) -> Values:

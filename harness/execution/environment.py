@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import subprocess
@@ -115,3 +116,22 @@ def revision() -> str | None:
 
 def _git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine() -> dict[str, str]:
+    """Processor, cores, memory and CUDA devices of this machine, in words."""
+    import torch
+
+    found = {"processor": processor(), "cores": str(cores()), "memory": _memory()}
+    for index in range(torch.cuda.device_count()):
+        memory = torch.cuda.get_device_properties(index).total_memory / 2**30
+        found[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
+    return found if torch.cuda.is_available() else {**found, "cuda": "none; runs use the CPU"}
+
+
+def _memory() -> str:
+    try:
+        page = os.sysconf("SC_PAGE_SIZE") / 2**30
+        return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
+    except (ValueError, OSError):
+        return "unknown"

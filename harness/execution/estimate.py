@@ -14,6 +14,7 @@ from typing import Literal
 
 from harness.execution.plan import Plan, PlannedRun
 from harness.grid import Resolved
+from harness.inputs import Stream
 from harness.papers.published import read_published
 from harness.setting import kept_rows
 from harness.store import Result
@@ -66,7 +67,7 @@ def examples_seen(run: Resolved) -> float | None:
     return steps * batch * (LARGE if "large" in run.spec.encoder else 1.0)
 
 
-def _size(run: Resolved, corpus: str, stream: str) -> int | None:
+def _size(run: Resolved, corpus: str, stream: Stream) -> int | None:
     """The rows of a corpus that decide the number of steps."""
     rows = EXAMPLES.get(corpus, MILLION if corpus.startswith(("wiki", "cc12m")) else None)
     kept = kept_rows(run.options, stream)

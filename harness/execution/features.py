@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.encoders.features import Stacked
+from harness.execution.feature_context import FeatureContext
 from harness.execution.ingredients import Experiment
-from harness.execution.teachers import FeatureContext, KnownPairs
+from harness.execution.pairs import KnownPairs
 from harness.sources import digest
 
 
@@ -29,7 +30,7 @@ class RunFeatures:
     def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
         """The role 'image' of other images, (n, f); `content` is their hash. A control has the true features here."""
         teacher = self.experiment.ingredients.features["image"].teacher
-        return teacher.features(_known(pairs, content), self.context)
+        return teacher.features(KnownPairs.of_content(pairs, content), self.context)
 
     def of_captions(self, texts: Sequence[str], content: str) -> np.ndarray | None:
         """Features of n other captions, (n, f); None unless one teacher has both roles 'image' and 'caption'."""
@@ -37,9 +38,5 @@ class RunFeatures:
         image, caption = roles.get("image"), roles.get("caption")
         if image is None or caption is None or image.asked.teacher != caption.asked.teacher:
             return None
-        return caption.teacher.features(_known(Pairs(texts), digest("captions", content)), self.context)
-
-
-def _known(pairs: Pairs, content: str) -> KnownPairs:
-    stored: Mapping[str, str] = dict.fromkeys(pairs.features, content)
-    return KnownPairs(pairs, content, content, stored)
+        known = KnownPairs.of_content(Pairs(texts), digest("captions", content))
+        return caption.teacher.features(known, self.context)

@@ -11,7 +11,7 @@ from harness.encoders.patches import fresh_size
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
-from harness.execution.teachers import RUN, RoleFeatures, RunModel, named_runs, role_features, with_default
+from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder, named_runs, with_default
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.sources import Missing, digest
 from harness.spec import RunSpec
@@ -111,13 +111,17 @@ class Experiments:
 
     def __init__(self, inventory: Inventory, overrides: Overrides) -> None:
         self.inventory, self.overrides = inventory, overrides
-        self._known: dict[RunSpec, Experiment] = {}
+        self._known: dict[RunSpec, Experiment | None] = {}
 
     def of(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers. Raises UserError."""
         if run.spec not in self._known:
+            self._known[run.spec] = None  # until its teachers are resolved
             self._known[run.spec] = self._complete(run)
-        return self._known[run.spec]
+        found = self._known[run.spec]
+        if found is None:
+            raise UserError(f"{run.spec} is its own teacher, or a teacher of its teacher; name another run")
+        return found
 
     def _complete(self, run: Resolved) -> Experiment:
         inventory = self.inventory
@@ -127,8 +131,8 @@ class Experiments:
         corpora = tuple(inventory.corpus(name, run) for name in run.streams)
         pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
         teachers = self._teachers(run)
-        models = {name: _model(teacher) for name, teacher in teachers.items()}
-        features = {role: role_features(asked, run, inventory, pairs, models) for role, asked in run.features.items()}
+        finder = TeacherFinder(run, inventory, {name: _model(teacher) for name, teacher in teachers.items()})
+        features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
         ingredients = Ingredients(encoder, corpora, features, self._patches(run), inventory.dev(run.dev))
         first = {one.key: one for teacher in teachers.values() for one in (*teacher.teachers, teacher)}
         return Experiment(run, ingredients, tuple(first.values()))
@@ -136,13 +140,11 @@ class Experiments:
     def _teachers(self, run: Resolved) -> dict[str, Experiment]:
         """The runs whose encoders are teachers of a run, by the names that they have there."""
         profile = self.inventory.profile
-        asked = [with_default(one, profile, str(run.spec.variant)).teacher for one in run.features.values()]
-        return {name: self._teacher(name, run) for one in asked for name in named_runs(one, profile)}
+        asked = [with_default(one, profile, run).teacher for one in run.features.values()]
+        return {name: self._teacher(name) for one in asked for name in named_runs(one, profile)}
 
-    def _teacher(self, name: str, run: Resolved) -> Experiment:
+    def _teacher(self, name: str) -> Experiment:
         spec = RunSpec.parse(name.removeprefix(RUN))
-        if spec == run.spec:
-            raise UserError(f"{run.spec} names itself as its teacher; name another run")
         try:
             return self.of(resolve(self.inventory.profile, spec, self.overrides))
         except UnfitSettingError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 from harness.corpora.base import CorpusSource
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
@@ -33,6 +33,7 @@ class Checkable(Protocol):
 
 
 S = TypeVar("S", bound=Checkable, covariant=True)
+T = TypeVar("T", bound=Checkable)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Inventory:
     def __init__(self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource]) -> None:
         """`root` is the data root; `given` are encoders, by name, that the profile need not have."""
         self.profile, self.root, self.given = profile, root, given
-        self._models: dict[tuple[str, str], Ingredient[ModelSource]] = {}
+        self._found: dict[Checkable, Ingredient[Checkable]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._dev: dict[str, Ingredient[SimilarityTask]] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
@@ -89,11 +90,18 @@ class Inventory:
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
         """An encoder by a name of the command line or the profile, or a hub model. Raises UserError."""
-        return self._model("encoder", name, self._encoder)
+        return self.once(self._encoder(name))
 
     def patches(self, name: str) -> Ingredient[ModelSource]:
         """A pretrained image patch embedding of the profile. Raises UserError."""
-        return self._model("patches", name, self._patches)
+        if name not in self.profile.patches:
+            hint = suggest(name, sorted(self.profile.patches))
+            raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
+        return self.once(self.place("teacher", self.profile.patches[name]))
+
+    def once(self, source: T) -> Ingredient[T]:
+        """The ingredient of a source, the same for equal sources."""
+        return cast("Ingredient[T]", self._found.setdefault(source, Ingredient(source, self.root)))
 
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
         """Where a model of the profile is found; `kind` is that of registered ones."""
@@ -166,17 +174,6 @@ class Inventory:
                 "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
             )
         return HubModel(name, cached_revision(name, "main"))
-
-    def _patches(self, name: str) -> ModelSource:
-        if name not in self.profile.patches:
-            hint = suggest(name, sorted(self.profile.patches))
-            raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
-        return self.place("teacher", self.profile.patches[name])
-
-    def _model(self, kind: str, name: str, find: Callable[[str], ModelSource]) -> Ingredient[ModelSource]:
-        if (kind, name) not in self._models:
-            self._models[kind, name] = Ingredient(find(name), self.root)
-        return self._models[kind, name]
 
     def _corpus(self, name: str) -> CorpusSource:
         table = self.profile.corpora[name]

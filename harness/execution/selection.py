@@ -7,13 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from harness.command_line import DEFAULT_PROFILE
+from harness.command_line import DEFAULT_PROFILE, Override, parse_overrides
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.execution.request import Request
-from harness.grid import parse_overrides
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.profiles import Profile, load_profile
 from harness.registry import names
@@ -79,7 +77,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
             raise UserError(
                 f"--{option} selects its own runs; remove --{name} (--seeds, --set and --encoders NAME=DIR are allowed)"
             )
-    entries = wanted_runs(profile, *map(_text, (selection.table, selection.figure, selection.paper)), seeds)
+    entries = wanted_runs(profile, _listed(selection.table), _listed(selection.figure), _listed(selection.paper), seeds)
     wanted: Runs = merged(entries)
     return Request(
         profile=profile,
@@ -157,15 +155,11 @@ def _listed(names: Names | None) -> list[str]:
     return list(dict.fromkeys(part for part in parts if part))
 
 
-def _text(names: Names | None) -> str | None:
-    return None if names is None else ",".join(_listed(names))
-
-
 def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
     return parse_seeds(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds)
 
 
-def _overrides(values: Mapping[str, object] | Sequence[str]) -> dict[str, Any]:
+def _overrides(values: Mapping[str, object] | Sequence[str]) -> dict[str, Override]:
     pairs = [f"{key}={value}" for key, value in values.items()] if isinstance(values, Mapping) else values
     return parse_overrides(pairs)
 

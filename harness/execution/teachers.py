@@ -13,19 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from harness.corpora.base import Pairs
 from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
 from harness.encoders.lit import Projections, fit
 from harness.encoders.locate import ModelSource
-from harness.encoders.teachers import Teacher, open_teacher, teacher_class
+from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
 from harness.errors import UserError
 from harness.execution.events import Preparation
+from harness.execution.feature_context import FeatureContext, TrainedModels
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
+from harness.execution.pairs import KnownPairs
 from harness.grid import Resolved
 from harness.inputs import FeatureKind
 from harness.method import Feature
@@ -38,43 +39,13 @@ RUN = "run:"
 CONTROLS = ("shuffled", "random")
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
+#: the kind of teacher that is fitted here, and what it gives
+LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
 #: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
 BY_MODEL_ALONE = ("open-clip", "timm")
 #: the rows of features `start` to `stop`, (stop - start, ...)
 Compute = Callable[[int, int], np.ndarray]
-
-
-@dataclass(frozen=True)
-class KnownPairs:
-    """Pairs with the fingerprints of their images and captions, and of their stored features by teacher."""
-
-    pairs: Pairs
-    images: str
-    captions: str
-    stored: Mapping[str, str]
-
-    def rows(self, of: FeatureKind) -> int:
-        """Images, or captions."""
-        return self.pairs.image_count if of == "image" else len(self.pairs)
-
-
-class TrainedModels(Protocol):
-    """The finished runs that are teachers."""
-
-    def folder(self, fingerprint: str) -> Path:
-        """The model folder of a run, which is trained first if it has to be."""
-
-
-@dataclass(frozen=True)
-class FeatureContext:
-    """How the features of one run are computed: for which student, where, and with which trained teachers."""
-
-    student: Ingredient[ModelSource]
-    max_length: int
-    device: str
-    models: TrainedModels
-    listen: Callable[[Preparation], None]
 
 
 class FeatureMaker(ABC):
@@ -119,15 +90,15 @@ class FrozenModel(Source):
 
 @dataclass(frozen=True)
 class RunModel(Source):
-    """The encoder of a run, finished or not: what the run misses, its fingerprint and its pooling."""
+    """The encoder of a run, finished or not: the run's missing data, its fingerprint and its pooling."""
 
     absent: tuple[Missing, ...]
     training: str
     pooling: str
-    kind = "text"
+    kind: ClassVar[str] = "text"
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """What the run misses."""
+        """The run's missing data."""
         return list(self.absent)
 
     def fingerprint(self, root: Path | None) -> str:
@@ -178,36 +149,31 @@ class ModelTeacher(FeatureMaker):
         source = self.model.source
         folder = source.folder(context.models)
         if of == "tokens":
-            _check_vocabulary(context.student.source.path(), folder, self.name)
+            check_vocabulary(context.student.source.path(), folder, self.name)
         return open_teacher(
             source.kind, folder, pooling=source.pooling, max_length=context.max_length, device=context.device
         )
 
 
 @dataclass(frozen=True)
-class LitFit(Source):
-    """The version of the fit of a `lit` teacher."""
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing."""
-        return []
-
-    def fingerprint(self, root: Path | None) -> str:
-        """The version; what is fitted counts separately."""
-        return digest("lit", LIT_VERSION)
-
-
-@dataclass(frozen=True)
-class LitTeacher(FeatureMaker):
+class LitTeacher(FeatureMaker, Source):
     """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
 
     images: NamedTeacher
     captions: NamedTeacher
     corpus: UsedCorpus
 
+    def missing(self, root: Path | None) -> list[Missing]:
+        """Nothing of its own."""
+        return []
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The version of the fit; what is fitted counts separately."""
+        return digest(LIT, LIT_VERSION)
+
     def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
-        found: list[Ingredient[Checkable]] = [Ingredient(LitFit(), None)]
+        found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
         for place in (corpus, self.corpus):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
@@ -233,48 +199,32 @@ class LitTeacher(FeatureMaker):
         return self.images if of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
-        known = known_pairs(self.corpus)
+        known = KnownPairs.of_corpus(self.corpus)
         return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
 
 
 @dataclass(frozen=True)
-class NoTeacher(FeatureMaker):
-    """A name that gives no such features; where they are not stored, using it raises UserError."""
-
-    why: str
-
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """Raise the error."""
-        raise UserError(self.why)
-
-    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
-        """Raise the error."""
-        raise UserError(self.why)
-
-    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
-        """Raise the error."""
-        raise UserError(self.why)
-
-
-@dataclass(frozen=True)
 class NamedTeacher:
-    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker."""
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker.
+
+    Without a maker, the text says why it has none.
+    """
 
     name: str
     of: FeatureKind
-    maker: FeatureMaker
+    maker: FeatureMaker | str
 
     def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
         if self.of == "image" and self.name in corpus.stored:
             return [corpus.stored[self.name]]
-        return self.maker.needs(corpus, self.of)
+        return self._made.needs(corpus, self.of)
 
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
         if self._stored(known):
             return digest("stored", known.images, known.stored[self.name])
-        return self.maker.key(known, self.of, context)
+        return self._made.key(known, self.of, context)
 
     def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
         """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
@@ -282,7 +232,7 @@ class NamedTeacher:
         return cached_features(
             self.key(known, context),
             known.rows(self.of),
-            self._from_file(known) if self._stored(known) else self.maker.compute(known, self.of, context),
+            self._from_file(known) if self._stored(known) else self._made.compute(known, self.of, context),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=512,
             report=lambda done, rows: context.listen(Preparation("features", subject, done, rows)),
@@ -297,6 +247,12 @@ class NamedTeacher:
         starts = np.cumsum([0, *(one.image_count for one in pairs)])
         numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
+
+    @property
+    def _made(self) -> FeatureMaker:
+        if isinstance(self.maker, str):
+            raise UserError(self.maker)
+        return self.maker
 
     def _stored(self, known: KnownPairs) -> bool:
         return self.of == "image" and self.name in known.stored
@@ -335,21 +291,12 @@ class RoleFeatures:
         return found
 
 
-def role_features(
-    asked: Feature, run: Resolved, inventory: Inventory, corpora: Sequence[UsedCorpus], runs: Mapping[str, RunModel]
-) -> RoleFeatures:
-    """The features that a method asks for; `runs` are the runs that `named_runs` lists, by name. Raises UserError."""
-    asked = with_default(asked, inventory.profile, str(run.spec.variant))
-    name = str(inventory.profile.images) if asked.teacher in CONTROLS else asked.teacher
-    return RoleFeatures(asked, _named(name, asked.of, run, inventory, runs), tuple(corpora))
-
-
-def with_default(asked: Feature, profile: Profile, variant: str) -> Feature:
+def with_default(asked: Feature, profile: Profile, run: Resolved) -> Feature:
     """The feature with the profile's own teacher for 'default'. Raises UserError if the profile has none."""
     if asked.teacher not in (*CONTROLS, "default"):
         return asked
     if profile.images is None:
-        raise UserError(f"{variant} needs image features; give the profile a top-level key images = TEACHER")
+        raise UserError(f"{run.spec.variant} needs image features; give the profile a top-level key images = TEACHER")
     return asked if asked.teacher in CONTROLS else Feature(profile.images, asked.of)
 
 
@@ -358,62 +305,48 @@ def named_runs(teacher: str, profile: Profile) -> Iterator[str]:
     table = profile.teachers.get(teacher)
     if teacher.startswith(RUN):
         yield teacher
-    elif table is not None and table.kind == "lit":
+    elif table is not None and table.kind == LIT:
         yield from named_runs(str(table.images), profile)
         yield from named_runs(str(table.captions), profile)
 
 
-def known_pairs(corpus: UsedCorpus) -> KnownPairs:
-    """Load a pair corpus. Raises MissingData or UserError."""
-    read = corpus.read
-    loaded = read.source.load(read.root)
-    if not isinstance(loaded, Pairs):
-        raise UserError(f"the corpus '{corpus.name}' has no image-caption pairs; fit the lit teacher on one that has")
-    stored = {name: file.fingerprint for name, file in corpus.stored.items()}
-    return KnownPairs(loaded, read.source.images_fingerprint(read.root), read.fingerprint, stored)
+@dataclass(frozen=True)
+class TeacherFinder:
+    """Finds the teachers of one run by name; `runs` are the runs that `named_runs` lists, by name."""
 
+    run: Resolved
+    inventory: Inventory
+    runs: Mapping[str, RunModel]
 
-def _named(
-    name: str, of: FeatureKind, run: Resolved, inventory: Inventory, runs: Mapping[str, RunModel]
-) -> NamedTeacher:
-    return NamedTeacher(name, of, _maker(name, of, run, inventory, runs))
+    def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
+        """The features that a method asks for, over these pair corpora. Raises UserError."""
+        asked = with_default(asked, self.inventory.profile, self.run)
+        name = str(self.inventory.profile.images) if asked.teacher in CONTROLS else asked.teacher
+        return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
 
+    def _named(self, name: str, of: FeatureKind) -> NamedTeacher:
+        return NamedTeacher(name, of, self._maker(name, of))
 
-def _maker(
-    name: str, of: FeatureKind, run: Resolved, inventory: Inventory, runs: Mapping[str, RunModel]
-) -> FeatureMaker:
-    profile = inventory.profile
-    table = profile.teachers.get(name)
-    kind = "text" if name in runs else table.kind if table is not None else None
-    if kind is None:
-        known = sorted({*profile.teachers, *(key for corpus in inventory.corpora.values() for key in corpus.stored)})
-        return NoTeacher(f"the profile '{profile.name}' has no teacher '{name}'; {suggest(name, known)}")
-    gives = LIT_GIVES if kind == "lit" else teacher_class(kind).gives
-    if of not in gives:
-        given = " and ".join(gives)
-        return NoTeacher(f"the teacher '{name}' ({kind}) gives features of {given}, not of {of}; name another teacher")
-    if name in runs:
-        return ModelTeacher(name, Ingredient(runs[name], inventory.root))
-    assert table is not None
-    if kind != "lit":
-        model = FrozenModel(kind, table.pooling, inventory.place("teacher", table.model))
-        return ModelTeacher(name, Ingredient(model, inventory.root))
-    if table.corpus not in inventory.corpora:
-        raise UserError(
-            f"the teacher '{name}' is fitted on '{table.corpus}'; {suggest(str(table.corpus), list(inventory.corpora))}"
-        )
-    images = _named(str(table.images), "image", run, inventory, runs)
-    captions = _named(str(table.captions), "caption", run, inventory, runs)
-    return LitTeacher(images, captions, inventory.corpus(str(table.corpus), run))
-
-
-def _check_vocabulary(student: Path, teacher: Path, name: str) -> None:
-    """Raise UserError if the teacher's tokens are not the student's."""
-    from transformers import AutoTokenizer
-
-    ours, theirs = (AutoTokenizer.from_pretrained(str(folder), local_files_only=True) for folder in (student, teacher))
-    if ours.get_vocab() != theirs.get_vocab():
-        raise UserError(
-            f"token features need a teacher with the student's vocabulary, and {name} has another; "
-            "name a teacher of the same family, or leave out the loss term that reads tokens"
-        )
+    def _maker(self, name: str, of: FeatureKind) -> FeatureMaker | str:
+        """What computes the features, or why nothing does."""
+        profile = self.inventory.profile
+        table = profile.teachers.get(name)
+        if name not in self.runs and table is None:
+            stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
+            hint = suggest(name, sorted({*profile.teachers, *stored}))
+            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
+        kind = RunModel.kind if table is None else table.kind
+        gives = LIT_GIVES if kind == LIT else teacher_class(kind).gives
+        if of not in gives:
+            given = " and ".join(gives)
+            return f"the teacher '{name}' ({kind}) gives features of {given}, not of {of}; name another teacher"
+        if table is None:
+            return ModelTeacher(name, self.inventory.once(self.runs[name]))
+        if kind != LIT:
+            model = FrozenModel(kind, table.pooling, self.inventory.place("teacher", table.model))
+            return ModelTeacher(name, self.inventory.once(model))
+        if table.corpus not in profile.corpora:
+            hint = suggest(str(table.corpus), list(profile.corpora))
+            return f"the profile '{profile.name}' has no corpus '{table.corpus}' to fit the teacher '{name}' on; {hint}"
+        images, captions = self._named(str(table.images), "image"), self._named(str(table.captions), "caption")
+        return LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))

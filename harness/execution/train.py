@@ -16,9 +16,9 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.dev import dev_scorer
 from harness.execution.events import Event, Listener, Preparation
+from harness.execution.feature_context import FeatureContext
 from harness.execution.features import RunFeatures
 from harness.execution.ingredients import Experiment, Ingredients
-from harness.execution.teachers import FeatureContext
 from harness.execution.training_data import training_data
 from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches

@@ -12,7 +12,7 @@ from harness.errors import UserError
 from harness.execution.events import Preparation
 from harness.execution.features import RunFeatures
 from harness.execution.inventory import UsedCorpus
-from harness.execution.teachers import known_pairs
+from harness.execution.pairs import KnownPairs
 from harness.grid import Resolved
 from harness.inputs import Stream
 from harness.seeds import generator
@@ -38,7 +38,7 @@ def training_data(
     tokens = {
         stream: _tokens(run, listed, tokenizer, listen) for stream, listed in streams.items() if stream not in MEDIA
     }
-    pairs = [known_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
+    pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
     warnings = tuple(line for one in loaded for line in one.warnings)
     return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)

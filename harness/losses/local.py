@@ -7,8 +7,8 @@ from torch import Tensor
 
 from harness.losses.precision import in_float32
 
-#: Norms are taken as this at least: a feature that a model does not use, about 1e-32 throughout, stays near 0
-#: instead of becoming noise of norm 1.
+#: lower bound of norms: a feature that a model does not use, about 1e-32 everywhere, stays near 0 instead of becoming
+#: noise of norm 1
 FLOOR = 1e-12
 
 
@@ -18,7 +18,8 @@ def over_tokens(tokens: Tensor) -> Tensor:
 
     The public code divides along this axis, not along the features.
     """
-    return tokens / tokens.norm(dim=1, keepdim=True).clamp_min(FLOOR)
+    norms: Tensor = tokens.norm(dim=1, keepdim=True)
+    return tokens / norms.clamp_min(FLOOR)
 
 
 @in_float32

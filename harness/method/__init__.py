@@ -5,13 +5,14 @@ from harness.method.base import Method, method_named
 from harness.method.batches import Batch, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
 from harness.method.hyperparameters import Hyperparameters, hyper
 from harness.method.mixing import MixingRule, by_batches
-from harness.method.needs import Dimensions, Feature, OwnSteps, Patches
+from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps, Patches, Schedule
 from harness.method.teachers import split_teachers
 from harness.spec import NO_TEACHER
 
 __all__ = [
     "NO_TEACHER",
     "Batch",
+    "CaptionRows",
     "Dimensions",
     "Encode",
     "Feature",
@@ -24,6 +25,7 @@ __all__ = [
     "OwnSteps",
     "PairBatch",
     "Patches",
+    "Schedule",
     "SentenceBatch",
     "Stream",
     "TripletBatch",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ from harness.inputs import OptionValue, Stream
 from harness.method.batches import Batch, Encode, MediaBatch
 from harness.method.hyperparameters import Hyperparameters
 from harness.method.mixing import MixingRule, by_batches
-from harness.method.needs import Dimensions, Feature, OwnSteps
+from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps
 from harness.registry import get_class
 
 
@@ -70,7 +70,7 @@ class Method(nn.Module, ABC):
         return by_batches
 
     @classmethod
-    def captions(cls, hyperparameters: Any) -> Literal["setting", "all"]:
+    def captions(cls, hyperparameters: Any) -> CaptionRows:
         """Which captions of an image become rows: those of the setting, or all of them."""
         return "setting"
 

@@ -61,7 +61,8 @@ class Hyperparameters:
             if name not in options:
                 hint = suggest(name, sorted(options)) if len(options) > 8 else f"valid: {', '.join(sorted(options))}"
                 raise UserError(f"the method '{method}' has no option '{name}'; {hint}")
-        return cls(**{options[name].name: _converted(method, options[name], item) for name, item in values.items()})
+        read: dict[str, Any] = {options[name].name: _converted(method, options[name], values[name]) for name in values}
+        return cls(**read)
 
     def named(self) -> dict[str, OptionValue]:
         """Values by the names that users type."""
@@ -79,7 +80,8 @@ class Hyperparameters:
 
 def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
     """Convert a value to the type of the option's default."""
-    name, kind = item.name.rstrip("_"), type(item.default)
+    name = item.name.rstrip("_")
+    kind: type[Any] = type(item.default)
     try:
         converted: OptionValue = _boolean(value) if kind is bool else kind(value)
         if kind is int and float(value) != converted:

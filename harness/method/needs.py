@@ -8,6 +8,11 @@ from typing import Literal
 
 from harness.inputs import FeatureKind
 
+#: which captions of an image become rows: those of the setting, or all of them
+CaptionRows = Literal["setting", "all"]
+#: how a learning rate decreases
+Schedule = Literal["linear", "cosine"]
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -42,7 +47,7 @@ class OwnSteps:
     learning_rate: float
     patches: Patches
     weight_decay: float = 0.0
-    schedule: Literal["linear", "cosine"] = "linear"
+    schedule: Schedule = "linear"
     #: whether its step precedes the text step
     first: bool = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean
@@ -11,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.metrics import AVERAGE, Score
-from harness.papers.published import Published, PublishedKey
+from harness.papers.published import PublishedNumbers
 from harness.papers.schema import OwnVariant, PaperPart
 from harness.profiles.load import read_toml
 from harness.profiles.rules import Name
@@ -41,7 +40,7 @@ def read_ablations() -> tuple[Ablation, ...]:
     return read_toml(Path(str(files("harness_reports") / "ablations.toml")), "claims file", _AblationFile).claim
 
 
-def printed_difference(ablation: Ablation, published: Mapping[PublishedKey, Published]) -> float | None:
+def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float | None:
     """Return better - worse, averaged over a paper's tables, encoders and settings; None where no two rows match."""
     better, worse = (dict(_averages(ablation, row, published)) for row in ablation.printed)
     differences = []
@@ -54,9 +53,7 @@ def printed_difference(ablation: Ablation, published: Mapping[PublishedKey, Publ
     return mean(differences) if differences else None
 
 
-def _averages(
-    ablation: Ablation, row: str, published: Mapping[PublishedKey, Published]
-) -> list[tuple[tuple[str, str, str], float]]:
+def _averages(ablation: Ablation, row: str, published: PublishedNumbers) -> list[tuple[tuple[str, str, str], float]]:
     """Average score of a printed row by table, encoder and setting."""
     method, _, variant = row.partition(":")
     wanted = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)

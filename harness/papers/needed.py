@@ -11,7 +11,7 @@ from harness.papers.schema import FigureSpec, NeighbourTable, PaperTable, pairs_
 from harness.papers.standins import StandIns
 from harness.profiles.schema import Profile
 from harness.registry import get, suggest
-from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_setting, split
+from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_setting
 
 #: run -> the suites that it is evaluated on
 Runs = dict[RunSpec, tuple[str, ...]]
@@ -20,19 +20,19 @@ Named = TypeVar("Named")
 
 
 def wanted_runs(
-    profile: Profile, tables: str | None, figures: str | None, papers: str | None, seeds: Sequence[int] | None
+    profile: Profile, tables: Sequence[str], figures: Sequence[str], papers: Sequence[str], seeds: Sequence[int] | None
 ) -> dict[str, Runs]:
-    """Return the runs of the entries that comma-separated lists name, by entry.
+    """Return the runs of paper entries by entry.
 
-    `tables` and `figures` list PAPER:NAME, `papers` whole papers. Raises UserError for an unknown name, and when
+    `tables` and `figures` are PAPER:NAME, `papers` whole papers. Raises UserError for an unknown name, and when
     nothing that was asked for has a stand-in in the profile.
     """
     known, names = read_papers(), StandIns.of(profile)
     found: dict[str, Runs] = {}
-    for text in _listed(papers):
+    for text in papers:
         found |= paper_runs(find_paper(known, text), names, seeds)
-    entries: dict[str, PaperEntry] = {text: find_table(known, text) for text in _listed(tables)}
-    entries |= {text: find_figure(known, text) for text in _listed(figures)}
+    entries: dict[str, PaperEntry] = {text: find_table(known, text) for text in tables}
+    entries |= {text: find_figure(known, text) for text in figures}
     found |= {text: entry_runs(entry, names, seeds) for text, entry in entries.items()}
     if not any(found.values()):
         raise UserError(
@@ -125,7 +125,3 @@ def _specs(place: Place, seeds: Iterable[int]) -> Iterator[RunSpec]:
 def _add(runs: Runs, specs: Iterable[RunSpec], suites: Iterable[str]) -> None:
     for spec in specs:
         runs[spec] = tuple(dict.fromkeys((*runs.get(spec, ()), *suites)))
-
-
-def _listed(text: str | None) -> list[str]:
-    return [part for part in split(text or "") if part]

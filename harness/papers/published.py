@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -59,6 +59,9 @@ class Published:
     def summary(self) -> Summary | None:
         """Mean, deviation (read as the sample form) and seeds for a test; None if the number of seeds is not stated."""
         return Summary(self.value, self.std, self.seeds) if self.seeds else None
+
+
+PublishedNumbers = Mapping[PublishedKey, Published]
 
 
 class Paper(PaperPart):
@@ -120,7 +123,7 @@ def read_published(path: Path | None = None) -> dict[PublishedKey, Published]:
     return numbers
 
 
-def _published(row: Mapping[str, Any], where: str) -> tuple[PublishedKey, Published]:
+def _published(row: Mapping[str, str], where: str) -> tuple[PublishedKey, Published]:
     try:
         key = PublishedKey(*(row[name] for name in PublishedKey._fields))
         std, seeds = row["std"], row["seeds"]

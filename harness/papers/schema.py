@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -28,17 +28,16 @@ class PaperPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def own_variant(text: str) -> str:
-    """Check that a method variant is spelled as in results. Raises ValueError with the right spelling."""
+def _own_variant(text: str) -> str:
     return _spelled(text, str(Variant.parse(text)))
 
 
-def own_setting(text: str) -> str:
-    """Check that a setting is spelled as in results. Raises ValueError with the right spelling."""
+def _own_setting(text: str) -> str:
     return _spelled(text, str(parse_setting(text)))
 
 
 def _spelled(text: str, right: str) -> str:
+    """Check that a name is spelled as in results. Raises ValueError with the right spelling."""
     if text != right:
         raise ValueError(f"'{text}' is spelled '{right}' in results; use that")
     return text
@@ -50,8 +49,8 @@ def _figure_kind(text: str) -> str:
     return text
 
 
-OwnVariant = Annotated[Name, AfterValidator(own_variant)]
-OwnSetting = Annotated[Name, AfterValidator(own_setting)]
+OwnVariant = Annotated[Name, AfterValidator(_own_variant)]
+OwnSetting = Annotated[Name, AfterValidator(_own_setting)]
 
 
 class PaperColumn(PaperPart):
@@ -133,7 +132,7 @@ class PaperTable(PaperPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_columns(cls, data: Any) -> Any:
+    def _fill_columns(cls, data: object) -> object:
         if not isinstance(data, Mapping) or not isinstance(data.get("columns"), list | tuple):
             return data
         shared = {key: data[key] for key in ("suite", "metric", "decimals", "better") if key in data}
@@ -236,7 +235,7 @@ def pairs_of(entry: RunProduct) -> list[tuple[str, str]]:
     return [(variant, setting) for variant, _, setting in cut]
 
 
-def _filled(column: Any, shared: Mapping[str, Any]) -> Any:
+def _filled(column: object, shared: Mapping[str, object]) -> object:
     """A column with its defaults; what is no column is left to pydantic to refuse."""
     if isinstance(column, str):
         column = {"name": column}

@@ -80,7 +80,7 @@ class CardScore(NamedTuple):
 def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> str:
     """The text of README.md for the exported model of a run.
 
-    `frame` is `Store.frame()` of all seeds of the run's experiment. Texts from results and profiles are escaped.
+    `frame` is the frame of scores of all seeds of the run's experiment. Texts from results and profiles are escaped.
     """
     scores = [score for table in summary_tables(frame, metrics_of([result])) for score in _scores(result, table)]
     method: type[Method] = get("method", result.spec.method)

@@ -2,72 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UserError
 from harness.sources import write_text
 from harness.store.arrays import read_named_arrays
 from harness.store.files import Store, old_files
-from harness.store.schema import Evaluation, Result
-from harness.store.upgrade import has_old_name
+from harness.store.schema import Result
 
 #: The only suite of schema 1 that kept arrays.
 _FIGURES = "figures"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rewritten:
-    """Counts of schema-1 files, and one line for each that could not be used."""
+    """Number of results that were rewritten, number in use, and one line for each file that cannot be read."""
 
-    upgraded: int = 0
-    in_use: int = 0
-    problems: list[str] = field(default_factory=list)
+    results: int
+    in_use: int
+    problems: tuple[str, ...]
 
 
-def rewrite_old_files(store: Store) -> Rewritten:
-    """Upgrade every schema-1 file, and move its arrays and its log to the new name.
+def rewrite_old_results(store: Store, confirm: Callable[[Result], Result]) -> Rewritten:
+    """Write each result of schema 1 as schema 2, and move its arrays and its log to the new name.
 
-    New files are complete before an old one is removed, so an interrupted call loses nothing and the next call goes
-    on. Runs that another process holds are skipped and counted as in use.
+    `confirm` may add to a result what schema 1 did not record (see `harness.execution.confirm`); results that were
+    rewritten without it earlier are given to it again. New files are complete before an old one is removed, so an
+    interrupted call loses nothing and can be repeated. Runs that another process holds are skipped.
     """
-    done = Rewritten()
-    for path in store.files():
-        if not has_old_name(path) or not path.is_file():
-            continue
-        try:
-            result = store.read(path)
-        except UserError as error:
-            done.problems.append(str(error))
+    rewritten = in_use = 0
+    results, problems = store.load()
+    for result in results:
+        if result.profile_origin != "unknown":
             continue
         with store.lock(result.fingerprint) as mine:
-            if mine:
-                done.upgraded += _rewrite(store, result)
-            else:
-                done.in_use += 1
-    return done
+            in_use += not mine
+            rewritten += mine and _rewrite(store, result, confirm)
+    return Rewritten(rewritten, in_use, tuple(problems))
 
 
-def _rewrite(store: Store, result: Result) -> int:
-    """Upgrade all schema-1 files of one training; returns their number."""
-    merged = store.find(result.profile, result.spec, result.fingerprint)
-    old = old_files(store.path(result), result.fingerprint)
-    if merged is None or not old:
-        return 0
-    _move_arrays(store, merged, old)
-    log = store.log(merged)
+def _rewrite(store: Store, result: Result, confirm: Callable[[Result], Result]) -> bool:
+    """Write one result under its new name and remove its schema-1 files; whether anything changed."""
+    old, confirmed = old_files(store.path(result), result.fingerprint), confirm(result)
+    if not old and confirmed == result:
+        return False
+    _move_arrays(store, result, old)
+    log = store.log(result)
     if log:
-        write_text(store.path(merged).with_suffix(".log"), log)
-    store.save(merged)
+        write_text(store.path(result).with_suffix(".log"), log)
+    store.save(confirmed)
     for path in old:
         for suffix in (".figures.npz", ".log", ".json"):
             path.with_suffix(suffix).unlink(missing_ok=True)
-    return len(old)
+    return True
 
 
 def _move_arrays(store: Store, result: Result, old: list[Path]) -> None:
-    """Write the arrays of schema-1 files under the evaluation that they belong to."""
-    owner: Evaluation = result.latest(_FIGURES) or result.evaluations[-1]
+    """Write the arrays of schema-1 files, the newest first, under the evaluation that they belong to."""
+    owner = result.latest(_FIGURES) or result.evaluations[-1]
     for path in reversed(old):
         arrays = path.with_suffix(".figures.npz")
         if arrays.is_file():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -12,7 +12,7 @@ from harness.metrics import Metric
 from harness.sources import digest
 from harness.spec import RunSpec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION: Final = 2
 
 #: Where a run's profile was read from; results of schema 1 did not record it.
 ProfileOrigin = Literal["package", "file", "unknown"]
@@ -121,9 +121,9 @@ class Result(Stored):
     """A finished run.
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
-    equal. `group` is equal only for runs of one training that differ by seed. Results of schema 1 keep the group of
-    that schema, which also depended on the protocols of the profile's suites, so that one training may be spread
-    over several groups; two trainings never share one.
+    equal. Results share a `group` only if their trainings differ by seed alone. Results of schema 1 have the group of
+    that schema, which also covered the protocols of the profile's suites, so that one training may have several; new
+    seeds join such a group, and `harness results upgrade` replaces it where it can.
     `train_seconds` is wall time; `warnings` are those of training.
     """
 

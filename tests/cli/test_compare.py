@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import scipy.stats
+from builders import result
 
 from harness.cli.main import main
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store
-from harness.store.upgrade import suite_metrics
+from harness.store import DevCurve, Store
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
 MCSE = [71.9, 72.4, 71.0, 72.1, 71.6]
@@ -26,49 +25,24 @@ class Shelf:
 
     root: Path
 
-    def put(self, variant: str, values: Sequence[float], seeds: Sequence[int] | None = None, **given: str) -> None:
-        places = {"setting": "wiki", "encoder": "bert", "profile": "tiny", "dev": "STS-B-dev", "task": "STS-B"} | given
+    def put(
+        self,
+        variant: str,
+        values: Sequence[float],
+        seeds: Sequence[int] | None = None,
+        *,
+        setting: str = "wiki",
+        dev: str = "STS-B-dev",
+        steps: int | None = None,
+    ) -> None:
+        curve = DevCurve(task=dev, metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0)
         for seed, value in zip(seeds or range(len(values)), values, strict=True):
-            Store(self.root).save(_result(variant, seed, value, places))
-
-
-def _result(variant: str, seed: int, value: float, at: dict[str, str]) -> Result:
-    group = "-".join((variant, *at.values()))
-    names = {name: at[name] for name in ("setting", "encoder")}
-    scores = {
-        "sts": {at["task"]: {"spearman": value, "pearson": 1.0}, "Avg": {"spearman": value, "pearson": 1.0}},
-        "geometry": {at["task"]: {"alignment": 100 - value, "uniformity": -1.0}},
-    }
-    finished = "2026-01-02T03:04:05+00:00"
-    return Result(
-        spec=Spec(method=variant.partition("[")[0], variant=variant, seed=seed, **names),
-        profile=at["profile"],
-        profile_origin="package",
-        overrides={"steps": int(at["steps"])} if "steps" in at else {},
-        fingerprint=hashlib.sha256(f"{group}-{seed}".encode()).hexdigest(),
-        group=group,
-        hyperparameters={},
-        teachers={},
-        evaluations=[
-            Evaluation(
-                suite=suite,
-                protocol=Protocol(version=1, data="0", metrics=suite_metrics(suite)),
-                scores=tasks,
-                finished=finished,
-            )
-            for suite, tasks in scores.items()
-        ],
-        dev=DevCurve(task=at["dev"], metric="spearman", steps=[1], scores=[1.0], best_step=1, best_score=1.0),
-        losses=LossCurves(steps=[], terms={}),
-        train_seconds=1.0,
-        peak_memory_mb=1.0,
-        hardware={},
-        packages={},
-        revision=None,
-        started="2026-01-02T03:00:00+00:00",
-        finished=finished,
-        warnings=[],
-    )
+            row = {"spearman": value, "pearson": 1.0}
+            geometry = {"STS-B": {"alignment": 100 - value, "uniformity": -1.0}}
+            scores = {"sts": {"STS-B": row, "Avg": row}, "geometry": geometry}
+            given = {"steps": steps} if steps else {}
+            one = result(variant, seed, scores, setting=setting, encoder="bert", overrides=given)
+            Store(self.root).save(one.model_copy(update={"dev": curve}))
 
 
 @pytest.fixture
@@ -169,10 +143,9 @@ def test_full_keys_cross_settings(shelf: Shelf, typed: Typed) -> None:
 
 
 def test_runs_without_overrides_are_meant_unless_set_says_otherwise(shelf: Shelf, typed: Typed) -> None:
-    for steps, shift in ((None, 0.0), ("9", 5.0)):
-        given = {} if steps is None else {"steps": steps}
-        shelf.put("simcse", [value + shift for value in SIMCSE], **given)
-        shelf.put("mcse", [value + shift for value in MCSE], **given)
+    for steps, shift in ((None, 0.0), (9, 5.0)):
+        shelf.put("simcse", [value + shift for value in SIMCSE], steps=steps)
+        shelf.put("mcse", [value + shift for value in MCSE], steps=steps)
     assert "71.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
     assert "76.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg", "--set", "steps=9")[1]
 

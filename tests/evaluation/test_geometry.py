@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from harness.evaluation import geometry
 from harness.evaluation.embed import Embedded
-from harness.evaluation.geometry import alignment, effective_rank, mean_cosine, score, spectrum, uniformity
-from harness.evaluation.scatter import scatter
-from harness.evaluation.sts_files import STSB
+from harness.evaluation.geometry import GeometrySuite, alignment, effective_rank, mean_cosine, spectrum, uniformity
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "alignment_uniformity.json").read_text())["entries"]
 
@@ -32,7 +30,7 @@ def vectors_of(sentences: list[str], width: int = 5) -> np.ndarray:
 
 def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> tuple[dict[str, float], list[str]]:
     sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
-    found = score(subsets, Embedded(lambda unique: vectors_of(list(unique)), sentences))
+    found = GeometrySuite(["ToySTS"]).score(subsets, Embedded(lambda unique: vectors_of(list(unique)), sentences))
     return found.scores, found.warnings
 
 
@@ -183,18 +181,9 @@ def test_repeated_sentences_count_once_in_the_spread() -> None:
 def test_vectors_that_do_not_differ_have_no_spectrum() -> None:
     pairs = [("a", "b", 5.0), ("c", "d", 1.0)]
     same = Embedded(lambda unique: np.ones((len(unique), 3), dtype=np.float32), "abcd")
-    found = score({"": pairs}, same)
+    found = GeometrySuite(["ToySTS"]).score({"": pairs}, same)
     assert found.scores["mean_cosine"] == pytest.approx(1)
     assert "top_variance" not in found.scores
     assert found.warnings == [
         f"{name} left out, the vectors do not differ" for name in ("top_variance", "effective_rank")
     ]
-
-
-def test_the_scatter_holds_every_pair_of_the_benchmark(data_root: Path) -> None:
-    gold, cosines = scatter(STSB, lambda unique: vectors_of(list(unique)), data_root)
-    pairs = STSB.load(data_root)[""]
-    assert gold.tolist() == [pair[2] for pair in pairs]
-    first, second = vectors_of([pairs[7][0]])[0], vectors_of([pairs[7][1]])[0]
-    assert cosines[7] == pytest.approx(first @ second / np.linalg.norm(first) / np.linalg.norm(second), abs=1e-6)
-    assert cosines.shape == (1379,)

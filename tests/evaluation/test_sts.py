@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.evaluation.dev import dev_scorer
 from harness.evaluation.embed import Embedded
 from harness.evaluation.geometry import GeometrySuite
-from harness.evaluation.sts import STSSuite, score
-from harness.evaluation.sts_files import STSB_DEV
+from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import TaskScores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())["tasks"]
@@ -28,7 +25,7 @@ def planar(sentences: Sequence[str]) -> np.ndarray:
 
 def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> TaskScores:
     sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
-    return score(subsets, Embedded(planar, sentences))
+    return STSSuite(["ToySTS"]).score(subsets, Embedded(planar, sentences))
 
 
 ONE = [("0", "10", 5.0), ("0", "50", 2.0), ("0", "30", 2.0), ("0", "90", 0.0)]
@@ -75,34 +72,6 @@ def test_what_is_undefined_is_left_out_with_a_warning() -> None:
     }
     (warning,) = found.warnings
     assert all(name in warning for name in ("spearman_mean", "spearman_wmean", "spearman of same", "pearson of same"))
-
-
-def write_dev(root: Path, pairs: list[tuple[str, str, float]]) -> None:
-    (root / "sts").mkdir()
-    rows = "".join(f"{gold}\t{first}\t{second}\n" for first, second, gold in pairs)
-    (root / "sts" / "STSB-dev.tsv").write_text("score\tsentence1\tsentence2\n" + rows)
-
-
-def test_the_dev_score_is_the_spearman_of_the_task(tmp_path: Path) -> None:
-    write_dev(tmp_path, ONE)
-    embedded: list[int] = []
-
-    def embed(sentences: Sequence[str]) -> np.ndarray:
-        embedded.append(len(sentences))
-        return planar(sentences)
-
-    scorer = dev_scorer(STSB_DEV, tmp_path)
-    assert scorer(embed) == pytest.approx(scored({"": ONE}).scores["spearman"])
-    assert embedded == [5]
-    (tmp_path / "sts" / "STSB-dev.tsv").unlink()  # read once
-    assert scorer(embed) > 90
-
-
-def test_an_undefined_dev_score_is_zero_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write_dev(tmp_path, ONE)
-    with caplog.at_level(logging.WARNING, logger="harness"):
-        assert dev_scorer(STSB_DEV, tmp_path)(lambda sentences: np.ones((len(sentences), 3))) == 0.0
-    assert "STS-B-dev" in caplog.text
 
 
 def reference() -> dict[str, float]:

@@ -223,7 +223,7 @@ def test_degenerate_batches_are_finite(reading: str, case: str) -> None:
 
 
 def test_teachers_of_two_widths_are_refused_in_one_line() -> None:
-    with pytest.raises(ValueError, match="512 wide and the images' 2048; name one teacher") as refusal:
+    with pytest.raises(ValueError, match="512 wide and the image teacher's 2048; use one teacher") as refusal:
         KDMCSE(KDMCSE.configure("paper"), Dimensions(WIDTH, {"image": 2048, "caption": 512}))
     assert "\n" not in str(refusal.value)
     KDMCSE(KDMCSE.configure("official"), Dimensions(WIDTH, {"image": 2048, "caption": 512}))

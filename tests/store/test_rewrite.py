@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import cli
+from harness.execution.plan import make_plan
+from harness.execution.selection import Selection, make_request
 from harness.store import Result, Store
-from harness.store.rewrite import rewrite_old_files
+from harness.store.rewrite import Rewritten, rewrite_old_results
 from harness.store.upgrade import has_old_name
 
 DATA = Path(__file__).parent / "data"
@@ -27,6 +29,11 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")
 
 
+def unchanged(result: Result) -> Result:
+    """Confirm nothing."""
+    return result
+
+
 def content(store: Store) -> list[tuple[Result, dict[str, object], str]]:
     """All that the store holds: results, arrays and logs."""
     return [
@@ -38,16 +45,27 @@ def content(store: Store) -> list[tuple[Result, dict[str, object], str]]:
 def test_files_get_new_names_and_nothing_else_changes(store: Store) -> None:
     before = content(store)
     assert any(arrays for _, arrays, _ in before)
-    done = CliRunner().invoke(cli, ["results", "upgrade", "--results", str(store.root)])
-    assert (done.exit_code, done.output) == (0, "2 files upgraded\n")
+    assert rewrite_old_results(store, unchanged) == Rewritten(2, 0, ())
     assert content(store) == before
     names = {path.name for path in store.root.rglob("seed-*")}
     assert {path.name for path in store.files()} == {f"seed-0-{one.fingerprint[:16]}.json" for one, _, _ in before}
     assert len(names) == 4, "two results, one with arrays and a log"
     assert not any(has_old_name(path) for path in store.root.rglob("seed-*"))
-    again = CliRunner().invoke(cli, ["results", "upgrade", "--results", str(store.root)])
-    assert again.output == "0 files upgraded\n"
+    assert rewrite_old_results(store, unchanged) == Rewritten(0, 0, ())
     assert content(store) == before
+
+
+def test_the_command_confirms_runs_of_a_shipped_profile(store: Store) -> None:
+    words = ["results", "upgrade", "--results", str(store.root)]
+    done = CliRunner().invoke(cli, words, env={"HARNESS_DATA": ""})
+    assert (done.exit_code, done.output) == (0, "2 results upgraded\n")
+    tiny, small = sorted(store.load()[0], key=lambda one: one.profile, reverse=True)
+    assert (tiny.profile_origin, small.profile_origin) == ("package", "unknown"), "the data of `small` are not there"
+    request = make_request(Selection("tiny", "mcse", seeds=2, set={"steps": 4, "eval_every": 2}))
+    first, second = make_plan(request, store).runs
+    assert first.result == tiny
+    assert first.group == second.group == second.experiment.group
+    assert CliRunner().invoke(cli, words, env={"HARNESS_DATA": ""}).output == "0 results upgraded\n"
 
 
 @pytest.mark.parametrize("last", range(1, 9))
@@ -71,10 +89,10 @@ def test_a_kill_after_any_write_or_removal_loses_nothing(
         limited(Path, "replace")
         limited(Path, "unlink")
         with pytest.raises(KilledError):
-            rewrite_old_files(store)
+            rewrite_old_results(store, unchanged)
         monkeypatch.undo()
     assert content(store) == before
-    rewrite_old_files(store)
+    rewrite_old_results(store, unchanged)
     assert content(store) == before
     assert not any(has_old_name(path) for path in store.root.rglob("seed-*"))
 
@@ -85,14 +103,14 @@ def test_a_run_in_use_and_a_damaged_file_are_left_as_they_are(store: Store) -> N
     damaged.write_text("{}")
     files = {path: path.read_bytes() for path in store.root.rglob("seed-*")}
     with store.lock(held.fingerprint):
-        done = rewrite_old_files(store)
-    assert (done.upgraded, done.in_use) == (0, 1)
+        done = rewrite_old_results(store, unchanged)
+    assert (done.results, done.in_use) == (0, 1)
     assert [str(damaged) in line for line in done.problems] == [True]
     assert {path: path.read_bytes() for path in store.root.rglob("seed-*")} == files
 
 
 def test_arrays_stand_beside_the_evaluation_that_they_belong_to(store: Store) -> None:
-    rewrite_old_files(store)
+    rewrite_old_results(store, unchanged)
     (run,) = (one for one in store.load()[0] if one.profile == "tiny")
     figures = run.latest("figures")
     assert figures is not None

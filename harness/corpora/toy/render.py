@@ -78,4 +78,5 @@ def _coloured(
     pixels = palette[np.arange(len(palette))[:, None, None], which]
     pixels += rng.integers(-_NOISE, _NOISE + 1, size=(len(pixels), 1, 1, 1), dtype=np.int16)
     pixels += rng.integers(-_NOISE, _NOISE + 1, size=pixels.shape, dtype=np.int16)
-    return np.clip(pixels, 0, 255).astype(np.uint8)
+    clipped: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8)
+    return clipped

@@ -71,4 +71,5 @@ def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
 def classes(scenes: np.ndarray) -> np.ndarray:
     """The class of each scene, colour x shape: (n, attributes) -> (n,) int64 below CLASSES."""
     colour, shape = (scenes[:, ATTRIBUTES.index(name)] for name in ("colour", "shape"))
-    return colour * len(LEXICON["shape"]) + shape
+    numbers: np.ndarray = colour * len(LEXICON["shape"]) + shape
+    return numbers

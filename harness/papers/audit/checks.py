@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.formatting import fixed, signed
-from harness.papers.audit.numbers import (
-    EPSILON,
-    Flaw,
-    Printed,
-    contrast,
-    equal,
-    gain,
-    significance,
-)
+from harness.papers.audit.numbers import EPSILON, Flaw, Printed, contrast, equal, gain, significance
 from harness.papers.published import OWN
 from harness.stats import t_test_from_summaries
 from harness.verdicts import AuditVerdict

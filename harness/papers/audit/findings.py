@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from harness.papers.audit.claims import Claim, check_claims, read_claims
 from harness.papers.audit.numbers import Finding, printed_numbers
 from harness.papers.audit.tables import averages, quotes, stars
-from harness.papers.published import Paper, Published, PublishedKey, read_papers
+from harness.papers.published import Paper, PublishedNumbers, read_papers
 
 __all__ = ["Finding", "audit"]
 
 
 def audit(
-    published: Mapping[PublishedKey, Published],
-    claims: Sequence[Claim] | None = None,
-    papers: Sequence[Paper] | None = None,
+    published: PublishedNumbers, claims: Sequence[Claim] | None = None, papers: Sequence[Paper] | None = None
 ) -> list[Finding]:
     """Recompute what the published numbers allow, sorted by paper; claims and papers by default those shipped.
 

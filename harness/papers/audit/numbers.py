@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
-from harness.papers.published import Paper, Published, PublishedKey
+from harness.papers.published import Paper, Published, PublishedKey, PublishedNumbers
 from harness.stats import ALPHA, Summary, t_test_from_summaries
 from harness.verdicts import AuditVerdict
 
@@ -106,7 +106,7 @@ class Contrast:
         return f"{p_value(self.p)} ({_p(self.least)} to {_p(self.most)} over rounding and forms of the deviation)"
 
 
-def printed_numbers(published: Mapping[PublishedKey, Published], papers: Sequence[Paper]) -> list[Printed]:
+def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> list[Printed]:
     """Return all published numbers; the unit is that of the most precise number of the same table and benchmark."""
     places: dict[tuple[str, str, str], int] = {}
     std_places: dict[tuple[str, str, str], int] = {}

@@ -8,15 +8,7 @@ from statistics import mean
 
 from harness.formatting import fixed
 from harness.metrics import AVERAGE
-from harness.papers.audit.numbers import (
-    EPSILON,
-    Finding,
-    Flaw,
-    Printed,
-    contrast,
-    equal,
-    significance,
-)
+from harness.papers.audit.numbers import EPSILON, Finding, Flaw, Printed, contrast, equal, significance
 from harness.papers.published import OWN
 from harness.stats import ALPHA, holm
 from harness.verdicts import AuditVerdict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.metrics import Score
 from harness.papers.schema import WITH_EVERY_RUN
-from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
+from harness.reporting.seeds.groups import Cell, Group, kept_groups
 from harness.spec import Place
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Measurements:
         groups: dict[Place, dict[str, Group]] = {}
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
-            groups.setdefault(_place(label), {})[suite] = group
+            groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
         return cls(profile, groups)
 
     def cells(self, place: Place) -> Mapping[Score, Cell]:
@@ -48,10 +48,6 @@ class Measurements:
     def older(self, place: Place) -> int:
         """Return how many groups of runs of a place are not shown, in the suite with the most."""
         return max((group.older for group in self.groups.get(place, {}).values()), default=0)
-
-
-def _place(label: Label) -> Place:
-    return Place(label.variant, label.setting, label.encoder)
 
 
 def _with_every_run(groups: Mapping[str, Group]) -> dict[Score, Cell]:

@@ -69,11 +69,6 @@ class FilledRow:
     older: int
     command: str | None
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of its runs."""
-        return self.place.encoder
-
 
 #: an encoder and its rows
 EncoderRows = tuple[str, tuple[FilledRow, ...]]
@@ -188,14 +183,8 @@ def row_verdict(cells: Sequence[PaperCell]) -> str:
 
 def corrected(blocks: Sequence[EncoderRows], alpha: float) -> tuple[EncoderRows, ...]:
     """Apply Holm's correction to the paper's own test over all cells that have one."""
-    tests = [
-        cell.measured.test
-        for _, rows in blocks
-        for row in rows
-        for cell in row.cells.values()
-        if cell.measured and cell.measured.test
-    ]
-    adjusted = iter(holm([test.p for test in tests]))
+    cells = [cell.measured for _, rows in blocks for row in rows for cell in row.cells.values()]
+    adjusted = iter(holm([cell.test.p for cell in cells if cell and cell.test]))
     return tuple((encoder, tuple(_with_p(row, adjusted, alpha) for row in rows)) for encoder, rows in blocks)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric
 from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference
-from harness.papers.published import Published, PublishedKey
+from harness.papers.published import PublishedNumbers
 from harness.reporting.formats import ABSENT, CellText
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, SummaryTable
@@ -23,9 +23,7 @@ VERDICTS = {
 }
 
 
-def claims_grid(
-    claims: Sequence[Ablation], tables: Sequence[SummaryTable], published: Mapping[PublishedKey, Published]
-) -> Grid | None:
+def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], published: PublishedNumbers) -> Grid | None:
     """Tabulate the claims whose two variants were both run, setting by setting; None if there are none."""
     sections = [
         Section(f"profile {table.profile}: {block.setting} / {block.encoder}", lines)
@@ -51,9 +49,7 @@ def claims_grid(
     )
 
 
-def _lines(
-    claims: Sequence[Ablation], block: Block, metric: Metric, published: Mapping[PublishedKey, Published]
-) -> Iterator[Line]:
+def _lines(claims: Sequence[Ablation], block: Block, metric: Metric, published: PublishedNumbers) -> Iterator[Line]:
     rows = {row.label.variant: row.cells for row in block.rows if not row.label.overrides}
     for claim in claims:
         better, worse = (rows.get(name, {}).get(ABLATION_SCORE.column) for name in (claim.better, claim.worse))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.metrics import Score
-from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey, published_key
+from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles.schema import Profile
@@ -25,8 +25,6 @@ from harness.stats import ALPHA
 
 if TYPE_CHECKING:
     import pandas
-
-PublishedNumbers = Mapping[PublishedKey, Published]
 
 
 def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
@@ -116,11 +114,7 @@ class _Source:
 
 
 def _tested(
-    found: Mapping[Score, Cell],
-    against: Mapping[Score, Cell],
-    score: Score,
-    column: PaperColumn,
-    table: PaperTable,
+    found: Mapping[Score, Cell], against: Mapping[Score, Cell], score: Score, column: PaperColumn, table: PaperTable
 ) -> Cell | None:
     """A measured cell with the paper's own test, if it has one."""
     if score not in found or score not in against:

@@ -159,10 +159,7 @@ def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed
     runs = f"Runs of profile {finder.profile}, seed {seed}."
     queries = "Queries are drawn at random, the same for every run; the paper's are not in the published numbers"
     if not finder.is_paper:
-        return [
-            f"Not comparable with the paper: other data. {runs}",
-            f"{queries}. A query is not its own neighbour.",
-        ]
+        return [f"Not comparable with the paper: other data. {runs}", f"{queries}. A query is not its own neighbour."]
     notes = [
         f"{queries}. They and the candidates are captions of {entry.task} from the suite {entry.suite} (the paper's "
         f"pool: {entry.pool}; {paper.title}, table {name.removeprefix('T')}). A query is not its own neighbour."

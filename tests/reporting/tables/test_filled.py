@@ -37,11 +37,8 @@ def filled(results: list) -> FilledTable:
 def row(
     table: FilledTable, variant: str, setting: str = "wiki+flickr", encoder: str = "bert-base-uncased"
 ) -> FilledRow:
-    (found,) = [
-        one
-        for one in table.rows
-        if (one.row.variant, one.row.setting, one.encoder, one.row.published_only) == (variant, setting, encoder, False)
-    ]
+    place = (variant, setting, encoder)
+    (found,) = [one for one in table.rows if one.place == place and not one.row.published_only]
     return found
 
 

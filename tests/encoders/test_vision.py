@@ -1,10 +1,9 @@
-"""What images and recordings look like when they reach the encoder, against slow references."""
+"""Augmented views of images, against torchvision and Pillow."""
 
 from __future__ import annotations
 
 import io
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -13,88 +12,8 @@ from PIL import Image
 from scipy.stats import ks_2samp
 
 from harness.encoders import vision
-from harness.encoders.audio import filterbank, masked
 from harness.encoders.vision import Augmentation
 from harness.seeds import generator
-
-
-def mel(hertz: float) -> float:
-    return 1127.0 * math.log(1.0 + hertz / 700.0)
-
-
-def triangle(hertz: float, number: int, bins: int, rate: int) -> float:
-    """Weight of a frequency in a mel bin: a triangle whose corners lie evenly on the mel scale."""
-    low, high = mel(20.0), mel(rate / 2)
-    step = (high - low) / (bins + 1)
-    left, top, right = (low + (number + corner) * step for corner in range(3))
-    at = mel(hertz)
-    return max(0.0, min((at - left) / (top - left), (right - at) / (right - top)))
-
-
-def kaldi(wave: np.ndarray, rate: int, bins: int) -> np.ndarray:
-    """Kaldi's filterbank as its documentation words it, one window and one frequency at a time, in float64."""
-    wave = wave.astype(np.float64) - wave.astype(np.float64).mean()
-    length, hop = int(0.025 * rate), int(0.010 * rate)
-    size = 2 ** math.ceil(math.log2(length))
-    hanning = [0.5 - 0.5 * math.cos(2 * math.pi * place / (length - 1)) for place in range(length)]
-    rows = []
-    for start in range(0, len(wave) - length + 1, hop):
-        window = wave[start : start + length]
-        window = window - window.mean()
-        raised = [window[place] - 0.97 * window[max(place - 1, 0)] for place in range(length)]
-        signal = np.array(raised) * hanning
-        power = []
-        for frequency in range(size // 2 + 1):
-            turns = np.exp(-2j * np.pi * frequency * np.arange(length) / size)
-            power.append(abs((signal * turns).sum()) ** 2)
-        rows.append(
-            [
-                math.log(
-                    max(
-                        sum(triangle(k * rate / size, number, bins, rate) * power[k] for k in range(size // 2)),
-                        2.0**-23,
-                    )
-                )
-                for number in range(bins)
-            ]
-        )
-    return np.array(rows)
-
-
-@pytest.mark.parametrize(("rate", "bins"), [(16000, 20), (8000, 64), (11025, 12)])
-def test_a_filterbank_is_kaldis_by_slow_loops(rate: int, bins: int) -> None:
-    time = np.arange(rate // 16) / rate
-    random = np.random.default_rng(0)
-    wave = (0.3 * np.sin(2 * np.pi * 440 * time) + 0.05 * random.standard_normal(len(time)) + 0.2).astype(np.float32)
-    expected = kaldi(wave, rate, bins)
-    found = filterbank(wave, rate, bins=bins, frames=len(expected) + 3)
-    np.testing.assert_allclose(found[: len(expected)], expected, atol=1e-4)
-    assert not found[len(expected) :].any()
-
-
-def test_a_long_recording_is_cut_at_its_end() -> None:
-    wave = np.random.default_rng(0).standard_normal(16000).astype(np.float32)
-    np.testing.assert_array_equal(filterbank(wave, 16000, frames=30), filterbank(wave, 16000, frames=98)[:30])
-
-
-def test_a_constant_and_a_scale_do_what_they_should() -> None:
-    """The mean of a wave is no sound, and twice the pressure is log 4 more energy in every bin."""
-    wave = np.random.default_rng(0).standard_normal(1600)
-    plain = filterbank(wave, 16000, bins=20, frames=8)
-    np.testing.assert_allclose(filterbank(wave + 3, 16000, bins=20, frames=8), plain, atol=1e-5)
-    np.testing.assert_allclose(filterbank(2 * wave, 16000, bins=20, frames=8), plain + math.log(4), atol=1e-5)
-
-
-def test_empty_filters_of_a_low_rate_warn_nobody() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.isfinite(filterbank(np.ones(801) * np.arange(801), 8000, bins=97, frames=8)).all()
-
-
-def test_masks_are_the_same_for_the_same_generator_and_differ_between_items() -> None:
-    ones = np.ones((8, 60, 40), dtype=np.float32)
-    np.testing.assert_array_equal(masked(ones, generator(seed=1)), masked(ones, generator(seed=1)))
-    assert len({item.tobytes() for item in masked(ones, generator(seed=1))}) == 8
 
 
 def colours(images: np.ndarray) -> np.ndarray:

@@ -1,0 +1,35 @@
+"""The data and models that a profile names, with what is missing of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from harness.execution.inventory import Checkable, Inventory
+
+
+class Need(NamedTuple):
+    """One source of a profile. `label` names it, such as "corpus wiki (setting wiki+flickr)"."""
+
+    label: str
+    source: Checkable
+
+
+def data_needs(inventory: Inventory) -> Iterator[Need]:
+    """Corpora, the image features stored with them, and suites."""
+    settings = inventory.profile.settings.items()
+    for name, corpus in inventory.corpora.items():
+        users = [key for key, setting in settings if name in setting.corpora]
+        used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
+        yield Need(f"corpus {name}{used}", corpus.plain.source)
+        for teacher, stored in corpus.stored.items():
+            yield Need(f"{teacher} features of {name}", stored.source)
+    for name, suite in inventory.suites.items():
+        yield Need(f"suite {name}", suite)
+
+
+def all_needs(inventory: Inventory) -> Iterator[Need]:
+    """Encoders, and the data."""
+    for name in inventory.profile.encoders:
+        yield Need(f"encoder {name}", inventory.encoder(name).source)
+    yield from data_needs(inventory)

@@ -1,0 +1,104 @@
+"""Offline tasks: files in mteb's task classes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.errors import UserError
+from harness.evaluation import mteb_local
+from harness.evaluation.mteb_local import ClassificationFiles, RerankingFile, RetrievalFiles, build
+from harness.evaluation.mteb_suite import MTEBSuite
+
+TASKS = registry.names("mteb task")
+FILES = [name for name in TASKS if registry.target("mteb task", name).startswith("harness.evaluation")]
+#: name -> samples that mteb scores: texts of test, pairs, or documents and queries
+COUNTS = {
+    "STSBenchmark-file": 1379,
+    "Banking77-file": 3080,
+    "AmazonCounterfactual-en-file": 670,
+    "AmazonCounterfactual-de-file": 934,
+    "Imdb-sample": 1000,
+    "SciFact-file": 5183 + 300,
+}
+
+
+def test_every_file_task_is_listed_when_missing(tmp_path: Path) -> None:
+    missing = [absent.what for absent in MTEBSuite(FILES).missing(tmp_path)]
+    assert len(missing) == 10
+    assert {"sts/STSB-test.tsv", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv"} < set(missing)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "STSBenchmark-file"])
+def test_real_files_go_into_mtebs_classes(data_root: Path, name: str) -> None:
+    task = build(registry.get("mteb task", name), data_root)
+    data: Any = task.dataset
+    if "test" in data:
+        assert len(data["test"]) == COUNTS[name]
+        assert set(data["train"]["label"]) == set(data["test"]["label"])
+        assert all(data["test"]["text"])
+    else:
+        split = data["default"]["test"]
+        if name in COUNTS:
+            assert len(split["corpus"]) + len(split["queries"]) == COUNTS[name]
+        assert set(split["relevant_docs"]) == set(split["queries"]["id"])
+        known = set(split["corpus"]["id"])
+        assert all(document in known for found in split["relevant_docs"].values() for document in found)
+
+
+def test_the_real_reranking_set_has_the_questions_with_right_and_wrong_answers(data_root: Path) -> None:
+    data = mteb_local.TRECQA.load(data_root)
+    assert len(data["queries"]) == 68
+    assert all(0 < len(data["relevant"][q]) < len(data["candidates"][q]) for q in data["queries"])
+
+
+def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
+    (tmp_path / "c.tsv").write_text("split\tlabel\ttext\ntrain\tb\tone\ntest\ta\ttwo\nvalid\ta\tno\ntrain\ta\tthree\n")
+    assert ClassificationFiles("c", "c.tsv", "c.tsv").load(tmp_path) == {
+        "train": [("b", "one"), ("a", "three")],
+        "test": [("a", "two")],
+    }
+    lines = [{"doc_id": "1", "title": "T", "text": "x\u2028y"}, {"doc_id": "2", "title": "", "text": "z"}]
+    (tmp_path / "d.gz").write_bytes(
+        gzip.compress("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+    )
+    (tmp_path / "q.tsv").write_text("query_id\ttext\nq\twhat\nr\twho\n")
+    (tmp_path / "j.tsv").write_text("split\tquery_id\tdoc_id\tscore\ntrain\tr\t1\t1\ntest\tq\t2\t2\n")
+    assert RetrievalFiles("r", "d.gz", "q.tsv", "j.tsv").load(tmp_path) == {
+        "corpus": {"1": "T x\u2028y", "2": "z"},
+        "queries": {"q": "what"},
+        "relevant": {"q": {"2": 2}},
+    }
+    (tmp_path / "k.tsv").write_text(
+        "split\tquery_no\tlabel\tquery\tcandidate\n"
+        "test\t0\t1\twhat\tyes\ntest\t0\t0\twhat\tno\ntest\t1\t1\tall right\tx\ntrain\t2\t0\twho\ty\n"
+    )
+    assert RerankingFile("k", "k.tsv").load(tmp_path) == {
+        "corpus": {"0-0": "yes", "0-1": "no"},
+        "queries": {"0": "what"},
+        "relevant": {"0": {"0-0": 1}},
+        "candidates": {"0": ["0-0", "0-1"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("label\n0\n", "no column 'text'"), ("label\ttext\n0\n", "line 2: 1 tab-separated fields"), ("", "is empty")],
+)
+def test_bad_files_are_told(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "c.tsv").write_text(content)
+    with pytest.raises(UserError, match=message):
+        ClassificationFiles("c", "c.tsv", "c.tsv").load(tmp_path)
+
+
+def test_documents_that_are_no_json_are_told(tmp_path: Path) -> None:
+    for name in ("q.tsv", "j.tsv"):
+        (tmp_path / name).write_text("split\tquery_id\tdoc_id\tscore\ttext\ntest\tq\t2\t2\tx\n")
+    (tmp_path / "d.gz").write_bytes(gzip.compress(b"{"))
+    with pytest.raises(UserError, match="not JSON"):
+        RetrievalFiles("r", "d.gz", "q.tsv", "j.tsv").load(tmp_path)

@@ -1,0 +1,75 @@
+"""Grids: which runs they have, in which order, and where each value of a run comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UserError
+from harness.grid import UnfitSettingError, expand, resolve
+from harness.profiles import load_profile
+from harness.profiles.schema import Rule
+from harness.spec import RunSpec, Variant, parse_setting
+
+TINY = load_profile("tiny")
+
+
+def variants(*texts: str) -> list[Variant]:
+    return [Variant.parse(text) for text in texts]
+
+
+def test_seeds_are_outermost() -> None:
+    runs, _ = expand(TINY, variants("simcse", "mcse"), [parse_setting("toy")], ["toy-bert"], (0, 1), {})
+    assert [str(run.spec) for run in runs] == [
+        f"{method}/toy/toy-bert/seed-{seed}" for seed in (0, 1) for method in ("simcse", "mcse")
+    ]
+
+
+def test_an_untrained_encoder_is_one_run_that_reads_nothing() -> None:
+    settings = [parse_setting("toy"), parse_setting("toy-text")]
+    runs, _ = expand(TINY, variants("none"), settings, ["toy-bert"], (0, 1), {})
+    assert [str(run.spec) for run in runs] == ["none/none/toy-bert/seed-0"]
+    assert (runs[0].streams, runs[0].features, runs[0].options) == ({}, {}, ())
+
+
+def test_a_method_without_its_stream_is_skipped_with_the_reason() -> None:
+    runs, skipped = expand(TINY, variants("mcse"), [parse_setting("toy-text")], ["toy-bert"], (0, 1), {})
+    assert runs == []
+    assert [str(skip.why) for skip in skipped] == ["mcse needs image-caption pairs, the setting toy-text has none"]
+    with pytest.raises(UnfitSettingError, match="mcse needs image-caption pairs"):
+        resolve(TINY, RunSpec.parse("mcse/toy-text/toy-bert/seed-0"), {})
+
+
+def test_later_layers_win() -> None:
+    rules = (
+        Rule(methods=("simcse",), source="a test", temperature=0.2, learning_rate=2e-3),
+        Rule(encoders=("toy-bert",), methods=("simcse",), source="a test", temperature=0.3),
+    )
+    profile = TINY.model_copy(update={"hyperparameters": rules})
+
+    def temperature(variant: str, **overrides: float) -> float:
+        spec = RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
+        return resolve(profile, spec, overrides).hyperparameters.named()["temperature"]
+
+    assert temperature("simcse") == 0.3
+    assert temperature("simcse", temperature=0.4) == 0.4
+    assert temperature("simcse[temperature=0.5]", temperature=0.4) == 0.5
+    changed = resolve(profile, RunSpec.parse("simcse/toy/toy-bert/seed-0"), {"learning_rate": 1e-4})
+    assert changed.training.learning_rate == 1e-4
+
+
+def test_a_run_knows_its_corpora_and_features_without_the_profile() -> None:
+    run = resolve(TINY, RunSpec.parse("kdmcse/toy/toy-bert/seed-0"), {})
+    assert run.streams == {"toy-text": "sentences", "toy-pairs": "pairs"}
+    assert {role: feature.of for role, feature in run.features.items()} == {"image": "image", "caption": "caption"}
+    assert run.dev == TINY.dev_of("toy")
+
+
+def test_unknown_names_have_one_line() -> None:
+    for key, message in (
+        ("simcse/toi/toy-bert/seed-0", "no setting 'toi'; did you mean toy"),
+        ("msce/toy/toy-bert/seed-0", "unknown method 'msce'"),
+        ("simcse[temprature=1]/toy/toy-bert/seed-0", "no option 'temprature'"),
+    ):
+        with pytest.raises(UserError, match=message) as refusal:
+            resolve(TINY, RunSpec.parse(key), {})
+        assert "\n" not in str(refusal.value)
