@@ -65,6 +65,13 @@ class ModelTable(Table):
     folder: Name | None = None
     registered: Name | None = None
 
+    @property
+    def origin(self) -> str:
+        """Where the model comes from, for a model card."""
+        if self.hub:
+            return f"{self.hub} at {self.revision}"
+        return f"the folder {self.folder}" if self.folder else f"the package's {self.registered}"
+
     @model_validator(mode="after")
     def _one_place(self) -> ModelTable:
         if sum(place is not None for place in (self.hub, self.folder, self.registered)) != 1:
@@ -99,6 +106,13 @@ class TeacherTable(Table):
         revision = "0" * 40 if self.revision == "main" else self.revision
         place = ModelTable(hub=self.hub, revision=revision, folder=self.folder, registered=self.registered)
         return place.model_copy(update={"revision": self.revision})
+
+    @property
+    def origin(self) -> str:
+        """Where the teacher comes from, for a model card."""
+        if self.kind == "lit":
+            return f"projections of {self.images} and {self.captions}, fitted on {self.corpus}"
+        return self.model.origin
 
     @model_validator(mode="after")
     def _whole(self) -> TeacherTable:

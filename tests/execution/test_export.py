@@ -1,8 +1,7 @@
-"""Models out: a finished run is one folder that both libraries load, with the embeddings and scores of the run."""
+"""An exported run is a folder that both libraries load, with the embeddings and scores of the run."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -21,14 +20,14 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.execution.executors.base import execute
-from harness.execution.export import export, find_result, siblings
+from harness.execution.export import export, siblings
+from harness.execution.finished import find_result
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.execution.train import Bench, train
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
-from harness.training.checkpoint import replace_folder
 
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
 KEYS = {
@@ -96,7 +95,7 @@ def card(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "pooler", "mean"])
-def test_what_went_out_is_the_run(results: Path, tmp_path: Path, pooling: str) -> None:
+def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, pooling: str) -> None:
     folder = tmp_path / "model"
     done = export(KEYS[pooling], folder, results)
     expected = own(results, KEYS[pooling]).embed(SENTENCES)
@@ -119,7 +118,7 @@ def test_the_best_folder_of_a_run_needs_no_conversion(results: Path) -> None:
         np.testing.assert_allclose(vectors, own(results, key).embed(SENTENCES), atol=1e-5)
 
 
-def test_a_pooling_that_sentence_transformers_lacks_is_told(results: Path, tmp_path: Path) -> None:
+def test_a_pooling_without_a_sentence_transformers_module_is_reported(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     done = CliRunner().invoke(cli, ["export", KEYS["avg-first-last"], "--to", str(folder), "--results", str(results)])
     assert done.exit_code == 0, done.output
@@ -133,7 +132,7 @@ def test_a_pooling_that_sentence_transformers_lacks_is_told(results: Path, tmp_p
     )
 
 
-def test_the_card_tells_the_run(results: Path, tmp_path: Path) -> None:
+def test_the_card_describes_the_run(results: Path, tmp_path: Path) -> None:
     done = export(KEYS["cls"], tmp_path / "model", results)
     text = card(tmp_path / "model")
     other, _ = find_result("simcse/toy/toy-bert/seed-1", results)
@@ -144,11 +143,11 @@ def test_the_card_tells_the_run(results: Path, tmp_path: Path) -> None:
         assert told in text, told
     assert "toy-triplets |" not in text, "SimCSE reads no triplets"
     (entry,) = ModelCard.load(tmp_path / "model" / "README.md").data.eval_results
-    assert (entry.dataset_name, entry.metric_type) == ("ToySTS", "spearmanr")
+    assert (entry.dataset_name, entry.metric_type) == ("ToySTS", "spearman")
     assert entry.metric_value == pytest.approx(values[0], abs=1e-4)
 
 
-def test_nothing_is_overwritten_and_nothing_half_written(results: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(results: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     note = tmp_path / "mine" / "note.txt"
     note.write_text("kept")
@@ -158,40 +157,12 @@ def test_nothing_is_overwritten_and_nothing_half_written(results: Path, tmp_path
         export(KEYS["cls"], note, results)
     with pytest.raises(UserError, match="cannot be written"):
         export(KEYS["cls"], note / "below", results)
-
-    def fail(path: Path) -> None:
-        (path / "half").write_text("x")
-        raise RuntimeError("full")
-
-    with pytest.raises(RuntimeError, match="full"):
-        replace_folder(note.parent, fail)
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "note.txt"]
     (tmp_path / "empty").mkdir()
     assert (export(KEYS["cls"], tmp_path / "empty", results).folder / "modules.json").is_file()
 
 
-def test_files_in_folders_below_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed: set[int] = set()
-    real = os.fsync
-
-    def noting(number: int) -> None:
-        flushed.add(os.fstat(number).st_ino)
-        real(number)
-
-    monkeypatch.setattr(os, "fsync", noting)
-
-    def fill(path: Path) -> None:
-        (path / "top").write_text("x")
-        (path / "1_Pooling").mkdir()
-        (path / "1_Pooling" / "below").write_text("x")
-
-    replace_folder(tmp_path / "best", fill)
-    files = [path for path in (tmp_path / "best").rglob("*") if path.is_file()]
-    assert {path.name for path in files} == {"top", "below"}
-    assert flushed == {path.stat().st_ino for path in files}
-
-
-def test_weights_that_are_gone_are_made_again_by_the_command_told(results: Path, tmp_path: Path) -> None:
+def test_missing_weights_are_trained_again_by_the_command_in_the_message(results: Path, tmp_path: Path) -> None:
     lost = tmp_path / "lost"
     shutil.copytree(results, lost, ignore=shutil.ignore_patterns(".work"))
     (file,) = lost.glob("tiny/simcse/*/*/seed-0-*.json")
@@ -251,7 +222,7 @@ def test_a_mistake_is_one_line(results: Path, tmp_path: Path, what: str, options
     assert not (tmp_path / "model").exists()
 
 
-def test_a_folder_scored_as_it_came_is_asked_for_and_checked(results: Path, tmp_path: Path) -> None:
+def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     shutil.copytree(student_folder(), outside)
     words = ["eval", str(outside), "--pooling", "mean", "--suites", "sts", "--profile", "tiny", "--device", "cpu"]

@@ -1,4 +1,4 @@
-"""The loop with a stream that has steps of its own: order, optimizers, and going on after a stop."""
+"""The training loop: batches and optimizers of a step, resuming, and the best model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import clip_folder, student_folder
@@ -15,12 +16,13 @@ from harness.corpora.toy.corpora import ToySentences
 from harness.corpora.toy.media import ToyImages
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
+from harness.errors import UserError
 from harness.method import Dimensions, by_batches
 from harness.profiles import Training
 from harness.registry import get
 from harness.training.record import Progress, TrainingError
 from harness.training.streams import Batches, TrainingData
-from harness.training.trainer import Trainer
+from harness.training.trainer import Trainer, check_precision, load_best
 
 IMAGES = {"images": ToyImages(size=30).load(None)}
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
@@ -59,7 +61,7 @@ def weights(one: Trainer) -> dict[str, torch.Tensor]:
     return {**one.student.state_dict(), **one.method.state_dict()}
 
 
-def test_stopped_and_started_again_it_ends_with_the_same_weights(tmp_path: Path) -> None:
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole")
     whole.run()
     with pytest.raises(StoppedError):
@@ -110,7 +112,7 @@ def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Pat
         assert ("visual" in one.record.losses) is moved
 
 
-def test_a_run_that_nothing_is_learnt_in_ends_with_a_reason(tmp_path: Path) -> None:
+def test_a_training_without_any_loss_term_ends_with_a_reason(tmp_path: Path) -> None:
     """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
     method_class = get("method", "kdmcse")
     student = Student.load(student_folder())
@@ -120,3 +122,45 @@ def test_a_run_that_nothing_is_learnt_in_ends_with_a_reason(tmp_path: Path) -> N
     one = Trainer(student, method, texts, TRAINING, seed=0, setting="toy", dev=lambda embed: 0.0, folder=tmp_path)
     with pytest.raises(TrainingError, match="'without' leaves out too much"):
         one.run()
+
+
+def test_the_best_model_is_loaded_at_the_end_not_the_last(tmp_path: Path) -> None:
+    one = trainer(tmp_path)
+    scores = iter([2.0, 1.0])
+    kept: list[torch.Tensor] = []
+
+    def dev(embed: object) -> float:
+        kept.append(next(iter(one.student.state_dict().values())).clone())
+        return next(scores)
+
+    one.dev = dev
+    record = one.run()
+    assert (record.best, record.best_step, record.dev_steps) == (2.0, 3, [3, 6])
+    assert not torch.equal(kept[0], kept[1])
+    assert torch.equal(next(iter(one.student.state_dict().values())), kept[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("encoder.layer.0.output.dense.weight", "no"), ("extra", "an unexpected")]
+)
+def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(tmp_path: Path, name: str, problem: str) -> None:
+    one = trainer(tmp_path)
+    one.run()
+    file = tmp_path / "best" / "model.safetensors"
+    weights = load_file(str(file))
+    save_file({**weights, "pooler.dense.weight": torch.zeros(2, 2)}, str(file))
+    load_best(tmp_path, one.student, one.method)
+    if name in weights:
+        del weights[name]
+    else:
+        weights[name] = torch.zeros(1)
+    save_file(weights, str(file))
+    with pytest.raises(UserError, match=f"has {problem} weight {name}; delete"):
+        load_best(tmp_path, one.student, one.method)
+
+
+def test_precision_is_checked_against_the_device() -> None:
+    check_precision("fp32", "cpu")
+    check_precision("bf16", "cpu")
+    with pytest.raises(UserError, match="fp16 needs a CUDA device"):
+        check_precision("fp16", "cpu")

@@ -1,0 +1,70 @@
+"""The batches of a step from the streams of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.corpora.base import CorpusSource
+from harness.corpora.tokens import Tokens, cached_tokens
+from harness.corpora.toy import student_folder
+from harness.encoders.student import Student
+from harness.inputs import Stream
+from harness.method import PairBatch, SentenceBatch, by_batches
+from harness.profiles import Training
+from harness.registry import get
+from harness.training.streams import Batches, Subset, TrainingData
+
+TRAINING = Training(epochs=2, batch_size=8, eval_every=3)
+FEATURES = np.arange(36, dtype=np.float16).reshape(12, 3)
+
+
+@pytest.fixture(scope="module")
+def student() -> Student:
+    return Student.load(student_folder())
+
+
+def tokens(student: Student, kind: str, size: int) -> Tokens:
+    source: CorpusSource = get("corpus", kind)(size=size)
+    file = cached_tokens(source.fingerprint(None), lambda: source.texts(None), student.tokenizer, 32)
+    return Tokens([file], student.tokenizer.pad_token_id)
+
+
+def batches(student: Student, subsets: dict[Stream, Subset]) -> Batches:
+    found: dict[Stream, Tokens] = {
+        "sentences": tokens(student, "toy-sentences", 40),
+        "pairs": tokens(student, "toy-pairs", 12),
+    }
+    data = TrainingData(found, {"image": FEATURES}, subsets=subsets)
+    return Batches(student, data, TRAINING, {}, seed=0, setting="toy", rule=by_batches)
+
+
+def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: Student) -> None:
+    made = batches(student, {})
+    kinds = [type(batch) for step in range(made.mixing.epoch) for _, batch in made.of(step)]
+    assert kinds.count(PairBatch) > 0
+    assert kinds.count(SentenceBatch) > 0
+    ((stream, batch),) = made.of(0)
+    assert stream is None
+    assert isinstance(batch, PairBatch)
+    rows = made.orders["pairs"].batch(0)
+    np.testing.assert_array_equal(batch.features["image"].numpy(), FEATURES[rows].astype(np.float32))
+    assert batch.tokens["input_ids"].shape == batch.tokens["attention_mask"].shape
+    assert len(batch.tokens["input_ids"]) == len(rows)
+
+
+@pytest.mark.parametrize("steps_of_all", [True, False])
+def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(student: Student, steps_of_all: bool) -> None:
+    whole = batches(student, {})
+    part = batches(student, {"sentences": Subset(np.arange(3, 19), steps_of_all)})
+    assert (part.steps == whole.steps) is steps_of_all
+    assert part.data.used("sentences") == 16
+    text = [batch for step in range(part.steps) for _, batch in part.of(step) if type(batch) is SentenceBatch]
+    known = part.data.tokens["sentences"]
+    allowed = {tuple(known.batch(np.array([row]))["input_ids"][0].tolist()) for row in range(3, 19)}
+    seen = {
+        tuple(row[row != student.tokenizer.pad_token_id].tolist())
+        for batch in text
+        for row in batch.tokens["input_ids"]
+    }
+    assert seen <= allowed
