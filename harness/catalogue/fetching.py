@@ -52,7 +52,7 @@ def bring(root: Path, entry: Entry, folder: Path, link: bool, say: Say, watch: W
         absent = [o for o in entry.origins if not found[o.file] and o.url is None]
         if absent:
             wanted = "; ".join(f"{o.file} ({o.hand or o.where})" for o in absent)
-            raise UserError(f"{folder} lacks files of {entry.name}: {wanted}; put them there and import again")
+            raise UserError(f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again")
         fetched = {
             origin.file: _fetched(root, entry, origin, say, watch, offline=False)
             for origin in entry.origins

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.sources import alone
+from harness.sources import locked
 
 #: shows a message to the user
 Say = Callable[[str], None]
@@ -35,7 +35,7 @@ def held(root: Path, name: str, say: Say) -> Iterator[None]:
     """Hold the lock of an entry, waiting for other processes."""
     with only_plain_errors(root):
         books(root).mkdir(parents=True, exist_ok=True)
-    with alone(books(root) / f"{name}.lock", name, say):
+    with locked(books(root) / f"{name}.lock", name, say):
         yield
 
 

@@ -18,7 +18,7 @@ def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise UserError(
-            f"{images} lacks {len(absent)} of the {len(names)} listed images, first {absent[0]}; give ImageNet's "
+            f"{len(absent)} of {len(names)} listed images are missing in {images}, first {absent[0]}; give ImageNet's "
             "training folder, a folder a class"
         )
     for name in names:

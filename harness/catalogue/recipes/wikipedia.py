@@ -1,9 +1,9 @@
 """A million sentences of a Wikipedia, by a seeded recipe.
 
 NonLing trains on a million sentences of each of four Wikipedias and does not describe how they were chosen; this recipe
-is the project's own. Articles of the drawn shards are read in order. Lines that end like a sentence (unlike headings and list
-items) are split into sentences, those within the length bounds are candidates, and at most `per_article` of them are
-drawn by title. Duplicates are removed, and the first `count` sentences are shuffled by seed.
+is the project's own. Articles of the drawn shards are read in order. Lines that end like a sentence, unlike headings
+and list items, are split into sentences, those within the length bounds are candidates, and at most `per_article` of
+them are drawn by title. Duplicates are removed, and the first `count` sentences are shuffled by seed.
 """
 
 from __future__ import annotations
