@@ -1,10 +1,10 @@
-# Everything happens in .venv; PYTHON is the interpreter that makes it.
+# Everything is installed in .venv; PYTHON is the interpreter that creates it.
 PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: smoke test setup lint report bench clean
 
-smoke: setup           ## the main job on the embedded profile: every method, three seeds, a report
+smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
 	$(BIN)/harness report --profile tiny
 
@@ -24,16 +24,16 @@ setup: .venv/run       ## the environment that runs the harness
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-lint: .venv/dev        ## mend what can be mended, then complain
+lint: .venv/dev        ## fix what can be fixed, report the rest
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/mypy
 
-report: setup          ## every result in results/ as a report
+report: setup          ## a report of every result in results/
 	$(BIN)/harness report
 
-bench: .venv/dev       ## the benchmarks, each a ratio measured side by side
+bench: .venv/dev       ## the benchmarks
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
-clean:                 ## remove what was built, never results
+clean:                 ## remove build files, never results
 	rm -rf .venv reports/build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

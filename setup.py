@@ -1,6 +1,6 @@
-"""What pyproject.toml cannot say: packages found below harness/, and two folders installed under names of their own.
+"""Packages: those below harness/, and methods/ and reports/ under names that do not collide.
 
-In site-packages `methods` and `reports` would stand in the way of a user's own folders of those names.
+In site-packages, `methods` and `reports` would shadow a user's own packages of these names.
 """
 
 from setuptools import find_packages, setup

@@ -1,0 +1,130 @@
+"""Teachers by name: stored features, kinds of other packages, controls, and what is refused while planning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import registry
+from harness.corpora.toy import student_folder
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.execution.ingredients import Experiment, Experiments
+from harness.execution.inventory import Inventory
+from harness.execution.train import Bench, run_features, train
+from harness.execution.training_data import training_data
+from harness.grid import resolve
+from harness.profiles import Profile, load_profile
+from harness.profiles.schema import TeacherTable
+from harness.spec import RunSpec
+from harness.store import Store
+
+PACKAGE = """
+import numpy
+from harness.encoders.teachers import Teacher
+
+class Lengths(Teacher):
+    "Mean colour of a picture, and the number of letters and of words of a caption."
+    gives = ("image", "caption")
+
+    def __init__(self, folder, *, pooling, max_length, device):
+        assert list(folder.glob("*.json"))
+
+    def images(self, pixels):
+        return numpy.stack([image.mean((0, 1))[:2] for image in pixels]).astype(numpy.float32)
+
+    def captions(self, sentences):
+        return numpy.array([[len(text), len(text.split())] for text in sentences], dtype=numpy.float32)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
+    """An installed package with a kind of teacher, and the toy profile with a teacher of that kind."""
+    (tmp_path / "lengths.py").write_text(PACKAGE)
+    info = tmp_path / "lengths-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lengths\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[harness.teacher_kinds]\nlengths = lengths:Lengths\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._points.cache_clear()
+    yield with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
+    registry._points.cache_clear()
+
+
+def with_teachers(**tables: TeacherTable) -> Profile:
+    tiny = load_profile("tiny")
+    return tiny.model_copy(update={"teachers": {**tiny.teachers, **tables}})
+
+
+def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
+    run = resolve(profile, RunSpec.parse(f"{variant}/toy-pairs/toy-bert/seed-0"), overrides)
+    return Experiments(Inventory(profile, None, {}), overrides).of(run)
+
+
+def features_of(found: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
+    features = run_features(found, Bench(Store(tmp_path), "cpu", lambda event: None))
+    tokenizer = Student.load(student_folder()).tokenizer
+    data = training_data(features, tokenizer, lambda preparation: None)
+    return {role: values[np.arange(20)] for role, values in data.features.items()}
+
+
+def texts_of(found: Experiment) -> list[str]:
+    (corpus,) = (one for one in found.ingredients.corpora if one.stream == "pairs")
+    return list(corpus.read.source.texts(None))[:20]
+
+
+def test_a_kind_of_another_package_teaches_a_run(package: Profile, tmp_path: Path) -> None:
+    found = experiment("kdmcse[images=lengths]", package, steps=2, eval_every=2, batch_size=16)
+    features = features_of(found, tmp_path)
+    expected = [[len(text), len(text.split())] for text in texts_of(found)]
+    np.testing.assert_array_equal(features["caption"], np.array(expected, dtype=np.float32))
+    assert features["image"].shape == (20, 2)
+    trained = train(found, Bench(Store(tmp_path), "cpu", lambda event: None))
+    assert trained.record.best_step == 2
+
+
+def test_the_same_model_read_by_another_kind_is_another_experiment(package: Profile) -> None:
+    prints = {experiment(f"mcse[images={name}]", package).fingerprint for name in ("toy-clip", "lengths")}
+    assert len(prints) == 2
+    kinds = [experiment(f"mcse[images={name}]", package).ingredients.features["image"] for name in ("clip", "lengths")]
+    assert kinds[0].needs[0].fingerprint != kinds[1].needs[0].fingerprint, "cached features go by these"
+
+
+def test_the_pooling_of_a_text_teacher_is_in_its_identity() -> None:
+    tables = {name: TeacherTable(kind="text", registered="toy-clip", pooling=name) for name in ("cls", "mean")}
+    profile = with_teachers(**tables)
+    prints = {experiment(f"dalr[text={name}]", profile).fingerprint for name in tables}
+    assert len(prints) == 2
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("mcse[images=reader]", "the teacher 'reader' (text) gives features of caption and tokens, not of image"),
+        ("mcse[images=nobody]", "the profile 'tiny' has no teacher 'nobody'"),
+        ("mcse[images=fitted]", "has no corpus 'toy-pears' to fit the teacher 'fitted' on; did you mean toy-pairs"),
+        ("mcse[images=run:simcse/toy/toy-bert/seed-0]", "(text) gives features of caption and tokens, not of image"),
+    ],
+)
+def test_what_no_teacher_gives_is_one_line_while_planning(variant: str, message: str) -> None:
+    profile = with_teachers(
+        reader=TeacherTable(kind="text", registered="toy-clip"),
+        fitted=TeacherTable(kind="lit", images="toy-clip", captions="reader", corpus="toy-pears"),
+    )
+    with pytest.raises(UserError) as refusal:
+        _ = experiment(variant, profile).fingerprint
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
+    plain, shuffled = (experiment(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
+    assert [need.fingerprint for need in shuffled.ingredients.features["image"].needs] == [
+        need.fingerprint for need in plain.ingredients.features["image"].needs
+    ]
+    assert shuffled.ingredients.features["image"].asked.teacher == "shuffled"
+    assert plain.ingredients.features["image"].asked.teacher == load_profile("tiny").images
