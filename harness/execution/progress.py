@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from harness.execution.events import Event, Listener
 from harness.execution.log import preparation_text
 from harness.formatting import duration
 from harness.metrics import AVERAGE
 from harness.store import Result
-from harness.training.record import Progress
+from harness.training.record import TrainingProgress
 
 #: Seconds between two plain lines about the training of one run.
 LINE_EVERY_S = 10.0
@@ -88,10 +89,10 @@ class _Rows(_Lines):
         grid = Table.grid(padding=(0, 2))
         for run, event in self.rows.items():
             if event.progress is None:
-                grid.add_row(run, "", _doing(event))
+                grid.add_row(Text(run), "", _doing(event))
             else:
                 bar = ProgressBar(event.progress.steps, event.progress.step, width=20)
-                grid.add_row(run, bar, progress_text(event.progress))
+                grid.add_row(Text(run), bar, progress_text(event.progress))
         return grid
 
 
@@ -120,13 +121,13 @@ class _Notebook(_Rows):
         """Redraw the output."""
         whole = Table.grid()
         for text in self.ends:
-            whole.add_row(text)
+            whole.add_row(Text(text))
         whole.add_row(self.grid())
         self.output.update(whole)
         self.drawn = time.monotonic()
 
 
-def progress_text(progress: Progress) -> str:
+def progress_text(progress: TrainingProgress) -> str:
     """Step, loss terms, dev score, rate and time left."""
     parts = [f"step {progress.step}/{progress.steps}"]
     parts += [f"{name} {value:.3f}" for name, value in progress.terms.items()]

@@ -25,7 +25,7 @@ from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.sources import write_text
 from harness.store import Store
-from harness.training.record import Progress, TrainingRecord
+from harness.training.record import TrainingProgress, TrainingRecord
 from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer, load_best
 
@@ -69,7 +69,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     def prepare(preparation: Preparation) -> None:
         bench.listen(Event("prepare", experiment.key, preparation=preparation))
 
-    def progress(made: Progress) -> None:
+    def progress(made: TrainingProgress) -> None:
         bench.listen(Event("progress", experiment.key, progress=made))
 
     data = training_data(run_features(experiment, bench), student.tokenizer, prepare)
