@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
+from harness.command_line import DEFAULT_DEVICE, DEFAULT_JOBS, DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def run(
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
-    jobs: int = 1,
-    device: DeviceChoice = "auto",
+    jobs: int = DEFAULT_JOBS,
+    device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
     progress: bool | Listener = False,
 ) -> Results:
@@ -131,8 +131,8 @@ def run(
 def execute(
     plan: Plan,
     *,
-    jobs: int = 1,
-    device: DeviceChoice = "auto",
+    jobs: int = DEFAULT_JOBS,
+    device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
     progress: bool | Listener = False,
 ) -> Results:
@@ -223,7 +223,7 @@ def load_model(
     results: str | Path = DEFAULT_RESULTS,
     profile: str | None = None,
     pooling: str | None = None,
-    device: DeviceChoice = "auto",
+    device: DeviceChoice = DEFAULT_DEVICE,
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from harness.errors import UserError
 from harness.spec import canonical
@@ -13,6 +14,8 @@ from harness.spec import canonical
 DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
+DEFAULT_JOBS = 1
+DEFAULT_DEVICE: Literal["auto"] = "auto"
 
 Override = int | float | bool | str
 Option = str | int | Path | Sequence[object] | Mapping[str, object] | None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import click
 
 from harness.cli.completion import complete_profile, completer, figures, from_profile, papers, registered, tables
-from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS
+from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
+from harness.execution.environment import DeviceChoice
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,7 +40,13 @@ suites_option = click.option(
     help="Evaluation suites (default: the profile's).",
     shell_complete=completer(from_profile("suites")),
 )
-device_option = click.option("--device", default="auto", show_default=True, type=click.Choice(["auto", "cpu", "cuda"]))
+device_option = click.option(
+    "--device",
+    default=DEFAULT_DEVICE,
+    show_default=True,
+    type=click.Choice(get_args(DeviceChoice)),
+    help="Where runs train.",
+)
 
 _GRID = (
     profile_option,

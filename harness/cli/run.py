@@ -8,6 +8,7 @@ import click
 
 from harness.cli.completion import completer, registered
 from harness.cli.options import device_option, grid_options
+from harness.command_line import DEFAULT_JOBS
 
 if TYPE_CHECKING:
     from harness.execution.environment import DeviceChoice
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @grid_options
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@click.option("--jobs", default=DEFAULT_JOBS, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
 @device_option
 @click.option(
     "--executor",

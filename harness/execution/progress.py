@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from harness.execution.events import Event, Listener
 from harness.execution.log import preparation_text
@@ -88,10 +89,10 @@ class _Rows(_Lines):
         grid = Table.grid(padding=(0, 2))
         for run, event in self.rows.items():
             if event.progress is None:
-                grid.add_row(run, "", _doing(event))
+                grid.add_row(Text(run), "", _doing(event))
             else:
                 bar = ProgressBar(event.progress.steps, event.progress.step, width=20)
-                grid.add_row(run, bar, progress_text(event.progress))
+                grid.add_row(Text(run), bar, progress_text(event.progress))
         return grid
 
 
@@ -120,7 +121,7 @@ class _Notebook(_Rows):
         """Redraw the output."""
         whole = Table.grid()
         for text in self.ends:
-            whole.add_row(text)
+            whole.add_row(Text(text))
         whole.add_row(self.grid())
         self.output.update(whole)
         self.drawn = time.monotonic()

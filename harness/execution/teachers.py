@@ -34,9 +34,9 @@ from harness.profiles import Profile
 from harness.registry import suggest
 from harness.seeds import generator
 from harness.sources import Missing, Source, digest
+from harness.spec import CONTROLS
 
 RUN = "run:"
-CONTROLS = ("shuffled", "random")
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
 #: the kind of teacher that is fitted here, and what it gives

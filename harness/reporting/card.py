@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -17,6 +16,7 @@ from harness.registry import get
 from harness.reporting.files.markdown import escape
 from harness.reporting.formats import ABSENT, cell_text
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.site.html import TEMPLATES
 from harness.spec import Variant, canonical
 from harness.store import Result, metrics_of
 
@@ -88,7 +88,7 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
     values = result.hyperparameters
     without = [term for term in str(values["method"].get("without", "")).split("+") if term]
     environment = Environment(
-        loader=FileSystemLoader(str(files("harness_reports") / "templates")),
+        loader=FileSystemLoader(TEMPLATES),
         finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,

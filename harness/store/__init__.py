@@ -4,12 +4,10 @@ from harness.store.files import Store
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
 from harness.store.lookup import find_results
 from harness.store.schema import (
-    SCHEMA_VERSION,
     DevCurve,
     Evaluation,
     Failure,
     LossCurves,
-    ProfileOrigin,
     Protocol,
     Result,
     Spec,
@@ -18,12 +16,10 @@ from harness.store.schema import (
 
 __all__ = [
     "FRAME_COLUMNS",
-    "SCHEMA_VERSION",
     "DevCurve",
     "Evaluation",
     "Failure",
     "LossCurves",
-    "ProfileOrigin",
     "Protocol",
     "Result",
     "Spec",

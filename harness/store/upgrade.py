@@ -1,4 +1,4 @@
-"""Reading of schema 1, the format of result files until version 0.1.
+"""Reading of schema 1, the result files of earlier versions.
 
 A schema-1 file had one protocol and one set of scores a suite, parts of tasks in the names of metrics
 (`spearman[MSRvid]`), arrays named by text (`TASK.what[space]`), and a file name made of a fingerprint of training and

@@ -129,12 +129,12 @@ def test_two_views_of_a_recording_differ_by_dropout_alone() -> None:
 
 
 def test_an_encoder_without_such_layers_is_refused() -> None:
-    with pytest.raises(UserError, match="choose a BERT or RoBERTa"):
+    with pytest.raises(UserError, match="use a BERT or RoBERTa encoder"):
         media_forward(torch.nn.Linear(2, 2), torch.zeros(1, 2, 2))
     from transformers import T5Config, T5Model
 
     config = T5Config(vocab_size=9, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
-    with pytest.raises(UserError, match="choose a BERT or RoBERTa"):
+    with pytest.raises(UserError, match="use a BERT or RoBERTa encoder"):
         media_forward(T5Model(config), torch.zeros(1, 2, 8))
 
 

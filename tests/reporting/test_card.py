@@ -12,7 +12,7 @@ from builders import frame, result
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from harness.reporting.card import Ingredient, ModelFacts, model_card
+from harness.reporting.card import ModelFacts, Provenance, model_card
 from harness.store import Result
 
 FACTS = ModelFacts("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
@@ -118,7 +118,7 @@ def test_hostile_texts_stay_texts() -> None:
         scores={"sts": {HOSTILE: {"spearman": 1.0}}},
     )
     one = one.model_copy(update={"dev": one.dev.model_copy(update={"task": HOSTILE})})
-    one_of = Ingredient(HOSTILE, HOSTILE)
+    one_of = Provenance(HOSTILE, HOSTILE)
     facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (one_of,), (one_of,))
     text = model_card(one, facts, frame([one]))
     data = ModelCard(text).data
@@ -127,7 +127,7 @@ def test_hostile_texts_stay_texts() -> None:
     assert data.eval_results[0].dataset_name == HOSTILE
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(body(text))
     plain = made()
-    calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Ingredient("d", "e"),), (Ingredient("f", "g"),))
+    calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Provenance("d", "e"),), (Provenance("f", "g"),))
     expected = (
         MarkdownIt("commonmark", {"html": True}).enable("table").render(body(model_card(plain, calm, frame([plain]))))
     )

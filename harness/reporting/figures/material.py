@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from harness.command_line import harness_command
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
 from harness.papers.schema import FigureSpec, pairs_of
-from harness.registry import get
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureRun
 from harness.reporting.seeds.groups import Group, Label, beside_print, kept_groups
@@ -68,10 +67,10 @@ class Material:
             spec, runs, self.contents.metrics, spec.task, True, printed, self.published, alike.index(name)
         )
 
-    def commands(self, data: FigureData) -> Iterator[str]:
-        """The commands for the missing runs."""
+    def commands(self, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
+        """The commands for the missing runs. `suites` are evaluated in addition to the figure's own."""
         spec = data.spec
-        suites = list(dict.fromkeys([*get("figure kind", spec.kind).suites, spec.suite]))
+        suites = list(dict.fromkeys([*suites, spec.suite]))
         if not self.is_paper:
             found = {run.label.variant for run in data.runs}
             missing = [variant for variant in spec.variants if variant not in found]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from harness.errors import PlugInError
 from harness.papers.published import Paper
-from harness.registry import get
+from harness.registry import errors_of, get_instance
 from harness.reporting.figures.curves import Chart, dev_charts, loss_charts
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind
 from harness.reporting.figures.look import drawn, panels, style
@@ -63,24 +64,20 @@ def paper_figure(paper: Paper, name: str, material: Material) -> ReportFigure:
     key = f"{paper.name}-{name}" + ("" if material.is_paper else f"-{material.profile}")
     title = f"{paper.short or paper.name}, Figure {name.removeprefix('F')}: {spec.title}"
     title += "" if material.is_paper else f" (profile {material.profile})"
-    commands = tuple(material.commands(data))
+    blank = ReportFigure(key, paper.name, material.profile, title, spec.note)
     try:
-        drawing = _drawing(data, material.profile)
-        if isinstance(drawing, str):
-            return ReportFigure(key, paper.name, material.profile, title, spec.note, empty=drawing, commands=commands)
-        files = drawn(key, title, drawing.size, drawing.draw)
-    except Exception as error:  # a broken kind of figure costs its own figures only
-        why = f"the figure kind '{spec.kind}' failed: {type(error).__name__}: {error}"
-        return ReportFigure(key, paper.name, material.profile, title, spec.note, empty=why, commands=commands)
-    caption = " ".join(_caption(data, drawing, material))
-    return ReportFigure(key, paper.name, material.profile, title, caption, *files, commands=commands)
-
-
-def _drawing(data: FigureData, profile: str) -> Drawing | str:
-    if not data.runs:
-        return f"no run of profile {profile} yet"
-    kind: FigureKind = get("figure kind", data.spec.kind)
-    return kind.draw(data)
+        kind = get_instance("figure kind", spec.kind, FigureKind)
+        blank = replace(blank, commands=tuple(material.commands(data, kind.suites)))
+        if not data.runs:
+            return replace(blank, empty=f"no run of profile {material.profile} yet")
+        with errors_of("figure kind", spec.kind, "cannot draw"):
+            drawing = kind.draw(data)
+            if isinstance(drawing, str):
+                return replace(blank, empty=drawing)
+            svg, pdf = drawn(key, title, drawing.size, drawing.draw)
+    except PlugInError as error:  # a broken kind costs its own figures only
+        return replace(blank, empty=str(error))
+    return replace(blank, caption=" ".join(_caption(data, drawing, material)), svg=svg, pdf=pdf)
 
 
 def _caption(data: FigureData, drawing: Drawing, material: Material) -> Iterator[str]:

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UserError
-from harness.registry import get, names
-
-if TYPE_CHECKING:
-    from harness.method import Method
+from harness.registry import errors_of, names
 
 
 @dataclass(frozen=True)
@@ -50,34 +47,33 @@ class MethodFacts:
 
 
 def method_facts(name: str) -> MethodFacts:
-    """The facts of a registered method. Raises UserError for an unknown method or one that cannot be loaded."""
-    method: type[Method] = get("method", name)
-    named = [method.configure(reading).named() for reading in method.readings]
-    options = method.Hyperparameters.options()
-    notes = notes_path(name)
-    return MethodFacts(
-        name=name,
-        paper=method.paper,
-        streams=method.streams,
-        terms=method.terms,
-        parts=method.parts,
-        readings=method.readings,
-        values=[_option(key, item, named) for key, item in options.items()],
-        notes=notes.read_text(encoding="utf-8") if notes else "",
-        teacher_options=sorted(method.Hyperparameters.teacher_options()),
-    )
+    """The facts of a registered method. Raises UserError if it is unknown, PlugInError if its own code fails."""
+    from harness.method import method_named
+
+    method, notes = method_named(name), notes_path(name)
+    with errors_of("method", name, "cannot be described"):
+        named = [method.configure(reading).named() for reading in method.readings]
+        return MethodFacts(
+            name=name,
+            paper=str(method.paper),
+            streams=tuple(method.streams),
+            terms=tuple(method.terms),
+            parts=tuple(method.parts),
+            readings=dict(method.readings),
+            values=[_option(key, item, named) for key, item in method.Hyperparameters.options().items()],
+            notes=notes.read_text(encoding="utf-8") if notes else "",
+            teacher_options=sorted(method.Hyperparameters.teacher_options()),
+        )
 
 
 def installed_methods() -> tuple[list[MethodFacts], list[str]]:
-    """The facts of all registered methods, and one line for each method that fails in any way."""
+    """The facts of all registered methods, and one line for each method that fails."""
     found, problems = [], []
     for name in names("method"):
         try:
             found.append(method_facts(name))
         except UserError as error:
             problems.append(str(error))
-        except Exception as error:  # a plug-in may fail anywhere
-            problems.append(f"the method '{name}' cannot be described: {type(error).__name__}: {error}")
     return found, problems
 
 

@@ -44,7 +44,8 @@ def score_tables(result: Result) -> Iterator[ScoreTable]:
         suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
         main, others = _columns(evaluation, tasks)
-        yield _table(title, suite, ("task",), main, tasks)
+        if main:
+            yield _table(title, suite, ("task",), main, tasks)
         if others:
             yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
         parts: Rows = {

@@ -29,16 +29,20 @@ def fail(data):
 BARS, BROKEN = FigureKind(draw, suites=("geometry",)), FigureKind(fail)
 """
 SCRIPT = """
+from builders import over_seeds
 from figure_samples import averages, figure
 from harness.papers.schema import FigureSpec
 
 spec = dict(title="Bars", suite="sts", metric="spearman", seeds=2, encoders=["bert-base-uncased"], settings=["coco"],
             variants=["simcse", "mcse"])
-figures = {kind: FigureSpec.model_validate({**spec, "kind": kind}) for kind in ("bars", "broken")}
+figures = {kind: FigureSpec.model_validate({**spec, "kind": kind}) for kind in ("bars", "broken", "absent")}
 made = {kind: figure(f"mcse-{kind}", averages("mcse", "coco", [70.0]), **figures) for kind in figures}
 assert made["bars"].svg.startswith("<svg") and "mcse" in made["bars"].svg, made["bars"].empty
 assert "--suites geometry,sts" in made["bars"].commands[0], made["bars"].commands
-assert made["broken"].empty == "the figure kind 'broken' failed: ZeroDivisionError: broken"
+tiny = figure("mcse-bars", over_seeds("mcse", [20.0, 21.0]), profile="tiny", **figures)
+assert tiny.svg and "(2 seeds)" in tiny.caption and "not comparable with the paper" in tiny.caption, tiny.empty
+assert "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken" in made["broken"].empty
+assert "'absent' (package bars, no:X) cannot be loaded" in made["absent"].empty
 """
 
 
@@ -50,7 +54,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     info = site / "bars-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bars\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[harness.figures]\nbars = bars:BARS\nbroken = bars:BROKEN\n")
+    (info / "entry_points.txt").write_text("[harness.figures]\nbars = bars:BARS\nbroken = bars:BROKEN\nabsent = no:X\n")
     return site
 
 

@@ -59,6 +59,10 @@ def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
     assert (len(rest.columns), rest.folded) == (20, True)
 
 
+def test_an_evaluation_without_scores_has_no_table() -> None:
+    assert list(score_tables(evaluated((), {"Avg": {}}))) == []
+
+
 def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
     index = run_index([evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()])

@@ -1,0 +1,42 @@
+"""Device, threads and revision of a run, as results record them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.errors import UserError
+from harness.execution.environment import Machine, package_versions, pick_device, revision
+from harness.processors import cores, threads_per_run
+
+
+def test_a_device_is_picked_and_a_missing_one_refused() -> None:
+    assert pick_device("cpu") == "cpu"
+    assert pick_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="no CUDA device"):
+            pick_device("cuda")
+
+
+def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert threads_per_run(1) == cores()
+    assert threads_per_run(10**6) == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert Machine.of_run("cpu", 2) == Machine("cpu", 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert threads_per_run(1) == cores()
+
+
+def test_a_result_records_machine_packages_and_commit() -> None:
+    machine = Machine("cpu", 2)
+    assert machine.hardware() | {"processor": ""} == {
+        "device": "cpu",
+        "processor": "",
+        "cores": cores(),
+        "threads": 2,
+    }
+    assert machine.peak_memory_mb() > 50
+    assert package_versions()["torch"] == torch.__version__.partition("+")[0]
+    commit = revision()
+    assert commit is None or len(commit.rstrip("+")) == 40
