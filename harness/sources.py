@@ -137,7 +137,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def alone(lock: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
+def locked(lock: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
     """Hold a lock file; `say` if another process holds it, and wait. The lock of a killed process is free."""
     held = FileLock(lock)
     try:

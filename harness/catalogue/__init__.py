@@ -1,4 +1,4 @@
-"""The catalogue: every data set of the papers by name, with its source, licence, counts and checksums."""
+"""The catalogue of the papers' data sets, with sources, licences, row counts and checksums."""
 
 from harness.catalogue.download import Progress
 from harness.catalogue.entries import entries, entry, providers

@@ -1,4 +1,4 @@
-"""Hashes and counts: whether a file is the one that was meant, and whole."""
+"""Checking downloads and outputs by size, checksum and number of rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BLOCK = 1 << 20
 
 
 def hash_of(path: Path, kind: str = "sha256") -> str:
-    """SHA-256 or MD5 (hex) of a file's bytes, never remembered."""
+    """SHA-256 or MD5 (hex) of a file's bytes, never cached."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 
 
 def check_download(root: Path, name: str, origin: Origin, path: Path, checksum: str | None) -> None:
-    """Compare a download with its size and checksum; a wrong one is kept aside. Raises UserError naming the place."""
+    """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming the new place."""
     wrong = difference(origin, path, checksum)
     if wrong is None:
         return
@@ -33,13 +33,13 @@ def check_download(root: Path, name: str, origin: Origin, path: Path, checksum: 
     aside.parent.mkdir(parents=True, exist_ok=True)
     path.replace(aside)
     raise UserError(
-        f"{name}: {origin.name} from {origin.where} is not the file of the catalogue: {wrong}; it is kept aside as "
-        f"{aside} and not used; fetch again, and if it comes again the source has changed"
+        f"{name}: {origin.name} from {origin.where} is not the file of the catalogue: {wrong}; it was moved to "
+        f"{aside}; fetch again, and if the error repeats, the source has changed"
     )
 
 
 def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
-    """In what a file is not the one of the catalogue; None where it is, as far as that is known."""
+    """How a file differs from the catalogue, or None if no known value differs."""
     size = path.stat().st_size
     if origin.bytes is not None and size != origin.bytes:
         return f"{size} bytes, expected {origin.bytes}"
@@ -51,20 +51,20 @@ def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
 
 
 def check_output(entry: Entry, output: Output, path: Path) -> None:
-    """Count what an entry promises of one of its outputs. Raises UserError."""
+    """Check the number of files or rows of an output. Raises UserError."""
     if output.kind == "folder":
         found, expected, what = sum(output.counts(item.name) for item in files_of(path)), output.files, "files"
         if found == 0:
-            raise UserError(f"{entry.name}: {output.path} has no file {output.pattern}; look at what was given")
+            raise UserError(f"{entry.name}: {output.path} has no file {output.pattern}; check the input")
     else:
         expected, what = output.rows, "rows"
         found = count_rows(path) if expected is not None else 0
     if expected is not None and found != expected:
-        raise UserError(f"{entry.name}: {output.path} has {found} {what}, expected {expected}; it is not whole")
+        raise UserError(f"{entry.name}: {output.path} has {found} {what}, expected {expected}; it is incomplete")
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """A file itself, or every file of a folder and its sub-folders, in order of names."""
+    """Yield a file itself, or all files of a folder and its sub-folders, sorted by name."""
     if path.is_file():
         yield path
     else:
@@ -72,7 +72,7 @@ def files_of(path: Path) -> Iterator[Path]:
 
 
 def count_rows(path: Path) -> int:
-    """Rows of a Parquet, HDF5, CSV or tab-separated file, lines of a text; a header is not one. Raises UserError."""
+    """Count the rows of a Parquet, HDF5, CSV or tab-separated file, or the lines of a text. Raises UserError."""
     try:
         if path.suffix == ".parquet":
             import pyarrow.parquet as parquet
@@ -86,7 +86,7 @@ def count_rows(path: Path) -> int:
         with _opened(path) as stream:
             return _count_text(stream, path.name.removesuffix(".gz"))
     except (OSError, EOFError, zlib.error, KeyError, ValueError, csv.Error) as error:
-        raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is not whole") from error
+        raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is incomplete") from error
 
 
 def _opened(path: Path) -> IO[bytes]:

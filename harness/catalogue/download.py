@@ -1,8 +1,7 @@
-"""Plain downloads that go on where they stopped.
+"""Resumable downloads.
 
-Bytes go to a .part file; beside it lies what the server said of the file, so that a range is only asked for of the
-same content (If-Range). Proxies are those of the environment (urllib). A file that is whole is renamed; nothing else
-ever has its name.
+Bytes go to a .part file, next to a note with the server's ETag or date, so that a range is requested only of the same
+content (If-Range). Proxies come from the environment (urllib). A complete file is renamed to its final name.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from harness.sources import write_text
 TRIES = 5
 TIMEOUT = 30.0
 BLOCK = 1 << 20
-#: told bytes that are there and bytes in all, None where the server does not say
+#: called with bytes received and bytes in total, None if unknown
 Progress = Callable[[int, int | None], None]
 _CUT = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
 
 
 class Cut(Exception):  # noqa: N818
-    """The connection ended before the file did."""
+    """The connection ended before the file was complete."""
 
 
 def download(url: str, target: Path, what: str, say: Say, progress: Progress, pause: float = 1.0) -> None:
-    """Fetch an address into a file; an interrupted download goes on, here and in a later call.
+    """Download a file, resuming an interrupted download of this or an earlier call.
 
-    `pause` is the wait before the second try in seconds, doubled each time. Raises UserError for what the server
-    refuses, and when the connection was cut as often as TRIES without a byte more.
+    `pause` is the wait in seconds before the first retry, doubled each time. Raises UserError if the server refuses,
+    or after TRIES attempts in a row without progress.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -56,17 +55,17 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
         failed = 0 if _size(part) > before else failed + 1
         if failed >= TRIES:
             raise UserError(
-                f"{what}: {url} cannot be reached: {_reason(why)}; {_size(part)} bytes are kept, the same command "
-                "goes on with them (proxies: HTTPS_PROXY)"
+                f"{what}: {url} cannot be reached: {_reason(why)}; {_size(part)} bytes are kept, and the same "
+                "command resumes (proxies: HTTPS_PROXY)"
             ) from why
-        say(f"{what}: {_reason(why)}; going on at byte {_size(part)}")
+        say(f"{what}: {_reason(why)}; resuming at byte {_size(part)}")
         time.sleep(pause * 2**failed)
     part.replace(target)
     _note(part).unlink(missing_ok=True)
 
 
 def _once(url: str, part: Path, progress: Progress) -> None:
-    """One connection. Raises Cut, urllib's errors or OSError; the part keeps what came."""
+    """Download over one connection into the part file. Raises Cut, urllib's errors or OSError."""
     have, known = _size(part), _known(part)
     if have and known is None:
         have = 0
@@ -109,7 +108,7 @@ def _note(part: Path) -> Path:
 
 
 def _known(part: Path) -> str | None:
-    """What names the content of the part; None where a range cannot safely be asked for."""
+    """The ETag or date of the part's content, or None if a range cannot be requested safely."""
     try:
         return str(json.loads(_note(part).read_text(encoding="utf-8"))["validator"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -117,7 +116,7 @@ def _known(part: Path) -> str | None:
 
 
 def _remember(part: Path, headers: Any) -> None:
-    """Keep the strong ETag or the date of the content; weak tags name no bytes."""
+    """Save the strong ETag or the date of the content; weak ETags do not identify bytes."""
     tag = headers.get("ETag")
     validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
     if validator is None:
@@ -128,12 +127,14 @@ def _remember(part: Path, headers: Any) -> None:
 
 def _refusal(code: int) -> str:
     known = {
-        401: "the server wants a login (401); get it by hand and run `harness data import`",
-        403: "the server refuses (403); get it by hand and run `harness data import`",
-        404: "it is not at its address any more (404); get it by hand and run `harness data import`",
-        410: "it has been taken down (410); get it by hand and run `harness data import`",
+        401: "the server requires a login (401); download it manually and run `harness data import`",
+        403: "the server refuses (403); download it manually and run `harness data import`",
+        404: "not found at its address (404); download it manually and run `harness data import`",
+        410: "it has been removed (410); download it manually and run `harness data import`",
     }
-    return known.get(code, f"the server answers {code}; try later, or get it by hand and run `harness data import`")
+    return known.get(
+        code, f"the server answers {code}; try later, or download it manually and run `harness data import`"
+    )
 
 
 def _reason(error: Exception) -> str:

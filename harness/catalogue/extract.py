@@ -1,7 +1,6 @@
-"""Unpacking archives that nobody vouches for.
+"""Safe unpacking of untrusted archives.
 
-No member leaves the target folder, no link and no device is made, and an archive that grows beyond the limits is
-given up: all of it raises UserError before the outputs are used.
+Members outside the target folder, links, devices and archives larger than the limits raise UserError.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from harness.errors import UserError
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may grow to."""
+    """Limits of an unpacked archive."""
 
     bytes: int = 200 * 10**9
     members: int = 2_000_000
@@ -29,9 +28,9 @@ class Limits:
 
 
 def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
-    """Unpack a zip or tar archive (plain, gzip, bzip2, xz) below a folder that is made for it.
+    """Unpack a zip or tar archive (plain, gzip, bzip2, xz) into a new folder.
 
-    Raises UserError for a damaged archive, a member that leaves the folder, a link, a device, or too much of it.
+    Raises UserError for a damaged archive, a member outside the folder, a link, a device, or exceeded limits.
     """
     total = members = 0
     bound = min(limits.bytes, max(archive.stat().st_size, 1 << 16) * limits.ratio)
@@ -75,7 +74,7 @@ def _made(archive: Path, place: Path) -> IO[bytes]:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Name and content of every member, None for a folder. Raises UserError for links and devices."""
+    """Yield name and content of every member, None for folders. Raises UserError for links and devices."""
     if zipfile.is_zipfile(archive):
         yield from _zip_members(archive)
         return
@@ -105,7 +104,7 @@ def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
 
 
 def _inside(archive: Path, target: Path, name: str) -> Path:
-    """The place of a member. Raises UserError where it is not below the target."""
+    """The path of a member. Raises UserError if it is not below the target."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or any(letter in name for letter in "\\\0\n"):
         raise _refused(archive, name, "a path that leaves the folder")
@@ -117,7 +116,7 @@ def _refused(archive: Path, name: str, why: str) -> UserError:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder that may not be there."""
+    """Remove a file, a link or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,7 +1,7 @@
-"""Getting an entry: download or take what a person downloaded, check, make the outputs, put them in place.
+"""Fetching or importing an entry: get its files, check them, make the outputs, move them into place.
 
-Everything happens in the entry's staging folder, on the data root's own disk. Outputs are renamed into place when
-all of them are made, checked and hashed; the manifest comes last. A command that was killed goes on from there.
+All work happens in the staging folder of the entry, on the disk of the data root. Outputs are moved into place once all
+are made, checked and hashed; the manifest is written last. A killed command resumes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from harness.catalogue.recipes import RECIPES, Got, Take
 from harness.catalogue.schema import Entry, Origin
 from harness.errors import UserError
 
-#: gives the progress of a file that is about to be fetched
+#: returns the progress callback of a file
 Watch = Callable[[str], Progress]
 
 
 def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = False) -> None:
-    """Fetch an entry's files and put its outputs below the data root. Raises UserError."""
+    """Download the files of an entry and make its outputs below the data root. Raises UserError."""
     _refuse_by_hand(entry)
     with held(root, entry.name, say), only_plain_errors(root):
         if _there(root, entry, say) or _finished(root, entry, say):
@@ -37,12 +37,12 @@ def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = Fals
 
 
 def bring(root: Path, entry: Entry, folder: Path, link: bool, say: Say, watch: Watch) -> None:
-    """Take an entry's files from a folder, by copy or symbolic link; what has an address and is not there is fetched.
+    """Import an entry's files from a folder, by copy or symbolic link; other files with an address are downloaded.
 
-    The folder is never changed. Raises UserError naming the files that are missing or differ from the catalogue.
+    The folder is not changed. Raises UserError naming files that are missing or differ from the catalogue.
     """
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}; give the one that holds the files of {entry.name}")
+        raise UserError(f"there is no folder {folder}; give the one with the files of {entry.name}")
     if not entry.origins:
         raise UserError(f"{entry.name} is not imported: {entry.note}")
     with held(root, entry.name, say), only_plain_errors(root):
@@ -52,7 +52,7 @@ def bring(root: Path, entry: Entry, folder: Path, link: bool, say: Say, watch: W
         absent = [o for o in entry.origins if not found[o.file] and o.url is None]
         if absent:
             wanted = "; ".join(f"{o.file} ({o.hand or o.where})" for o in absent)
-            raise UserError(f"{folder} lacks files of {entry.name}: {wanted}; put them there and import again")
+            raise UserError(f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again")
         fetched = {
             origin.file: _fetched(root, entry, origin, say, watch, offline=False)
             for origin in entry.origins
@@ -72,7 +72,7 @@ def _refuse_by_hand(entry: Entry) -> None:
 
 
 def _there(root: Path, entry: Entry, say: Say) -> bool:
-    """Whether there is nothing to do. Raises UserError where files of another origin are in the way."""
+    """Whether the outputs exist already. Raises UserError if files of another origin are in the way."""
     now = state(root, entry)
     if now.word in ("present", "unchecked"):
         how = "" if now.word == "present" else ", not put there by the catalogue; it is left as it is"
@@ -96,7 +96,7 @@ def _made(root: Path, entry: Entry) -> Path:
 
 
 def _finished(root: Path, entry: Entry, say: Say) -> bool:
-    """Put outputs in place that an earlier command made and checked."""
+    """Move outputs into place that an earlier command made and checked."""
     if not _made(root, entry).is_file():
         return False
     place = staging(root, entry.name) / "out"
@@ -114,7 +114,7 @@ def _finished(root: Path, entry: Entry, say: Say) -> bool:
 
 
 def _make(root: Path, entry: Entry, got: Got, take: Take, say: Say) -> None:
-    """Make, check and hash the outputs in the staging folder, then put them in place."""
+    """Make, check and hash the outputs in the staging folder, then move them into place."""
     out = staging(root, entry.name) / "out"
     remove(out)
     out.mkdir(parents=True)
@@ -122,7 +122,7 @@ def _make(root: Path, entry: Entry, got: Got, take: Take, say: Say) -> None:
     RECIPES[entry.recipe](entry, got, out, take)
     for output in entry.outputs:
         if not (out / output.path).exists():
-            raise UserError(f"{entry.name}: its files hold nothing for {output.path}; look at what was given")
+            raise UserError(f"{entry.name}: its files contain nothing for {output.path}; check the input")
         check_output(entry, output, out / output.path)
     found = hashes(out, entry)
     os.sync()
@@ -132,7 +132,7 @@ def _make(root: Path, entry: Entry, got: Got, take: Take, say: Say) -> None:
 
 
 def _fetched(root: Path, entry: Entry, origin: Origin, say: Say, watch: Watch, offline: bool) -> list[Path]:
-    """Fetch and check the file or files of an origin. Raises UserError."""
+    """Download and check the files of an origin. Raises UserError."""
     folder = staging(root, entry.name) / "files"
     if origin.hub is not None:
         if origin.pick is not None and offline:
@@ -159,7 +159,7 @@ def _from_hub(root: Path, entry: Entry, origin: Origin, folder: Path, say: Say, 
 
 
 def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
-    """A person's copy of an origin: by its path in the folder, by its name, or the folder that stands for it."""
+    """The file of an origin in a given folder, by path or name, or the folder that replaces it."""
     if origin.pick is not None:
         return sorted(folder.rglob(origin.name))
     for place in (folder / origin.file, folder / origin.name):

@@ -1,7 +1,7 @@
-"""Downloads from the hub, through huggingface_hub: its variables for mirrors, proxies, tokens and offline use count.
+"""Downloads from the hub through huggingface_hub, with its variables for mirrors, proxies, tokens and offline use.
 
-The client goes on after a cut connection by itself while it runs; it keeps no part of a file between two commands.
-For files that the hub keeps as large files its ETag is their SHA-256, which stands in where the catalogue has none.
+The client resumes cut connections while it runs, but not between commands. The ETag of a large file on the hub is its
+SHA-256, which is checked if the catalogue has no checksum.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from harness.seeds import generator
 
 
 def fetch(origin: Origin, folder: Path, what: str, offline: bool) -> tuple[Path, str | None]:
-    """A file of a data set at its pinned commit, in a folder; its path and a checksum that the hub vouches for.
+    """Download a file of a data set at its pinned commit into a folder; returns its path and the hub's checksum.
 
-    `offline` looks in the local hub cache alone, as HF_HUB_OFFLINE does. Raises UserError for what is absent, gated,
+    `offline` uses only the local hub cache, like HF_HUB_OFFLINE. Raises UserError for files that are missing, gated,
     unreachable, or served from another commit.
     """
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
@@ -59,7 +59,7 @@ def _cached(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
 
 
 def resolve(origin: Origin, what: str) -> list[Origin]:
-    """The files that an origin stands for: itself, or of a pattern's files those that its seed draws, in order."""
+    """The files of an origin: itself, or a seeded sample of the files that match its pattern, in order."""
     if origin.pick is None:
         return [origin]
     from huggingface_hub import HfApi
@@ -75,11 +75,11 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
 
 @contextmanager
 def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
-    """Turn the client's errors into one line each."""
+    """Convert the client's errors into a UserError of one line."""
     from huggingface_hub import errors
 
     place = f"{origin.hub}/{origin.file} at {origin.revision}"
-    byhand = f"or get {origin.name} by hand and run `harness data import`"
+    byhand = f"or download {origin.name} manually and run `harness data import`"
     try:
         yield
     except errors.GatedRepoError as error:

@@ -1,10 +1,11 @@
-"""What the catalogue knows of the files that it put below the data root: their hashes, kept as sha256sum does."""
+"""Manifests of fetched entries: SHA-256 of each file in the format of sha256sum."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from harness.catalogue.checks import check_output, files_of, hash_of
 from harness.catalogue.places import manifest_path
@@ -17,14 +18,14 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 @dataclass(frozen=True)
 class State:
-    """Whether an entry's outputs are there: present (with a manifest), unchecked (without one), part or absent."""
+    """Whether the outputs of an entry exist: all (with or without a manifest), some or none; `note` has no outputs."""
 
-    word: str
+    word: Literal["present", "unchecked", "part", "absent", "note"]
     absent: tuple[str, ...] = ()
 
 
 def state(root: Path | None, entry: Entry) -> State:
-    """Look which outputs are there; nothing is hashed."""
+    """Check which outputs exist, without hashing."""
     absent = tuple(out.path for out in entry.outputs if root is None or not (root / out.path).exists())
     if not entry.outputs:
         return State("note")
@@ -36,7 +37,7 @@ def state(root: Path | None, entry: Entry) -> State:
 
 
 def hashes(place: Path, entry: Entry) -> dict[str, str]:
-    """SHA-256 of every file of an entry's outputs below a folder, by path."""
+    """SHA-256 of every output file below a folder, by path."""
     found = {}
     for output in entry.outputs:
         for file in files_of(place / output.path):
@@ -45,12 +46,12 @@ def hashes(place: Path, entry: Entry) -> dict[str, str]:
 
 
 def write_manifest(path: Path, found: dict[str, str], title: str) -> None:
-    """Write hashes in sha256sum's format, whole or not at all; `title` is a comment line."""
+    """Write hashes in the format of sha256sum, with `title` as a comment line."""
     write_text(path, "".join([f"# {title}\n", *(f"{value}  {name}\n" for name, value in found.items())]))
 
 
 def read_manifest(path: Path) -> dict[str, str]:
-    """Hashes by path. Raises UserError for a line that is none."""
+    """Hashes by path. Raises UserError for a malformed line."""
     found = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith("#"):
@@ -63,9 +64,9 @@ def read_manifest(path: Path) -> dict[str, str]:
 
 
 def verify(root: Path, entry: Entry) -> list[str]:
-    """Compare an entry's files with its manifest, or without one with the catalogue's counts and checksums.
+    """Compare the files of an entry with its manifest, or else with the counts and checksums of the catalogue.
 
-    Gives one line a difference; none means that all is as it was. Raises nothing for differences.
+    Returns one line per difference.
     """
     absent = state(root, entry).absent
     wrong = [f"{path} is not there" for path in absent]
@@ -89,7 +90,7 @@ def verify(root: Path, entry: Entry) -> list[str]:
 
 
 def _known(entry: Entry) -> dict[str, str]:
-    """Hashes that the catalogue itself has of outputs: those of files that are put in place as they are."""
+    """Hashes of the outputs that are unchanged downloads with a checksum in the catalogue."""
     sums = {origin.name: origin.checksum or "" for origin in entry.origins}
     placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
     found = {out.path: sums.get(str(out.origin), "") for out in placed}

@@ -1,4 +1,4 @@
-"""Where the catalogue keeps its own things below the data root, and the lock of an entry."""
+"""The catalogue's folder below the data root, locks of entries, and free disk space."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.sources import alone
+from harness.sources import locked
 
-#: tells a person what happens
+#: shows a message to the user
 Say = Callable[[str], None]
 
 
 def books(root: Path) -> Path:
-    """The catalogue's own folder: manifests, locks, downloads under way, files put aside."""
+    """The folder of manifests, locks, unfinished downloads and rejected files."""
     return root / ".catalogue"
 
 
 def manifest_path(root: Path, name: str) -> Path:
-    """The hashes of an entry's files, as sha256sum writes and checks them."""
+    """The manifest of an entry."""
     return books(root) / f"{name}.sha256"
 
 
 def staging(root: Path, name: str) -> Path:
-    """Downloads and half-made outputs of an entry; on the data root's own disk, so that a rename is enough."""
+    """The folder of an entry's downloads and unfinished outputs, on the disk of the data root."""
     return books(root) / "staging" / name
 
 
 @contextmanager
 def held(root: Path, name: str, say: Say) -> Iterator[None]:
-    """Hold an entry's lock; a second process says so and waits."""
+    """Hold the lock of an entry, waiting for other processes."""
     with only_plain_errors(root):
         books(root).mkdir(parents=True, exist_ok=True)
-    with alone(books(root) / f"{name}.lock", name, say):
+    with locked(books(root) / f"{name}.lock", name, say):
         yield
 
 
 @contextmanager
 def only_plain_errors(root: Path) -> Iterator[None]:
-    """Turn a full disk and forbidden or read-only folders into one line. Raises UserError."""
+    """Convert errors of full disks and read-only or forbidden folders into a UserError of one line."""
     try:
         yield
     except OSError as error:
@@ -55,23 +55,23 @@ def only_plain_errors(root: Path) -> Iterator[None]:
             raise
         place = error.filename or root
         raise UserError(
-            f"{place}: {known[error.errno]}; nothing half-written is used: make room or give another --data-root, "
-            "and run the command again"
+            f"{place}: {known[error.errno]}; free some space or set another --data-root, and run the "
+            "command again; incomplete files are ignored"
         ) from error
 
 
 def check_room(root: Path, name: str, needed: int | None) -> None:
-    """Refuse early what cannot fit. Raises UserError."""
+    """Check the free disk space. Raises UserError."""
     free = shutil.disk_usage(root).free
     if needed is not None and free < needed:
         raise UserError(
-            f"{name} takes about {readable(needed)} and {root} has {readable(free)} free; make room or give "
+            f"{name} takes about {readable(needed)} and {root} has {readable(free)} free; free some space or set "
             "another --data-root"
         )
 
 
 def readable(size: int | None) -> str:
-    """A size in bytes as people write it."""
+    """A size with its unit: 1.5 GB."""
     if size is None:
         return "unknown"
     value = float(size)

@@ -1,4 +1,4 @@
-"""The shape of an entry of the catalogue, checked by pydantic: unknown keys are refused."""
+"""The schema of catalogue entries; unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -29,26 +29,28 @@ class Table(BaseModel):
 
 
 class Origin(Table):
-    """One file as its publisher gives it: on the hub, at an address, or to be got by hand."""
+    """A published file: on the hub, at an address, or downloaded manually."""
 
     file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
     hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
     revision: Commit | None = None
     url: Annotated[str | None, Field(pattern=r"^https?://")] = None
-    hand: Annotated[Name | None, Field(description="how a person gets it")] = None
-    checksum: Annotated[Checksum | None, Field(description="absent where none was found in public")] = None
-    bytes: Annotated[int | None, Field(gt=0, description="exact size, where it is known")] = None
-    folder: Annotated[Below | None, Field(description="folder that may stand for the file in an import")] = None
-    pick: Annotated[int | None, Field(ge=1, description="of a pattern's files, how many, drawn by seed")] = None
+    hand: Annotated[Name | None, Field(description="how to download it manually")] = None
+    checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
+    bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
+    folder: Annotated[Below | None, Field(description="folder accepted instead of the file in an import")] = None
+    pick: Annotated[
+        int | None, Field(ge=1, description="number of files drawn by seed from those that match a pattern")
+    ] = None
 
     @property
     def name(self) -> str:
-        """The file's own name."""
+        """The file name."""
         return self.file.rpartition("/")[2]
 
     @property
     def where(self) -> str:
-        """What a person reads as the source."""
+        """The source, for messages."""
         if self.hub:
             return f"hub {self.hub} at {str(self.revision)[:7]}"
         return self.url or "by hand"
@@ -67,31 +69,31 @@ class Origin(Table):
 
 
 class Output(Table):
-    """A file or folder below the data root that a loader reads."""
+    """A file or folder below the data root, used by corpora and tasks."""
 
     path: Below
     kind: Literal["file", "folder"] = "file"
-    origin: Annotated[Name | None, Field(description="place and unpack: the origin that it comes from")] = None
-    rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file, its header not counted")] = None
+    origin: Annotated[Name | None, Field(description="recipes place and unpack: its origin")] = None
+    rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file without its header")] = None
     files: Annotated[int | None, Field(ge=1, description="files of a folder and its sub-folders")] = None
-    pattern: Annotated[str, Field(description="the files of a folder that count")] = "*"
+    pattern: Annotated[str, Field(description="the files that are counted in a folder")] = "*"
 
     def holds(self, path: str) -> bool:
-        """Whether a path that a loader asks for is this output or lies in it."""
+        """Whether a path is this output or inside it."""
         return path == self.path or (self.kind == "folder" and path.startswith(f"{self.path}/"))
 
     def counts(self, name: str) -> bool:
-        """Whether a file of the folder is one of those that `files` counts."""
+        """Whether `files` counts a file of this name."""
         return fnmatchcase(name, self.pattern)
 
 
 class Entry(Table):
-    """Something that can be had by name: where it comes from and what it becomes below the data root."""
+    """A data set: its origins, and its outputs below the data root."""
 
     name: Name
     title: Name
     licence: Name
-    about: Annotated[int | None, Field(gt=0, description="bytes to fetch, roughly; absent where unknown")] = None
+    about: Annotated[int | None, Field(gt=0, description="approximate download size in bytes, if known")] = None
     recipe: Name = "place"
     options: dict[str, Any] = {}
     origins: tuple[Origin, ...] = ()
@@ -100,7 +102,7 @@ class Entry(Table):
 
     @property
     def by_hand(self) -> list[Origin]:
-        """The origins that cannot be fetched."""
+        """The origins that must be downloaded manually."""
         return [origin for origin in self.origins if origin.hand is not None]
 
     @model_validator(mode="after")
@@ -108,5 +110,5 @@ class Entry(Table):
         if bool(self.origins) != bool(self.outputs):
             raise ValueError("'origins' and 'outputs' go together")
         if not self.outputs and not self.note:
-            raise ValueError("an entry without outputs needs a 'note' that says what to do")
+            raise ValueError("an entry without outputs needs a 'note' on what to do")
         return self

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
-from harness.sources import alone, cache_folder, digest, file_hash
+from harness.sources import cache_folder, digest, file_hash, locked
 
 
 def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
@@ -70,7 +70,7 @@ def _unpacked(place: Path, names: list[str]) -> list[Path]:
     folder = cache_folder() / "recordings" / digest(file_hash(place), names)
     folder.parent.mkdir(parents=True, exist_ok=True)
     files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
-    with alone(folder.with_suffix(".lock"), folder):
+    with locked(folder.with_suffix(".lock"), folder):
         if not folder.is_dir():
             part = folder.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)

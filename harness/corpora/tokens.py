@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.sources import alone, cache_folder, digest, file_hash, write_text
+from harness.sources import cache_folder, digest, file_hash, locked, write_text
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def cached_tokens(
     folder = cache_folder() / "tokens"
     folder.mkdir(parents=True, exist_ok=True)
     note = folder / f"{key}.json"
-    with alone(folder / f"{key}.lock", note):
+    with locked(folder / f"{key}.lock", note):
         if not _whole(note):
             _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
         return _mapped(note)

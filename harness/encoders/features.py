@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
-from harness.sources import alone, cache_folder, digest, file_hash, write_text
+from harness.sources import cache_folder, digest, file_hash, locked, write_text
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def cached_features(
     folder = cache_folder() / "features"
     folder.mkdir(parents=True, exist_ok=True)
     files = _Files(folder, digest(key, rows, dtype))
-    with alone(folder / f"{files.name}.lock", files.final):
+    with locked(folder / f"{files.name}.lock", files.final):
         if not files.whole():
             _Writer(files, rows, np.dtype(dtype)).fill(compute, chunk, report)
         array: np.ndarray = np.load(files.final, mmap_mode="r", allow_pickle=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
-from harness.sources import alone, cache_folder, digest, file_hash, write_text
+from harness.sources import cache_folder, digest, file_hash, locked, write_text
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragge
     name = digest("ragged", key, rows, width)
     folder = cache_folder() / "ragged" / name
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder.with_suffix(".lock"), folder):
+    with locked(folder.with_suffix(".lock"), folder):
         lengths = []
         for chunk, start in enumerate(range(0, rows, CHUNK)):
             kept = _kept(folder, chunk)

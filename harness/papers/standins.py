@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from harness.metrics import Score
 from harness.papers.schema import PaperColumn, PaperRow
 from harness.profiles.schema import Profile, StandsFor
-from harness.registry import get
 from harness.spec import NO_TEACHER, UNTRAINED, Place, Variant, parse_setting
 
 #: method name -> names of its options that name teachers
@@ -17,8 +16,9 @@ TeacherOptions = Callable[[str], Collection[str]]
 
 def teacher_options(method: str) -> Collection[str]:
     """Return the options of a method that name teachers, as it declares them. Imports the method."""
-    names: Collection[str] = get("method", method).Hyperparameters.teacher_options()
-    return names
+    from harness.method import method_named
+
+    return method_named(method).Hyperparameters.teacher_options()
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness import __version__
 from harness.formatting import count_of, fixed
-from harness.method import Method
+from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
-from harness.registry import get
 from harness.reporting.files.markdown import escape
 from harness.reporting.formats import ABSENT, cell_text
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
@@ -83,7 +82,7 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
     `frame` is the frame of scores of all seeds of the run's experiment. Texts from results and profiles are escaped.
     """
     scores = [score for table in summary_tables(frame, metrics_of([result])) for score in _scores(result, table)]
-    method: type[Method] = get("method", result.spec.method)
+    method = method_named(result.spec.method)
     reading = Variant.parse(result.spec.variant).reading
     values = result.hyperparameters
     without = [term for term in str(values["method"].get("without", "")).split("+") if term]

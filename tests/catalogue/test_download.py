@@ -93,7 +93,9 @@ def test_a_server_without_ranges_starts_again(standin, tmp_path):
     assert (tmp_path / "x").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize(("status", "words"), [(404, "404"), (401, "wants a login"), (403, "refuses"), (410, "taken")])
+@pytest.mark.parametrize(
+    ("status", "words"), [(404, "404"), (401, "requires a login"), (403, "refuses"), (410, "removed")]
+)
 def test_refusals_are_said_at_once(standin, tmp_path, status, words):
     standin.refuse["/plain/data.bin"] = (status, "")
     with pytest.raises(UserError, match=words):
@@ -117,7 +119,7 @@ def test_nobody_there(tmp_path):
 def test_an_entry_with_a_wrong_checksum(standin, tmp_path):
     standin.files["/plain/data.bin"] = CONTENT[:-1] + b"?"
     (made,) = read_entries(entry(standin)).values()
-    with pytest.raises(UserError, match="kept aside") as caught:
+    with pytest.raises(UserError, match="moved to") as caught:
         fetch(tmp_path, made, print, lambda _: lambda *_: None)
     (aside,) = (tmp_path / ".catalogue" / "rejected").iterdir()
     assert str(aside) in str(caught.value)

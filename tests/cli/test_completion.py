@@ -40,7 +40,7 @@ def completed(line: str, cwd: Path) -> tuple[list[str], str]:
         ("harness eval x --profile tiny --suites sts,ge", ["sts,geometry"]),
         ("harness run --profile ./mine.toml --settings ", []),
         ("harness run --table dalr:T10", ["dalr:T10"]),
-        ("harness run --figure mcse:F", ["mcse:F2", "mcse:F3"]),
+        ("harness run --figure mcse:F3", ["mcse:F3"]),
         ("harness run --paper k", ["kdmcse"]),
         ("harness run --executor ser", ["serial"]),
         ("harness show visualcse-", ["visualcse-sup"]),

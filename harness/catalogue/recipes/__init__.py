@@ -1,4 +1,4 @@
-"""How an entry's downloads become the files that loaders read: one function a recipe, by name."""
+"""Recipes: functions that make an entry's outputs from its downloads, by name."""
 
 from harness.catalogue.recipes.base import Got, Recipe, Take
 from harness.catalogue.recipes.cifar import cifar

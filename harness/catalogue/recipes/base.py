@@ -1,4 +1,4 @@
-"""What recipes share: their form, and writing tables."""
+"""The interface of recipes, and writing tables."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
-#: an origin's file -> where it lies; a folder where one stands for it
+#: file of an origin -> paths of its files, or of the folder that replaces it
 Got = Mapping[str, Sequence[Path]]
-#: puts a file or folder at a new place: by move, copy or link
+#: puts a file or folder at another path, by move, copy or link
 Take = Callable[[Path, Path], None]
 #: (entry, downloads, folder for the outputs, take)
 Recipe = Callable[[Entry, Got, Path, Take], None]
 
 
 def only(entry: Entry, got: Got, file: str) -> Path:
-    """The one file, or folder, of an origin. Raises UserError."""
+    """The single file or folder of an origin. Raises UserError."""
     found = got.get(file, ())
     if len(found) != 1:
         raise UserError(f"{entry.name} needs {file} once, {len(found)} were given; put it in the folder")
@@ -27,10 +27,10 @@ def only(entry: Entry, got: Got, file: str) -> Path:
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a tab-separated table without quoting, gzip by its suffix: tabs and line breaks become a blank."""
+    """Write a tab-separated table without quoting, gzip by suffix; tabs and line breaks become spaces."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:
-        # no name and no time in the gzip header: the same rows are the same bytes
+        # no name or time in the gzip header, so that equal rows give equal bytes
         packed = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) if path.suffix == ".gz" else raw
         with io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text:
             text.write("\t".join(header) + "\n")
@@ -39,18 +39,18 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def clean(text: str) -> str:
-    """A field of a table: no tab, no line break, no blank at its ends."""
+    """Remove tabs, line breaks and surrounding spaces from a field."""
     for letter in "\t\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029":
         text = text.replace(letter, " ")
     return text.replace("\ufeff", "").strip()
 
 
-def read_lines(path: Path) -> list[str]:
-    """Lines of a text in UTF-8, or in Latin-1 where it is no UTF-8, split at newlines only. Raises UserError."""
+def raw_lines(path: Path) -> list[str]:
+    """Lines of a text file in UTF-8, or else Latin-1, split at line feeds only. Raises UserError."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError as error:
-        raise UserError(f"there is no {path.name} in {path.parent}; look at what was given") from error
+        raise UserError(f"there is no {path.name} in {path.parent}; check the input") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

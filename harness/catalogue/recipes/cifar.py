@@ -1,4 +1,4 @@
-"""CIFAR's binary files as Parquet tables. The Python version is pickled, and a pickle runs code; this one is bytes."""
+"""CIFAR's binary files as Parquet tables; the Python version is pickled, and loading a pickle runs code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from harness.catalogue.extract import remove, unpack
-from harness.catalogue.recipes.base import Got, Take, only, read_lines
+from harness.catalogue.recipes.base import Got, Take, only, raw_lines
 from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
@@ -26,7 +26,7 @@ def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
     temporary = out / ".unpacked"
     unpack(only(entry, got, entry.origins[0].file), temporary)
     base = temporary / entry.options["folder"]
-    names = [line.strip() for line in read_lines(base / entry.options["names"]) if line.strip()]
+    names = [line.strip() for line in raw_lines(base / entry.options["names"]) if line.strip()]
     for output in entry.outputs:
         files = entry.options["splits"][output.path]
         _write(out / output.path, _images(base, files, entry.options["labels"], names))

@@ -1,7 +1,7 @@
 """The captions and splits of Karpathy and Fei-Fei (2015) for Flickr30k and COCO.
 
-Each image has five captions here: COCO's has up to seven, and its sixth and seventh are left out, as MCSE draws among
-the first five and the usual retrieval protocol has five. COCO's splits `val` and `test` are named val5k and test5k.
+Each image has five captions. COCO has up to seven; the sixth and seventh are dropped, since MCSE draws from the first
+five and the usual retrieval protocol has five. COCO's splits `val` and `test` are named val5k and test5k.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RENAMED = {"val": "val5k", "test": "test5k"}
 
 
 def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write a table of all captions and a Parquet file of the training images' for each set. Raises UserError."""
+    """Write a table of all captions and a Parquet file of training captions per data set. Raises UserError."""
     archive = only(entry, got, entry.origins[0].file)
     for name, options in entry.options.items():
         images = list(_images(archive, f"dataset_{name}.json", options["rename"]))
@@ -36,7 +36,7 @@ def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, list[str]]]:
-    """Split, file name and captions of every image."""
+    """Yield split, file name and captions of every image."""
     for image in _read(archive, name):
         try:
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]

@@ -1,4 +1,4 @@
-"""Files that are used as they come, and archives that are only unpacked."""
+"""Files used without changes, and archives that are only unpacked."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from harness.errors import UserError
 
 
 def place(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Put each origin in the place of its output."""
+    """Put each origin at the path of its output."""
     for output in entry.outputs:
         for found in got.get(str(output.origin), ()):
             take(found, out / output.path)
 
 
 def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Unpack each output's archive; `options.inside` says which of its folders is the output.
+    """Unpack the archive of each output; `options.inside` names the folder in it that is the output.
 
-    A folder that stands for an archive in an import is taken as it is. Raises UserError.
+    In an import, a folder is accepted instead of an archive. Raises UserError.
     """
     for output in entry.outputs:
         for found in got.get(str(output.origin), ()):

@@ -1,7 +1,7 @@
-"""SentEval's archive as the tables that the suites read.
+"""SentEval's archive as tables for the suites.
 
 The layout and the counts are those of the archive that SimCSE's download_dataset.sh fetches. Rows without a gold
-score are left out, as SentEval's sts.py leaves them out.
+score are skipped, as in SentEval's sts.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.catalogue.extract import remove, unpack
-from harness.catalogue.recipes.base import Got, Take, only, read_lines, write_table
+from harness.catalogue.recipes.base import Got, Take, only, raw_lines, write_table
 from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
@@ -53,18 +53,18 @@ def _similarity(base: Path, out: Path) -> None:
         write_table(out / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"), rows)
     benchmark = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
     for split in ("train", "dev", "test"):
-        lines = read_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
+        lines = raw_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
         write_table(out / f"STSB-{split}.tsv", benchmark, (_fields(line, 7)[:7] for line in lines))
     sick = ("pair_id", "relatedness", "entailment", "sentence1", "sentence2")
     for split, name in SICK.items():
-        lines = read_lines(base / "SICK" / name)[1:]
+        lines = raw_lines(base / "SICK" / name)[1:]
         rows = ([f[0], f[3], f[4], f[1], f[2]] for f in (_fields(line, 5) for line in lines))
         write_table(out / f"SICK-{split}.tsv", sick, rows)
 
 
 def _year(folder: Path, subset: str) -> Iterator[list[str]]:
-    pairs = read_lines(folder / f"STS.input.{subset}.txt")
-    scores = read_lines(folder / f"STS.gs.{subset}.txt")
+    pairs = raw_lines(folder / f"STS.input.{subset}.txt")
+    scores = raw_lines(folder / f"STS.gs.{subset}.txt")
     if len(pairs) != len(scores):
         raise UserError(f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; get the archive again")
     for pair, score in zip(pairs, scores, strict=True):
@@ -74,18 +74,20 @@ def _year(folder: Path, subset: str) -> Iterator[list[str]]:
 
 def _transfer(base: Path, out: Path) -> None:
     for task, (positive, negative) in BINARY.items():
-        texts = [("1", line) for line in read_lines(base / positive)]
-        write_table(out / f"{task}.tsv", ("label", "text"), texts + [("0", t) for t in read_lines(base / negative)])
+        texts = [("1", line) for line in raw_lines(base / positive)]
+        write_table(out / f"{task}.tsv", ("label", "text"), texts + [("0", t) for t in raw_lines(base / negative)])
     for split in ("train", "dev", "test"):
-        fields = (_fields(line, 2) for line in read_lines(base / "SST" / "binary" / f"sentiment-{split}"))
+        fields = (_fields(line, 2) for line in raw_lines(base / "SST" / "binary" / f"sentiment-{split}"))
         name = f"SST2-{split}.tsv" + (".gz" if split == "train" else "")
         write_table(out / name, ("label", "text"), ([label, text] for text, label, *_ in fields))
     for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
         write_table(
-            out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), map(_question, read_lines(base / "TREC" / name))
+            out / f"TREC-{split}.tsv",
+            ("label", "fine_label", "text"),
+            map(_question, raw_lines(base / "TREC" / name)),
         )
     for split in ("train", "test"):
-        lines = read_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
+        lines = raw_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:]
         write_table(
             out / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"), (_fields(line, 5)[:5] for line in lines)
         )

@@ -1,4 +1,4 @@
-"""The multilingual STS Benchmark as one table a language."""
+"""The multilingual STS Benchmark as one table per language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.catalogue.recipes.base import Got, Take, only, write_table
 from harness.catalogue.schema import Entry
-from harness.errors import UserError
+from harness.parquet import read_columns
 
 SPLITS = ("train", "dev", "test")
 
@@ -20,20 +20,13 @@ def stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
     for output in entry.outputs:
         language = Path(output.path).name.removeprefix("stsb-").removesuffix(".tsv.gz")
         files = {split: only(entry, got, f"{language}/{split}-00000-of-00001.parquet") for split in SPLITS}
-        rows = (row for split, file in files.items() for row in _rows(split, file))
+        rows = (row for split, file in files.items() for row in _sentence_pairs(split, file))
         write_table(out / output.path, header, rows)
 
 
-def _rows(split: str, path: Path) -> Iterator[list[str]]:
-    import pyarrow.parquet as parquet
-    from pyarrow import ArrowException
-
-    try:
-        table = parquet.read_table(path, columns=["similarity_score", "sentence1", "sentence2"]).to_pydict()
-    except (ArrowException, OSError, KeyError) as error:
-        raise UserError(
-            f"{path} is no table of sentence pairs: {' '.join(str(error).split())}; get it again"
-        ) from error
-    for score, first, second in zip(table["similarity_score"], table["sentence1"], table["sentence2"], strict=True):
-        # stored as 32-bit floats: written with as many digits as tell them apart
+def _sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
+    columns = ("similarity_score", "sentence1", "sentence2")
+    table = read_columns(path, *columns).to_pydict()
+    for score, first, second in zip(*(table[name] for name in columns), strict=True):
+        # scores are 32-bit floats, written with the fewest digits that identify them
         yield [split, str(np.float32(score)), first, second]

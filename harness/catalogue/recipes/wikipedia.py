@@ -1,9 +1,9 @@
 """A million sentences of a Wikipedia, by a seeded recipe.
 
-NonLing trains on a million sentences of four Wikipedias and says no more of them; this recipe is the project's own.
-Of the articles in the drawn shards, in their order: lines that end as a sentence does (headings and list items do
-not) are split into sentences; those within the bounds of length are candidates; an article gives at most
-`per_article` of them, drawn by its title; a sentence counts once. The first `count` are then put in a seeded order.
+NonLing trains on a million sentences of each of four Wikipedias and does not describe how they were chosen; this recipe
+is the project's own. Articles of the drawn shards are read in order. Lines that end like a sentence, unlike headings
+and list items, are split into sentences, those within the length bounds are candidates, and at most `per_article` of
+them are drawn by title. Duplicates are removed, and the first `count` sentences are shuffled by seed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from harness.catalogue.schema import Entry
 from harness.errors import UserError
 from harness.seeds import generator
 
-#: sentence ends of scripts with blanks between words, where a capital, a digit or a quotation follows
+#: ends of sentences followed by a capital, a digit or a quotation mark, in scripts with spaces between words
 _SPACED = re.compile(r"(?<=[.!?])\s+(?=[«„\"“(]?[A-ZÀ-ÖØ-ÞА-ЯЁ0-9])")
 _UNSPACED = re.compile(r"(?<=[。！？])")
 
 
 def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
-    """Write one sentence a line. Raises UserError where the shards have too few."""
+    """Write one sentence per line. Raises UserError if the shards have too few."""
     options = entry.options
     found: dict[str, None] = {}
     for title, text in _articles(got[entry.origins[0].file]):
@@ -47,7 +47,7 @@ def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]:
-    """Sentences of an article; length is counted in words, or in characters where no blanks part words."""
+    """Sentences of an article; length is in words, or in characters for scripts without spaces."""
     ends = (".", "!", "?") if spaced else ("。", "！", "？")
     found = []
     for line in text.split("\n"):
