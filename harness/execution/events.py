@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.store import Result
-from harness.training.record import Progress
+from harness.training.record import TrainingProgress
 
 EventKind = Literal["start", "prepare", "progress", "suite", "evaluated", "done", "failed"]
 
@@ -38,7 +38,7 @@ class Event:
     run: str
     device: str = ""
     preparation: Preparation | None = None
-    progress: Progress | None = None
+    progress: TrainingProgress | None = None
     suite: str = ""
     seconds: float = 0.0
     result: Result | None = None

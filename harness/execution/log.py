@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.execution.events import Event, Preparation
-from harness.training.record import Progress
+from harness.training.record import TrainingProgress
 
 #: Warnings kept per session of a run.
 WARNINGS = 200
@@ -107,13 +107,13 @@ class RunLog:
         self._stream.flush()
 
 
-def _training_text(progress: Progress) -> str:
+def _training_text(progress: TrainingProgress) -> str:
     if progress.first:
         return f"training resumes at step {progress.first} of {progress.steps}"
     return f"training starts: {progress.steps} steps"
 
 
-def _score_text(progress: Progress) -> str:
+def _score_text(progress: TrainingProgress) -> str:
     return f"step {progress.step}/{progress.steps}, dev {progress.dev:.2f}, {progress.rate:.1f} steps/s"
 
 

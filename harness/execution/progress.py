@@ -18,7 +18,7 @@ from harness.execution.log import preparation_text
 from harness.formatting import duration
 from harness.metrics import AVERAGE
 from harness.store import Result
-from harness.training.record import Progress
+from harness.training.record import TrainingProgress
 
 #: Seconds between two plain lines about the training of one run.
 LINE_EVERY_S = 10.0
@@ -127,7 +127,7 @@ class _Notebook(_Rows):
         self.drawn = time.monotonic()
 
 
-def progress_text(progress: Progress) -> str:
+def progress_text(progress: TrainingProgress) -> str:
     """Step, loss terms, dev score, rate and time left."""
     parts = [f"step {progress.step}/{progress.steps}"]
     parts += [f"{name} {value:.3f}" for name, value in progress.terms.items()]

@@ -14,7 +14,7 @@ class TrainingError(Exception):
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far training is.
 
     `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score. `scored` says

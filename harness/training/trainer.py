@@ -19,7 +19,7 @@ from harness.method import Encode, Method
 from harness.profiles import Training
 from harness.seeds import derive_seed
 from harness.training.checkpoint import load_checkpoint, replace_folder, save_checkpoint
-from harness.training.record import LossWindow, Progress, TrainingError, TrainingRecord
+from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.stepper import Stepper
 from harness.training.streams import Batches, TrainingData
 
@@ -42,7 +42,7 @@ class Trainer:
         setting: str,
         dev: Callable[[EmbedFunction], float],
         folder: Path,
-        report: Callable[[Progress], None] = lambda progress: None,
+        report: Callable[[TrainingProgress], None] = lambda progress: None,
     ) -> None:
         """`dev` scores an embedding function; `folder` holds the checkpoint and the best model."""
         self.student, self.method, self.training = student, method, training
@@ -112,7 +112,7 @@ class Trainer:
             self._save(done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
-            self.report(Progress(done, self.steps, rate, terms, last, due, self.first))
+            self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first))
 
     def _save_model(self, folder: Path) -> None:
         self.student.save(folder)

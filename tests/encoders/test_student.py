@@ -25,7 +25,7 @@ def student(request: pytest.FixtureRequest) -> Student:
 
 
 @torch.inference_mode()
-def locked(student: Student, sentence: str) -> np.ndarray:
+def encoded_singly(student: Student, sentence: str) -> np.ndarray:
     """A sentence by itself, without padding, by the definition of its pooling."""
     name = student.eval().pooling.name
     output = student.model(**student.tokenize([sentence], 512), output_hidden_states=True)
@@ -39,7 +39,7 @@ def locked(student: Student, sentence: str) -> np.ndarray:
 
 
 def test_a_vector_does_not_depend_on_what_is_beside_it(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = np.stack([locked(student, sentence) for sentence in SENTENCES])
+    expected = np.stack([encoded_singly(student, sentence) for sentence in SENTENCES])
     for tokens in (1, 16, 8192):
         monkeypatch.setattr(module, "TOKENS_A_BATCH", tokens)
         vectors = student.embed(SENTENCES)
@@ -63,7 +63,7 @@ def test_two_views_differ_by_dropout_only() -> None:
     assert not torch.allclose(views[:, 0], views[:, 1])
     views = student.eval().encode(tokens, 2)
     torch.testing.assert_close(views[:, 0], views[:, 1])
-    torch.testing.assert_close(views[0, 0].detach().numpy(), locked(student, SENTENCES[0]), atol=2e-6, rtol=0)
+    torch.testing.assert_close(views[0, 0].detach().numpy(), encoded_singly(student, SENTENCES[0]), atol=2e-6, rtol=0)
 
 
 def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:

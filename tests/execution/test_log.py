@@ -20,7 +20,7 @@ from harness.execution.request import Request
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
-from harness.training.record import Progress
+from harness.training.record import TrainingProgress
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "
 log = logging.getLogger("harness.some.room")
@@ -47,7 +47,7 @@ def said(text: str) -> list[str]:
 
 def progress(step: int, run: str = "mine", *, scored: bool = False, first: int = 0) -> Event:
     dev = 50.126 if step >= 40 else None
-    return Event("progress", run, progress=Progress(step, 100, 12.34, {"text": 1.0}, dev, scored, first))
+    return Event("progress", run, progress=TrainingProgress(step, 100, 12.34, {"text": 1.0}, dev, scored, first))
 
 
 def features(subject: str, done: int, total: int) -> Event:

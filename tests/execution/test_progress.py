@@ -11,10 +11,10 @@ from rich.console import Console
 from harness.execution import progress
 from harness.execution.events import Event, Listener, Preparation
 from harness.execution.progress import display, progress_text
-from harness.training.record import Progress
+from harness.training.record import TrainingProgress
 
 RUN = "mcse[images=shuffled]/toy/toy-bert/seed-0"
-HALF = Progress(50, 100, 12.5, {"text": 1.23456}, 71.234, scored=True)
+HALF = TrainingProgress(50, 100, 12.5, {"text": 1.23456}, 71.234, scored=True)
 
 
 def report(listen: Listener) -> None:

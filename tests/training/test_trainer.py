@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.method import Dimensions, by_batches
 from harness.profiles import Training
 from harness.registry import get
-from harness.training.record import Progress, TrainingError
+from harness.training.record import TrainingError, TrainingProgress
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer, check_precision, load_best
 
@@ -49,7 +49,7 @@ def trainer(folder: Path, reading: str = "paper", stop_after: int | None = None,
     def dev(embed: Callable[[Sequence[str]], np.ndarray]) -> float:
         return float(embed(["the plain red circle at the left by noon"]).sum())
 
-    def report(progress: Progress) -> None:
+    def report(progress: TrainingProgress) -> None:
         if stop_after and progress.step >= stop_after:
             raise StoppedError
 

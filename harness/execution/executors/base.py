@@ -110,7 +110,7 @@ def execute(
     waiting = [Job(run, plan.inventory, plan.store) for run in plan.todo]
     resources = Resources(max(1, min(jobs, len(waiting))), device)
     name = executor or ("serial" if resources.jobs == 1 else "processes")
-    return get_class("executor", name, Executor)(resources).execute(waiting, listen)  # type: ignore[type-abstract]
+    return get_class("executor", name, Executor)(resources).execute(waiting, listen)
 
 
 def _check_writable(store: Store) -> None:
