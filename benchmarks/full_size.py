@@ -116,7 +116,7 @@ def train(root: Path) -> None:
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
     bench = Bench(Store(root / "results"), "cpu", lambda event: None)
     features = run_features(Experiments(inventory, {}).of(run), bench)
-    data = training_data(features, model.tokenizer, lambda preparation: None)
+    data = training_data(features, model.tokenizer)
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))
     first = time.perf_counter() - clock

@@ -11,7 +11,7 @@ A package adds an option as a `SettingOption` in the entry point group `harness.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Literal, NamedTuple
 
 from harness.corpora.base import CorpusSource
@@ -46,69 +46,55 @@ class SettingOption:
         return source
 
 
-class Shot(SettingOption):
-    """A number of pairs, trained for as many steps as all pairs."""
+class Size(SettingOption):
+    """A number of triplets or sentences, with the steps that they give."""
+
+    streams: ClassVar[tuple[Stream, ...]] = ("triplets", "sentences")
+    steps_of_all: ClassVar[bool] = False
+
+    def __init__(self, text: str) -> None:
+        self.rows = _count(text)
+
+    def kept(self) -> Kept:
+        """These rows."""
+        return Kept(self.rows, self.steps_of_all)
+
+
+class Shot(Size):
+    """A number of pairs, with the steps of all pairs."""
 
     streams = ("pairs",)
-
-    def __init__(self, text: str) -> None:
-        self.rows = _count(text)
-
-    def kept(self) -> Kept:
-        """These rows, with the steps of all."""
-        return Kept(self.rows, steps_of_all=True)
+    steps_of_all = True
 
 
-class Size(SettingOption):
-    """A number of triplets or sentences."""
+class _Noise(SettingOption):
+    streams = ("triplets",)
+    noise: Mapping[str, float]
 
-    streams = ("triplets", "sentences")
-
-    def __init__(self, text: str) -> None:
-        self.rows = _count(text)
-
-    def kept(self) -> Kept:
-        """These rows, with the steps that they give."""
-        return Kept(self.rows, steps_of_all=False)
+    def read(self, source: CorpusSource) -> Noisy:
+        """The corpus with this noise, besides any other that it has."""
+        return Noisy.over(source, **self.noise)
 
 
-class Deletion(SettingOption):
+class Deletion(_Noise):
     """The probability of deleting each word."""
 
-    streams = ("triplets",)
-
     def __init__(self, text: str) -> None:
-        self.chance = _share(text)
-
-    def read(self, source: CorpusSource) -> Noisy:
-        """The corpus with words deleted."""
-        return Noisy.over(source, deletion=self.chance)
+        self.noise = {"deletion": _share(text)}
 
 
-class Insertion(SettingOption):
+class Insertion(_Noise):
     """The number of words inserted into each text."""
 
-    streams = ("triplets",)
-
     def __init__(self, text: str) -> None:
-        self.words = _count(text)
-
-    def read(self, source: CorpusSource) -> Noisy:
-        """The corpus with words inserted."""
-        return Noisy.over(source, insertion=self.words)
+        self.noise = {"insertion": _count(text)}
 
 
-class Swap(SettingOption):
+class Swap(_Noise):
     """The number of pairs of words swapped in each text."""
 
-    streams = ("triplets",)
-
     def __init__(self, text: str) -> None:
-        self.pairs = _count(text)
-
-    def read(self, source: CorpusSource) -> Noisy:
-        """The corpus with words swapped."""
-        return Noisy.over(source, swap=self.pairs)
+        self.noise = {"swap": _count(text)}
 
 
 class Captions(SettingOption):

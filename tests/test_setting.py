@@ -44,7 +44,7 @@ def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -
     (run,) = made.runs
     bench = Bench(Store(tmp_path), "cpu", lambda event: None)
     student = Student.load(made.inventory.encoder("toy-bert").source.path())
-    data = training_data(run_features(run.experiment, bench), student.tokenizer, lambda preparation: None)
+    data = training_data(run_features(run.experiment, bench), student.tokenizer)
     return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
 
 
@@ -172,7 +172,7 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
         made = make_plan(dataclasses.replace(request, data=tmp_path), Store(tmp_path))
         bench = Bench(Store(tmp_path), "cpu", lambda event: None)
         tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-        found[which] = training_data(run_features(made.runs[0].experiment, bench), tokenizer, lambda preparation: None)
+        found[which] = training_data(run_features(made.runs[0].experiment, bench), tokenizer)
     rows = np.arange(7)
     assert found["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
     assert found["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
@@ -205,6 +205,6 @@ def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> N
         run = next(one for one in made.runs if one.resolved.spec.variant == variant)
         bench = Bench(Store(tmp_path), "cpu", lambda event: None)
         tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-        data = training_data(run_features(run.experiment, bench), tokenizer, lambda preparation: None)
+        data = training_data(run_features(run.experiment, bench), tokenizer)
         found[which] = data.features["image"][np.array([0])]
     assert not np.allclose(found["one"], found["all"])

@@ -26,11 +26,17 @@ class Noisy(CorpusSource):
         self.clean, self.deletion, self.insertion, self.swap = clean, deletion, insertion, swap
 
     @classmethod
-    def over(cls, source: CorpusSource, *, deletion: float = 0.0, insertion: int = 0, swap: int = 0) -> Noisy:
-        """Add noise to a corpus; in one that is noisy already, the noise is combined."""
-        if not isinstance(source, Noisy):
-            return cls(source, deletion, insertion, swap)
-        return cls(source.clean, deletion or source.deletion, insertion or source.insertion, swap or source.swap)
+    def over(cls, source: CorpusSource, **noise: float) -> Noisy:
+        """Add noise to a corpus, by the names of the parameters; in one that is noisy already, it is combined."""
+        clean, known = source, noise
+        if isinstance(source, Noisy):
+            clean, known = source.clean, {**source.noise, **noise}
+        return cls(clean, known.get("deletion", 0.0), int(known.get("insertion", 0)), int(known.get("swap", 0)))
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """The noise by the names of the parameters."""
+        return {"deletion": self.deletion, "insertion": self.insertion, "swap": self.swap}
 
     def missing(self, root: Path | None) -> list[Missing]:
         """What is missing of the clean corpus."""

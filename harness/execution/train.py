@@ -15,7 +15,7 @@ from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.dev import dev_scorer
-from harness.execution.events import Event, Listener, Preparation
+from harness.execution.events import Event, Listener
 from harness.execution.feature_context import FeatureContext
 from harness.execution.features import RunFeatures
 from harness.execution.ingredients import Experiment, Ingredients
@@ -25,7 +25,7 @@ from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.sources import write_text
 from harness.store import Store
-from harness.training.record import TrainingProgress, TrainingRecord
+from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer, load_best
 
@@ -65,14 +65,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     student = Student.load(read.encoder.source.path(), run.pooling).to(torch.device(bench.device))
     if read.dev is None:
         return Trained(student, None, TrainingRecord())
-
-    def prepare(preparation: Preparation) -> None:
-        bench.listen(Event("prepare", experiment.key, preparation=preparation))
-
-    def progress(made: TrainingProgress) -> None:
-        bench.listen(Event("progress", experiment.key, progress=made))
-
-    data = training_data(run_features(experiment, bench), student.tokenizer, prepare)
+    data = training_data(run_features(experiment, bench), student.tokenizer)
     method = _built(experiment, student, data)
     folder = bench.folder(experiment)
     note = folder / "trained.json"
@@ -88,7 +81,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         setting=str(run.spec.setting),
         dev=dev_scorer(read.dev.source, read.dev.root),
         folder=folder,
-        report=progress,
+        report=lambda made: bench.listen(Event("progress", experiment.key, progress=made)),
     )
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
@@ -99,13 +92,14 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
     """The teacher features of a run, computed on the bench's device."""
 
-    def prepare(preparation: Preparation) -> None:
-        bench.listen(Event("prepare", experiment.key, preparation=preparation))
-
-    read, length = experiment.ingredients, experiment.resolved.training.max_length
-    return RunFeatures(
-        experiment, FeatureContext(read.encoder, length, bench.device, _Teachers(experiment, bench), prepare)
+    context = FeatureContext(
+        experiment.ingredients.encoder,
+        experiment.resolved.training.max_length,
+        bench.device,
+        _Teachers(experiment, bench),
+        lambda made: bench.listen(Event("prepare", experiment.key, preparation=made)),
     )
+    return RunFeatures(experiment, context)
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,12 @@ from harness.training.streams import Subset, TrainingData
 MEDIA = ("images", "audio")
 
 
-def training_data(
-    features: RunFeatures, tokenizer: PreTrainedTokenizerBase, listen: Callable[[Preparation], None]
-) -> TrainingData:
+def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> TrainingData:
     """Load the corpora of a run and the features that its method asks for, row by row of the pairs.
 
     Raises MissingData or UserError.
     """
-    run = features.experiment.resolved
+    run, listen = features.experiment.resolved, features.context.listen
     streams: dict[Stream, list[UsedCorpus]] = {}
     for corpus in features.experiment.ingredients.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)

@@ -24,7 +24,7 @@ def completed(line: str, cwd: Path) -> tuple[list[str], str]:
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
     env = {**os.environ, "_HARNESS_COMPLETE": "bash_complete", **words}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, cwd=cwd, capture_output=True, text=True, check=True)
-    return [offered.partition(",")[2] for offered in done.stdout.splitlines()], done.stderr.strip()
+    return [offered.partition(",")[2] for offered in done.stdout.split()], done.stderr.strip()
 
 
 @pytest.mark.parametrize(

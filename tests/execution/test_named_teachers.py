@@ -68,7 +68,7 @@ def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
 def features_of(found: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
     features = run_features(found, Bench(Store(tmp_path), "cpu", lambda event: None))
     tokenizer = Student.load(student_folder()).tokenizer
-    data = training_data(features, tokenizer, lambda preparation: None)
+    data = training_data(features, tokenizer)
     return {role: values[np.arange(20)] for role, values in data.features.items()}
 
 

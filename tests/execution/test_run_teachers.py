@@ -55,7 +55,7 @@ def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
 def data_of(run: PlannedRun, tmp_path: Path) -> TrainingData:
     bench = Bench(Store(tmp_path / "results"), "cpu", lambda event: None)
     tokenizer = Student.load(student_folder()).tokenizer
-    return training_data(run_features(run.experiment, bench), tokenizer, lambda preparation: None)
+    return training_data(run_features(run.experiment, bench), tokenizer)
 
 
 def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.events import Event, Preparation
+from harness.execution.events import Event
 from harness.execution.ingredients import Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.train import Bench, run_features
@@ -20,28 +22,27 @@ from harness.store import Store
 from harness.training.streams import TrainingData
 
 
-def data(key: str, tmp_path, profile: Profile | None = None, heard: list[Preparation] | None = None) -> TrainingData:
+def data(key: str, tmp_path: Path, profile: Profile | None = None, events: list[Event] | None = None) -> TrainingData:
     used = profile or load_profile("tiny")
-    events: list[Event] = []
     experiment = Experiments(Inventory(used, None, {}), {}).of(resolve(used, RunSpec.parse(key), {}))
-    features = run_features(experiment, Bench(Store(tmp_path), "cpu", events.append))
-    return training_data(features, Student.load(student_folder()).tokenizer, ([] if heard is None else heard).append)
+    features = run_features(experiment, Bench(Store(tmp_path), "cpu", ([] if events is None else events).append))
+    return training_data(features, Student.load(student_folder()).tokenizer)
 
 
-def test_streams_have_the_rows_of_their_corpora_and_nothing_else(tmp_path) -> None:
+def test_streams_have_the_rows_of_their_corpora_and_nothing_else(tmp_path: Path) -> None:
     found = data("simcse/toy/toy-bert/seed-0", tmp_path)
     assert {stream: len(tokens) for stream, tokens in found.tokens.items()} == {"sentences": 8192, "pairs": 4096}
     assert not found.features
     assert not found.media
 
 
-def test_media_are_loaded_for_the_methods_that_read_them(tmp_path) -> None:
+def test_media_are_loaded_for_the_methods_that_read_them(tmp_path: Path) -> None:
     found = data("visualcse/toy/toy-bert/seed-0", tmp_path)
     assert list(found.media) == ["images"]
     assert len(found.media["images"]) == 4096
 
 
-def test_two_corpora_of_images_are_refused(tmp_path) -> None:
+def test_two_corpora_of_images_are_refused(tmp_path: Path) -> None:
     tiny = load_profile("tiny")
     corpora = {**tiny.corpora, "more-images": tiny.corpora["toy-images"]}
     setting = Setting(corpora=("toy-text", "toy-images", "more-images"))
@@ -50,8 +51,9 @@ def test_two_corpora_of_images_are_refused(tmp_path) -> None:
         data("visualcse/two/toy-bert/seed-0", tmp_path, profile)
 
 
-def test_tokens_are_reported_by_corpus_while_they_are_made(tmp_path, monkeypatch) -> None:
+def test_tokens_are_reported_by_corpus_while_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    heard: list[Preparation] = []
-    data("simcse/toy-text/toy-bert/seed-0", tmp_path, heard=heard)
-    assert [(one.what, one.subject, one.done) for one in heard][-1] == ("tokens", "toy-text", 8192)
+    events: list[Event] = []
+    data("simcse/toy-text/toy-bert/seed-0", tmp_path, events=events)
+    made = [event.preparation for event in events if event.preparation]
+    assert (made[-1].what, made[-1].subject, made[-1].done) == ("tokens", "toy-text", 8192)
