@@ -13,7 +13,7 @@ from harness.metrics import AVERAGE, Score
 from harness.papers.published import PublishedNumbers
 from harness.papers.schema import OwnVariant, PaperPart
 from harness.profiles.load import read_toml
-from harness.profiles.rules import Name
+from harness.profiles.schema import Name
 
 #: the score that all ablation claims are about
 ABLATION_SCORE = Score("sts", AVERAGE, "spearman")

@@ -22,7 +22,7 @@ from harness.papers.schema import (
     PaperTable,
 )
 from harness.profiles.load import read_toml
-from harness.profiles.rules import Name
+from harness.profiles.schema import Name
 from harness.stats import Summary
 
 #: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.

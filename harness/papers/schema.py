@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import Column, Metric
-from harness.profiles.rules import Name
+from harness.profiles.schema import Name
 from harness.registry import names, suggest
 from harness.spec import Variant, parse_setting
 

@@ -1,7 +1,6 @@
 """Profiles: TOML files that define corpora, encoders, hyperparameters and suites."""
 
 from harness.profiles.load import load_profile, shipped_profiles
-from harness.profiles.rules import Rule, check_readings
-from harness.profiles.schema import Profile, Training
+from harness.profiles.schema import Profile, Rule, Training, check_readings
 
 __all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles"]

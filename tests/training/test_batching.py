@@ -56,7 +56,9 @@ def test_the_rules_of_kdmcse_and_dalr_have_the_same_cycle(pairs: int, cycle: int
         assert [place for place, stream in enumerate(streams) if stream == "pairs"] == [first, first + cycle]
 
 
-@given(st.integers(30, 200), st.integers(1, 30), st.sampled_from([by_batches, every_ceil, after_text]), st.integers(1, 3))
+@given(
+    st.integers(30, 200), st.integers(1, 30), st.sampled_from([by_batches, every_ceil, after_text]), st.integers(1, 3)
+)
 def test_every_rule_reads_each_stream_batch_by_batch(rows: int, pairs: int, rule: MixingRule, epochs: int) -> None:
     mixing = mixed(rows, pairs, 3, rule)
     steps = [mixing.step(k) for k in range(mixing.epoch * epochs)]
