@@ -112,6 +112,30 @@ def test_no_two_files_import_each_other() -> None:
             assert name == target or name not in reached, f"{name} and {target} import each other"
 
 
+def test_no_two_classes_or_types_share_a_name() -> None:
+    """A name means one thing in the whole project."""
+    places: dict[str, list[str]] = {}
+    for path in files("harness"):
+        for node in ast.parse(path.read_text()).body:
+            for name in _types(node):
+                places.setdefault(name, []).append(module(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def _types(node: ast.stmt) -> list[str]:
+    """Public names that a statement of a module gives to a class or a type."""
+    if isinstance(node, ast.ClassDef):
+        return [] if node.name.startswith("_") else [node.name]
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript | ast.BinOp | ast.Name):
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        return [name for name in names if name[0].isupper() and not name.isupper()]
+    return []
+
+
+def test_no_two_modules_are_called_sources() -> None:
+    assert [module(path) for path in files("harness") if path.stem == "sources"] == ["harness.sources"]
+
+
 def test_every_room_has_a_floor() -> None:
     rooms = {
         path.stem if path.is_file() else path.name

@@ -48,7 +48,7 @@ def _methods() -> Iterator[tuple[str, ...]]:
         try:
             method = method_named(name)
         except PlugInError as error:
-            yield name, "cannot be loaded", str(error)
+            yield name, "cannot be loaded", "", "", str(error)
             continue
         readings = " ".join(f"@{reading}" for reading in method.readings)
         yield name, ", ".join(method.terms) or "none", readings, target("method", name), method.paper

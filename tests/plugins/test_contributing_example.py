@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TEXT = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text()
+TEXT = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,77 @@
+"""A suite of another package: its metrics say how they are read, in every table and sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugin_packages import Install
+
+import harness
+
+CODE = '''\
+    """A suite that measures the length of sentence vectors, and a method that makes them short."""
+    import numpy as np
+    import torch
+    from harness.evaluation.suites import Suite, SuiteScores
+    from harness.metrics import AVERAGE, Metric
+    from harness_methods.simcse import SimCSE
+
+
+    class LengthSuite(Suite):
+        """Mean norm of the vectors; short ones are wanted."""
+
+        name = "length"
+        version = 1
+        metrics = (Metric("norm", larger_is_better=False, digits=1, unit="metres"),)
+
+        def evaluate(self, embed, root):
+            scores = {}
+            for name, task in self._tasks.items():
+                texts = [pair[0] for pairs in task.load(root).values() for pair in pairs]
+                scores[name] = {"norm": float(np.linalg.norm(embed(texts), axis=1).mean())}
+            return SuiteScores({**scores, AVERAGE: self.average(scores)})
+
+
+    class ShortSimCSE(SimCSE):
+        """SimCSE read through a head that shortens its vectors tenfold."""
+
+        name = "short"
+
+        def __init__(self, hyperparameters, dimensions):
+            super().__init__(hyperparameters, dimensions)
+            self.shortener = torch.nn.Linear(dimensions.encoder, dimensions.encoder)
+            torch.nn.init.zeros_(self.shortener.bias)
+            self.shortener.weight.data = torch.eye(dimensions.encoder) / 10
+
+        @classmethod
+        def pooling(cls, hyperparameters):
+            return "pooler"
+
+        def test_head(self):
+            return self.shortener
+'''
+ENTRY_POINTS = {"suites": {"length": "LengthSuite"}, "methods": {"short": "ShortSimCSE"}}
+
+
+def test_a_smaller_value_is_better_where_the_suite_says_so(
+    install: Install, profile: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    install("lengths", CODE, ENTRY_POINTS)
+    mine = profile('[suites.length]\ntasks = ["ToySTS"]\n')
+    done = harness.run(mine, methods="simcse,short", seeds=2, suites="length", set={"steps": 2})
+    assert not done.failures
+    means = done.frame.groupby("variant")["value"].mean()
+    assert means["short"] < means["simcse"] / 5
+    table = done.table("length")
+    assert "*" in " ".join(table.loc[["short" in str(row) for row in table.to_numpy()]].astype(str).to_numpy().ravel())
+    assert (
+        done.compare("short", "simcse", metric="length.Avg")
+        .conclusion()
+        .startswith("short (steps=2) is better than simcse (steps=2)")
+    )
+    report = harness.report(out="report")
+    text = (report.page.parent / "report.md").read_text()
+    assert "metres" in text, "the headline takes the unit from the suite"
