@@ -10,18 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from harness import registry
 from harness.errors import UserError
 from harness.inputs import OptionValue
+from harness.tomlfiles import Commit, Name, Table
 
-Name = Annotated[str, Field(min_length=1)]
-#: a commit of the hub
-Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 #: method -> reading -> values that the reading sets
 ReadingValues = Mapping[str, Mapping[str, Mapping[str, OptionValue]]]
-
-
-class Table(BaseModel):
-    """A table of a profile."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class OpenTable(BaseModel):
