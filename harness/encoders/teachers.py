@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, UnpicklingError, SafetensorError)
-Images = Sequence[np.ndarray] | np.ndarray
+#: n images, each (h, w, 3) uint8.
+ImageArrays = Sequence[np.ndarray] | np.ndarray
 
 
 class Teacher(ABC):
@@ -47,7 +48,7 @@ class Teacher(ABC):
         where the model leaves that open.
         """
 
-    def images(self, pixels: Images) -> np.ndarray:
+    def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
         raise self._refusal("image")
 

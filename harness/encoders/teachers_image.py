@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from harness.encoders.teachers import Images, Teacher, in_batches, reading
+from harness.encoders.teachers import ImageArrays, Teacher, in_batches, reading
 
 #: images or sentences in one forward pass
 BATCH = 64
@@ -42,7 +42,7 @@ class ClipTeacher(Teacher):
         self._size = (size, size) if isinstance(size, int) else tuple(size)
         self._mean, self._std = (torch.tensor(about[name]).view(3, 1, 1) for name in ("mean", "std"))
 
-    def images(self, pixels: Images) -> np.ndarray:
+    def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where the size differs."""
         return in_batches(pixels, BATCH, lambda part: self._model.encode_image(self._prepared(part).to(self._device)))
 
@@ -51,7 +51,7 @@ class ClipTeacher(Teacher):
         tokens = self._tokenizer
         return in_batches(sentences, BATCH, lambda part: self._model.encode_text(tokens(part).to(self._device)))
 
-    def _prepared(self, pixels: Images) -> Tensor:
+    def _prepared(self, pixels: ImageArrays) -> Tensor:
         """Return the input of the image tower, (n, 3, H, W)."""
         if isinstance(pixels, np.ndarray) and pixels.shape[1:3] == self._size:
             scaled = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2) / 255
@@ -62,7 +62,7 @@ class ClipTeacher(Teacher):
 class TimmTeacher(Teacher):
     """Pooled features of an image network before its classifier: (n, f); `pooling` and `max_length` are ignored.
 
-    Images are resized, cropped and normalised as the folder's configuration says. For timm/resnet50.tv_in1k that is
+    ImageArrays are resized, cropped and normalised as the folder's configuration says. For timm/resnet50.tv_in1k that is
     the preprocessing of MCSE's public code: shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation;
     2,048 features.
     """
@@ -79,11 +79,11 @@ class TimmTeacher(Teacher):
         self._transform = create_transform(**resolve_model_data_config(model), is_training=False)
         self._device = device
 
-    def images(self, pixels: Images) -> np.ndarray:
+    def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
         return in_batches(pixels, BATCH, self._features)
 
-    def _features(self, pixels: Images) -> Tensor:
+    def _features(self, pixels: ImageArrays) -> Tensor:
         batch = torch.stack([self._transform(Image.fromarray(image)) for image in pixels])
         features: Tensor = self._model(batch.to(self._device))
         return features
