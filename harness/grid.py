@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from harness.errors import PlugInError, UserError
 from harness.inputs import Stream
-from harness.method import Feature, Hyperparameters, Method, method_named
+from harness.method import Feature, Hyperparameters, Method, OwnSteps, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import errors_of, get, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
@@ -29,7 +29,8 @@ class Resolved:
     `streams` are the corpora of its setting that the method learns from, in order, each with its stream,
     `features` the teacher features that the method asks for, by role, and `dev` the similarity task that picks the
     best checkpoint.
-    `options` are the setting's, and what the method demands of its corpora.
+    `options` are the setting's, and what the method demands of its corpora. `own_steps` are the streams that the method
+    trains in steps of their own, `pooling` is how sentence vectors are pooled from the finished encoder.
     """
 
     spec: RunSpec
@@ -41,11 +42,8 @@ class Resolved:
     features: Mapping[str, Feature]
     dev: str
     options: tuple[SettingOption, ...]
-
-    @property
-    def pooling(self) -> str:
-        """How sentence vectors are pooled from the finished encoder."""
-        return self.method.pooling(self.hyperparameters)
+    own_steps: Mapping[Stream, OwnSteps]
+    pooling: str
 
 
 @dataclass(frozen=True)
@@ -99,27 +97,29 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     _check_rules(profile.name, profile.hyperparameters)
     training_values: dict[str, Any] = {}
     method_values: dict[str, Any] = {}
-    with errors_of("method", method.name):
-        known = set(method.configure(spec.variant.reading).named())
+    known = _options(spec.variant)
     for layer in (*_rules(profile, spec), overrides):
         for key, value in layer.items():
             if key in Training.model_fields:
                 training_values[key] = value
             elif key in known or layer is not overrides:
                 method_values[key] = value
-    hyperparameters = method.configure(spec.variant.reading, method_values, dict(spec.variant.options))
+    with errors_of("method", spec.variant.name):
+        hyperparameters = method.configure(spec.variant.reading, method_values, dict(spec.variant.options))
+        pooling = method.pooling(hyperparameters)
     training = _training(profile, training_values)
+    decided = spec, method, hyperparameters, training, dict(overrides)
     dev = profile.dev_of(spec.setting.name)
     if not method.trains:
-        return Resolved(spec, method, hyperparameters, training, dict(overrides), {}, {}, dev, ())
+        return Resolved(*decided, {}, {}, dev, (), {}, pooling)
     options = check_setting(profile, spec.setting)
     _check_streams(profile, method, spec.setting)
     streams = _used(profile, method, spec.setting)
-    with errors_of("method", method.name):
+    with errors_of("method", spec.variant.name):
         if method.captions(hyperparameters) == "all":
             options = (*options, Captions("all"))
-        features = _features(spec, method, hyperparameters)
-    return Resolved(spec, method, hyperparameters, training, dict(overrides), streams, features, dev, options)
+        features, own_steps = _features(spec, method, hyperparameters), dict(method.own_steps(hyperparameters))
+    return Resolved(*decided, streams, features, dev, options, own_steps, pooling)
 
 
 @lru_cache(maxsize=8)
@@ -151,12 +151,19 @@ def _training(profile: Profile, values: Mapping[str, Any]) -> Training:
         raise UserError(f"the training value '{key}' = {first['input']!r} is refused: {first['msg']}") from error
 
 
+def _options(variant: Variant) -> set[str]:
+    """The names of a method's options."""
+    method = method_named(variant.name)
+    with errors_of("method", variant.name):
+        return set(method.configure(variant.reading).named())
+
+
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
-            known |= set(method_named(variant.name).configure(variant.reading).named())
+            known |= _options(variant)
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")

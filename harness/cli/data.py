@@ -196,9 +196,8 @@ def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str,
     """The files that corpora and suites of a profile read; one row for the files of one entry and state."""
     from harness import catalogue
     from harness.execution.inventory import Inventory
-    from harness.execution.needs import data_needs
 
-    for need in data_needs(Inventory(profile, root, {})):
+    for need in Inventory(profile, root, {}).data_needs():
         missing = {item.what for item in need.source.missing(root)}
         rows: dict[tuple[str, str], list[str]] = {}
         for item in need.source.missing(None):

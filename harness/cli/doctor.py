@@ -17,7 +17,6 @@ def doctor(data_root: Path | None, results: Path) -> None:
     from harness.cli.tables import plain_table
     from harness.execution.environment import machine, package_versions
     from harness.execution.inventory import Inventory
-    from harness.execution.needs import all_needs
     from harness.profiles import load_profile, shipped_profiles
     from harness.sources import cache_folder
     from harness.sources import data_root as find_root
@@ -34,7 +33,7 @@ def doctor(data_root: Path | None, results: Path) -> None:
     plain_table(("folder", ""), folders.items())
     rows = []
     for name in shipped_profiles():
-        for need in all_needs(Inventory(load_profile(name), root, {})):
+        for need in Inventory(load_profile(name), root, {}).needs():
             missing = need.source.missing(root)
             rows.append((name, need.label, f"missing {missing[0]}" if missing else "found"))
     plain_table(("profile", "needs", "state"), rows)
