@@ -325,7 +325,7 @@ class TeacherFinder:
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
-            model = _FrozenModel(kind, table.pooling, self.inventory.place("teacher", table.model))
+            model = _FrozenModel(kind, table.pooling, self.inventory.place("teacher", table))
             return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))
