@@ -17,7 +17,6 @@ from .simcse import SimCSE, SimCSEHyperparameters
 from .simcse_sup import SupervisedSimCSE, SupervisedSimCSEHyperparameters
 from .unpaired import CONTRASTS, FORMS, SecondModality, Unpaired
 
-PAPER = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
 OFFICIAL: Mapping[str, OptionValue] = {
     "supcon": "class-rank",
     "audio_schedule": "cosine",
@@ -61,16 +60,14 @@ class AudioCSE(Unpaired, SimCSE):
     """L_text + omega L_audio (NonLing Eq. 1, 2 and 6)."""
 
     name = "audiocse"
-    paper = PAPER
     streams = ("sentences", "audio")
     terms = ("text", "audio")
     reading_values = {"official": OFFICIAL, "fixed": {"supcon": "khosla"}}
     Hyperparameters = AudioCSEHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: AudioHyperparameters) -> SecondModality:
+    def second(cls, values: AudioHyperparameters) -> SecondModality:
         """Recordings labelled by speaker."""
-        values = hyperparameters
         steps = OwnSteps(
             batch_size=values.audio_batch_size,
             learning_rate=values.audio_learning_rate,
@@ -79,22 +76,20 @@ class AudioCSE(Unpaired, SimCSE):
             schedule=values.audio_schedule,
             first=values.audio_first,
         )
-        return SecondModality(
-            "audio", "audio", values.audio_weight, values.temperature_audio, values.contrast, values.supcon, steps
-        )
+        loss = values.audio_weight, values.temperature_audio, values.contrast, values.supcon
+        return SecondModality("audio", "audio", *loss, steps)
 
 
 class AudioCSESup(Unpaired, SupervisedSimCSE):
     """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "audiocse-sup"
-    paper = PAPER
     streams = ("triplets", "audio")
     terms = ("text", "audio")
     reading_values = {"official": {**OFFICIAL, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
     Hyperparameters = AudioCSESupHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: AudioCSESupHyperparameters) -> SecondModality:
+    def second(cls, values: AudioCSESupHyperparameters) -> SecondModality:
         """Recordings, as in AudioCSE."""
-        return replace(AudioCSE.second(hyperparameters), stacked=hyperparameters.stacked_heads)
+        return replace(AudioCSE.second(values), stacked=values.stacked_heads)

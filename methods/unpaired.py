@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
@@ -20,11 +20,6 @@ from harness.method import Dimensions, Encode, MediaBatch, Method, OwnSteps, Str
 CONTRASTS = ("supcon", "simclr")
 #: forms of supcon: the logarithm of a ratio (Eq. 4), class ranks (public code), Khosla et al. 2020
 FORMS = ("ratio", "class-rank", "khosla")
-READINGS = {
-    "paper": "Algorithm 1: text step, then media step; Eq. 4 to 6 with the positives in the denominator",
-    "official": "the public code: media step first, cosine decay, and as target the rank of a class in the batch",
-    "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
-}
 
 
 @dataclass(frozen=True)
@@ -45,14 +40,20 @@ class SecondModality:
 class Unpaired(Method):
     """L = L_text + omega L_other (NonLing Eq. 1), in alternating steps (Algorithm 1)."""
 
-    readings = READINGS
+    paper = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
+    readings = {
+        "paper": "Algorithm 1: text step, then media step; Eq. 4 to 6 with the positives in the denominator",
+        "official": "the public code: media step first, cosine decay, and as target the rank of a class in the batch",
+        "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
+    }
+    text_head: nn.Module
 
     def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
         self.media_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
 
     @classmethod
-    def second(cls, hyperparameters: Any) -> SecondModality:
+    def second(cls, values: Any) -> SecondModality:
         """The second modality."""
         raise NotImplementedError
 
@@ -71,9 +72,8 @@ class Unpaired(Method):
         """The contrastive loss over two views of each item, clustered by class."""
         second = self.second(self.hyperparameters)
         vectors = encode(batch.inputs, 2)
-        text_head = self.test_head() if second.stacked else None
-        if text_head is not None:
-            vectors = text_head(vectors)
+        if second.stacked:
+            vectors = self.text_head(vectors)
         first, other = by_view(self.media_head, vectors)
         return {second.term: contrast(first, other, batch.labels, second)}
 

@@ -17,7 +17,6 @@ from .simcse import SimCSE, SimCSEHyperparameters
 from .simcse_sup import SupervisedSimCSE, SupervisedSimCSEHyperparameters
 from .unpaired import CONTRASTS, FORMS, SecondModality, Unpaired
 
-PAPER = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
 OFFICIAL: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_schedule": "cosine", "image_first": True}
 
 
@@ -55,16 +54,14 @@ class VisualCSE(Unpaired, SimCSE):
     """L_text + omega L_image (NonLing Eq. 1 to 5)."""
 
     name = "visualcse"
-    paper = PAPER
     streams = ("sentences", "images")
     terms = ("text", "visual")
     reading_values = {"official": OFFICIAL, "fixed": {"supcon": "khosla"}}
     Hyperparameters = VisualCSEHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: ImageHyperparameters) -> SecondModality:
+    def second(cls, values: ImageHyperparameters) -> SecondModality:
         """Labelled images."""
-        values = hyperparameters
         steps = OwnSteps(
             batch_size=values.image_batch_size,
             learning_rate=values.image_learning_rate,
@@ -73,22 +70,20 @@ class VisualCSE(Unpaired, SimCSE):
             schedule=values.image_schedule,
             first=values.image_first,
         )
-        return SecondModality(
-            "images", "visual", values.image_weight, values.temperature_image, values.contrast, values.supcon, steps
-        )
+        loss = values.image_weight, values.temperature_image, values.contrast, values.supcon
+        return SecondModality("images", "visual", *loss, steps)
 
 
 class VisualCSESup(Unpaired, SupervisedSimCSE):
     """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "visualcse-sup"
-    paper = PAPER
     streams = ("triplets", "images")
     terms = ("text", "visual")
     reading_values = {"official": {**OFFICIAL, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
     Hyperparameters = VisualCSESupHyperparameters
 
     @classmethod
-    def second(cls, hyperparameters: VisualCSESupHyperparameters) -> SecondModality:
+    def second(cls, values: VisualCSESupHyperparameters) -> SecondModality:
         """Labelled images, as in VisualCSE."""
-        return replace(VisualCSE.second(hyperparameters), stacked=hyperparameters.stacked_heads)
+        return replace(VisualCSE.second(values), stacked=values.stacked_heads)
