@@ -6,8 +6,7 @@ from harness.method.batches import Batch, Encode, MediaBatch, PairBatch, Sentenc
 from harness.method.hyperparameters import Hyperparameters, hyper
 from harness.method.mixing import MixingRule, by_batches
 from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps, Patches, Schedule
-from harness.method.teachers import split_teachers
-from harness.spec import NO_TEACHER
+from harness.spec import NO_TEACHER, split_teachers
 
 __all__ = [
     "NO_TEACHER",
