@@ -12,11 +12,11 @@ from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 
 #: names to offer, from the profile on the command line
-Names = Callable[[str], Iterable[str]]
+NameSource = Callable[[str], Iterable[str]]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def completer(names: Names) -> Completer:
+def completer(names: NameSource) -> Completer:
     """A `shell_complete` callback that completes the last item of a comma-separated list."""
 
     def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -30,8 +30,8 @@ def completer(names: Names) -> Completer:
     return complete
 
 
-def registered(kind: str) -> Names:
-    """Names of one kind from the registry, as `harness.registry.names` lists them."""
+def registered(kind: str) -> NameSource:
+    """NameSource of one kind from the registry, as `harness.registry.names` lists them."""
 
     def names(_: str) -> Iterable[str]:
         from harness.registry import names as registered_names
@@ -41,8 +41,8 @@ def registered(kind: str) -> Names:
     return names
 
 
-def from_profile(table: Literal["settings", "encoders", "suites"]) -> Names:
-    """Names in one table of the profile."""
+def from_profile(table: Literal["settings", "encoders", "suites"]) -> NameSource:
+    """NameSource in one table of the profile."""
 
     def names(profile: str) -> Iterable[str]:
         from harness.profiles import load_profile
