@@ -29,7 +29,7 @@ class Stored(BaseModel):
 
 
 class Spec(Stored):
-    """Which run it was. `variant` is the method with its reading and options, `method` its name alone."""
+    """Which run it was. `variant` is the method with its reading and options, `method` only its name."""
 
     method: str
     variant: str
@@ -40,13 +40,8 @@ class Spec(Stored):
     @classmethod
     def of(cls, run: RunSpec) -> Spec:
         """The record of a run's spec."""
-        return cls(
-            method=run.variant.name,
-            variant=str(run.variant),
-            setting=str(run.setting),
-            encoder=run.encoder,
-            seed=run.seed,
-        )
+        method, variant, setting = run.variant.name, str(run.variant), str(run.setting)
+        return cls(method=method, variant=variant, setting=setting, encoder=run.encoder, seed=run.seed)
 
     @property
     def key(self) -> str:
@@ -92,8 +87,8 @@ class Protocol(Stored):
 class Evaluation(Stored):
     """The scores of one suite under one protocol.
 
-    `scores[task][metric]` are those of whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
-    `parts[task][part][metric]` are those of subsets of a task. `seconds` is wall time.
+    `scores[task][metric]` are for whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
+    `parts[task][part][metric]` are for subsets of a task. `seconds` is wall time.
     """
 
     suite: str
@@ -111,7 +106,7 @@ class Evaluation(Stored):
 
 
 class TeacherUse(Stored):
-    """A teacher of a run and what it reads: a name of the profile, a control, or `run:KEY`."""
+    """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe."""
 
     teacher: str
     of: Literal["image", "caption", "tokens"]
