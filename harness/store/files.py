@@ -183,7 +183,7 @@ class Store:
             try:
                 yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
             except (ValueError, TypeError) as error:
-                log.warning("the failure record %s cannot be read (%s); remove it", path, str(error).splitlines()[0])
+                log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
 
     def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
