@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.reporting.results import Results
 
 #: n sentences -> n rows of floats, (n, d)
-Encode = Callable[[Sequence[str]], "np.ndarray"]
+SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
 
 
 def plan(
@@ -261,7 +261,7 @@ def load_model(
 
 
 def evaluate(
-    model: Encode,
+    model: SentenceFunction,
     suites: Names | None = None,
     *,
     profile: str = DEFAULT_PROFILE,
