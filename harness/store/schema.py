@@ -22,13 +22,13 @@ ScoresByTask = dict[str, dict[str, float]]
 ScoresByPart = dict[str, dict[str, dict[str, float]]]
 
 
-class Stored(BaseModel):
+class Record(BaseModel):
     """Base of all records: immutable, finite numbers only, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Spec(Stored):
+class Spec(Record):
     """Which run it was. `variant` is the method with its reading and options, `method` only its name."""
 
     method: str
@@ -49,7 +49,7 @@ class Spec(Stored):
         return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
 
 
-class DevCurve(Stored):
+class DevCurve(Record):
     """Dev score every `eval_every` steps; empty for a method that does not train."""
 
     task: str
@@ -60,14 +60,14 @@ class DevCurve(Stored):
     best_score: float | None
 
 
-class LossCurves(Stored):
+class LossCurves(Record):
     """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
 
     steps: list[int]
     terms: dict[str, list[float | None]]
 
 
-class Protocol(Stored):
+class Protocol(Record):
     """How a suite was scored.
 
     `data` is the suite's fingerprint: a hash of its name, its version, its options and the contents of its tasks.
@@ -84,7 +84,7 @@ class Protocol(Stored):
         return digest(self.version, self.data)[:12]
 
 
-class Evaluation(Stored):
+class Evaluation(Record):
     """The scores of one suite under one protocol.
 
     `scores[task][metric]` are for whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
@@ -105,14 +105,14 @@ class Evaluation(Stored):
         return self.suite, self.protocol.key
 
 
-class TeacherUse(Stored):
+class TeacherUse(Record):
     """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe."""
 
     teacher: str
     of: Literal["image", "caption", "tokens"]
 
 
-class Result(Stored):
+class Result(Record):
     """A finished run.
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
@@ -175,7 +175,7 @@ class Result(Stored):
         return self.model_copy(update=changes)
 
 
-class Failure(Stored):
+class Failure(Record):
     """The last failure of a run. Failures are listed, never tabled.
 
     `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
