@@ -5,10 +5,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-Name = Annotated[str, Field(min_length=1)]
-Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+from harness.tomlfiles import Commit, Name, Table
+
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
 
 
@@ -20,12 +20,6 @@ def _below(path: str) -> str:
 
 #: a path below the data root, with no way out of it
 Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
-
-
-class Table(BaseModel):
-    """A table of the catalogue."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Origin(Table):

@@ -12,8 +12,7 @@ from pydantic import Field
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PublishedNumbers
 from harness.papers.schema import OwnVariant, PaperPart
-from harness.profiles.load import read_toml
-from harness.profiles.rules import Name
+from harness.tomlfiles import Name, read_toml
 
 #: the score that all ablation claims are about
 ABLATION_SCORE = Score("sts", AVERAGE, "spearman")

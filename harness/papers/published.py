@@ -21,9 +21,8 @@ from harness.papers.schema import (
     PaperRow,
     PaperTable,
 )
-from harness.profiles.load import read_toml
-from harness.profiles.rules import Name
 from harness.stats import Summary
+from harness.tomlfiles import Name, read_toml
 
 #: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.
 PAPER_PROFILE = "paper"

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import Column, Metric
-from harness.profiles.rules import Name
 from harness.registry import names, suggest
 from harness.spec import Variant, parse_setting
+from harness.tomlfiles import Name
 
 Count = Annotated[int, Field(ge=1)]
 Decimals = Annotated[int, Field(ge=0, le=6)]

@@ -111,7 +111,7 @@ class Comparison:
     @property
     def effect(self) -> Effect | None:
         """Hedges' g."""
-        return hedges_g(self.a.values, self.b.values)
+        return hedges_g(self.a.summary, self.b.summary)
 
     @property
     def dominance(self) -> float | None:
