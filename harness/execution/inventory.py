@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from harness.corpora.base import CorpusSource
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
@@ -31,13 +31,6 @@ class Checkable(Protocol):
 
     def fingerprint(self, root: Path | None) -> str:
         """A hash of the content (hex)."""
-
-
-class Need(NamedTuple):
-    """One source of a profile. `label` names it, such as "corpus wiki (setting wiki+flickr)"."""
-
-    label: str
-    source: Checkable
 
 
 S = TypeVar("S", bound=Checkable, covariant=True)
@@ -174,23 +167,6 @@ class Inventory:
             data = found.identity(self.root)
             self._protocols[suite] = EvaluationProtocol(version=found.version, data=data, metrics=found.metrics)
         return self._protocols[suite]
-
-    def data_needs(self) -> Iterator[Need]:
-        """Corpora, the image features stored with them, and suites."""
-        for name, corpus in self.corpora.items():
-            users = [key for key, setting in self.profile.settings.items() if name in setting.corpora]
-            used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
-            yield Need(f"corpus {name}{used}", corpus.plain.source)
-            for teacher, stored in corpus.stored.items():
-                yield Need(f"{teacher} features of {name}", stored.source)
-        for name, suite in self.suites.items():
-            yield Need(f"suite {name}", suite)
-
-    def needs(self) -> Iterator[Need]:
-        """Encoders, and the data."""
-        for name in self.profile.encoders:
-            yield Need(f"encoder {name}", self.encoder(name).source)
-        yield from self.data_needs()
 
     def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
         stored = {key: Ingredient(file, self.root) for key, file in plain.source.stored.items()}

@@ -99,7 +99,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
                 f"--{option} selects its own runs; remove --{name} (--seeds, --set and --encoders NAME=DIR are allowed)"
             )
     entries = wanted_runs(profile, _listed(selection.table), _listed(selection.figure), _listed(selection.paper), seeds)
-    wanted = merged(entries)
+    wanted = merged(entries.values())
     return Request(
         profile=profile,
         methods=list(dict.fromkeys(spec.variant for spec in wanted)),
