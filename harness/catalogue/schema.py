@@ -99,6 +99,18 @@ class Entry(Table):
         """The origins that must be downloaded manually."""
         return [origin for origin in self.origins if origin.hand is not None]
 
+    @property
+    def how(self) -> str:
+        """How to get it: a command, or the note of an entry without origins."""
+        if not self.origins:
+            return self.note
+        return f"by hand, then `{self.import_command}`" if self.by_hand else f"`harness data fetch {self.name}`"
+
+    @property
+    def import_command(self) -> str:
+        """The command that imports its files from a folder."""
+        return f"harness data import {self.name} FOLDER"
+
     @model_validator(mode="after")
     def _whole(self) -> Entry:
         if bool(self.origins) != bool(self.outputs):
