@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
@@ -112,7 +112,7 @@ def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
         try:
             _check_names(request, spec)
             runs.append(resolve(profile, spec, overrides))
-        except UnfitSettingError as error:
+        except (PlugInError, UnfitSettingError) as error:
             skipped[Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error))] = None
     return runs, list(skipped)
 
