@@ -1,14 +1,21 @@
-"""The schema of catalogue entries; unknown keys are refused."""
+"""Catalogue entries: their schema, and those of entries.toml. Unknown keys are refused."""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-Name = Annotated[str, Field(min_length=1)]
-Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+from harness.errors import UserError
+from harness.registry import suggest
+
+Filled = Annotated[str, Field(min_length=1)]
+CommitHash = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
 
 
@@ -18,24 +25,24 @@ def _below(path: str) -> str:
     return path
 
 
-#: a path below the data root, with no way out of it
+#: a path below the data root
 Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 
 
-class Table(BaseModel):
+class CatalogueTable(BaseModel):
     """A table of the catalogue."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Origin(Table):
+class Origin(CatalogueTable):
     """A published file: on the hub, at an address, or downloaded manually."""
 
     file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
-    hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
-    revision: Commit | None = None
+    hub: Annotated[Filled | None, Field(description="data set of the hub, OWNER/NAME")] = None
+    revision: CommitHash | None = None
     url: Annotated[str | None, Field(pattern=r"^https?://")] = None
-    hand: Annotated[Name | None, Field(description="how to download it manually")] = None
+    hand: Annotated[Filled | None, Field(description="how to download it manually")] = None
     checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
     bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
     folder: Annotated[Below | None, Field(description="folder accepted instead of the file in an import")] = None
@@ -68,12 +75,12 @@ class Origin(Table):
         return self
 
 
-class Output(Table):
+class Output(CatalogueTable):
     """A file or folder below the data root, used by corpora and tasks."""
 
     path: Below
     kind: Literal["file", "folder"] = "file"
-    origin: Annotated[Name | None, Field(description="recipes place and unpack: its origin")] = None
+    origin: Annotated[Filled | None, Field(description="recipes place and unpack: its origin")] = None
     rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file without its header")] = None
     files: Annotated[int | None, Field(ge=1, description="files of a folder and its sub-folders")] = None
     pattern: Annotated[str, Field(description="the files that are counted in a folder")] = "*"
@@ -87,14 +94,14 @@ class Output(Table):
         return fnmatchcase(name, self.pattern)
 
 
-class Entry(Table):
+class Entry(CatalogueTable):
     """A data set: its origins, and its outputs below the data root."""
 
-    name: Name
-    title: Name
-    licence: Name
+    name: Filled
+    title: Filled
+    licence: Filled
     about: Annotated[int | None, Field(gt=0, description="approximate download size in bytes, if known")] = None
-    recipe: Name = "place"
+    recipe: Filled = "place"
     options: dict[str, Any] = {}
     origins: tuple[Origin, ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -112,3 +119,33 @@ class Entry(Table):
         if not self.outputs and not self.note:
             raise ValueError("an entry without outputs needs a 'note' on what to do")
         return self
+
+
+@cache
+def entries() -> Mapping[str, Entry]:
+    """All entries by name, in the order of the file."""
+    return read_entries((files(__package__) / "entries.toml").read_text(encoding="utf-8"))
+
+
+def read_entries(text: str) -> dict[str, Entry]:
+    """Parse entries. Raises UserError naming the wrong table and key."""
+    try:
+        return {name: Entry.model_validate({**table, "name": name}) for name, table in tomllib.loads(text).items()}
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"the catalogue is not valid TOML: {error}; correct that line") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the entry as a whole"
+        raise UserError(f"the catalogue, {place}: {first['msg']}; correct that table") from error
+
+
+def entry(name: str) -> Entry:
+    """The entry of a name. Raises UserError listing the closest names."""
+    if name not in entries():
+        raise UserError(f"the catalogue has no entry '{name}'; {suggest(name, list(entries()))}")
+    return entries()[name]
+
+
+def providers(path: str) -> list[Entry]:
+    """The entries that provide a path below the data root."""
+    return [each for each in entries().values() if any(output.holds(path) for output in each.outputs)]

@@ -99,7 +99,7 @@ def test_bad_images_are_one_line(images: Path) -> None:
     (images / "empty").mkdir()
     (images / "no.parquet").write_bytes(b"no")
     with pytest.raises(
-        UserError, match=r"tree: 1 of 6 images cannot be decoded: cat/1\.JPEG \(it is no image"
+        UserError, match=r"tree: 1 of 6 images cannot be decoded: cat/1\.JPEG \(not an image format"
     ) as error:
         LabelledImages("tree", "").load(images)
     assert "set bad = 1" in str(error.value)
@@ -252,7 +252,7 @@ def test_bad_recordings_are_one_line(speech: Path) -> None:
         audio().load(speech)
     with pytest.raises(UserError, match="no column 'person'"):
         audio(label="person").load(speech)
-    with pytest.raises(UserError, match="no row of the split 'dev'"):
+    with pytest.raises(UserError, match="no rows of the split 'dev'"):
         audio(split="dev").load(speech)
 
 
