@@ -2,9 +2,9 @@
 
 from harness.catalogue.checks import State, state, verify
 from harness.catalogue.download import Progress
+from harness.catalogue.entries import Entry, entries, entry, providers
 from harness.catalogue.fetching import Watch, fetch, import_folder
 from harness.catalogue.places import readable
-from harness.catalogue.schema import Entry, entries, entry, providers
 
 __all__ = [
     "Entry",

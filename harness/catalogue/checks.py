@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from harness.catalogue.entries import Entry, Origin, Output
 from harness.catalogue.places import books, manifest_path
-from harness.catalogue.schema import Entry, Origin, Output
 from harness.errors import UserError
 from harness.sources import write_text
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from harness.catalogue import hub
 from harness.catalogue.checks import check_download, check_output, difference, read_manifest, state, write_manifest
 from harness.catalogue.download import Progress, download
+from harness.catalogue.entries import Entry, Origin
 from harness.catalogue.extract import remove
 from harness.catalogue.places import Say, books, check_room, held, manifest_path, readable
 from harness.catalogue.recipes import RECIPES, Take
-from harness.catalogue.schema import Entry, Origin
 from harness.errors import UserError
 
 #: returns the progress callback of a file
@@ -32,8 +32,7 @@ def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = Fals
     if entry.by_hand:
         how = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
         raise UserError(
-            f"{entry.name} must be downloaded manually ({entry.licence}): {how}; "
-            f"then run `harness data import {entry.name} FOLDER`"
+            f"{entry.name} must be downloaded manually ({entry.licence}): {how}; then run `{entry.import_command}`"
         )
     work = _Work(root, entry, say, watch, offline)
     with held(root, entry.name, say):
@@ -162,7 +161,7 @@ class _Work:
             if self.offline:
                 raise UserError(
                     f"{name}: offline, and {origin.file} is no file of the hub; fetch without --offline, or run "
-                    f"`harness data import {name} FOLDER` with {origin.url}"
+                    f"`{self.entry.import_command}` with {origin.url}"
                 )
             self.say(f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.url}")
             download(str(origin.url), target, name, self.say, self.watch(origin.name))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.catalogue.schema import Origin
+from harness.catalogue.entries import Origin
 from harness.errors import UserError
 from harness.seeds import generator
 

@@ -15,10 +15,18 @@ from torch import Tensor, nn
 
 from harness.errors import UserError
 from harness.inputs import OptionValue, Stream
-from harness.method.batches import Batch, Encode, MediaBatch
 from harness.method.hyperparameters import Hyperparameters
-from harness.method.mixing import MixingRule, by_batches
-from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps
+from harness.method.interface import (
+    Batch,
+    CaptionRows,
+    Dimensions,
+    Encode,
+    Feature,
+    MediaBatch,
+    MixingRule,
+    OwnSteps,
+    by_batches,
+)
 from harness.registry import get_class
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from harness.inputs import Stream
 from harness.method.base import Method
-from harness.method.batches import Batch, MediaBatch, PairBatch, SentenceBatch, TripletBatch
-from harness.method.needs import Dimensions
+from harness.method.interface import Batch, Dimensions, MediaBatch, PairBatch, SentenceBatch, TripletBatch
 
 ROWS, WIDTH, LENGTH = 6, 8, 5
 

@@ -143,7 +143,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from harness import catalogue
-from harness.catalogue.schema import read_entries
+from harness.catalogue.entries import read_entries
 from harness.errors import UserError
 
 root, text, offline = sys.argv[1:]

@@ -13,8 +13,8 @@ import pytest
 
 from harness.catalogue import places
 from harness.catalogue.download import TRIES, download
+from harness.catalogue.entries import read_entries
 from harness.catalogue.fetching import fetch
-from harness.catalogue.schema import read_entries
 from harness.errors import UserError
 
 CONTENT = os.urandom(3_000_000)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.catalogue.entries import Entry
 from harness.catalogue.extract import remove, unpack
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from harness.catalogue.entries import Entry
 from harness.catalogue.recipes.base import Got, Take, content_of, only, raw_lines, write_parquet
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
 PIXELS = 3 * 32 * 32

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.catalogue.entries import Entry
 from harness.catalogue.recipes.base import Got, Take, clean, only, write_parquet, write_table
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
 CAPTIONS = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.catalogue.entries import Entry
 from harness.catalogue.recipes.base import Got, Take, content_of, only, raw_lines
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.catalogue.entries import Entry
 from harness.catalogue.recipes.base import Got, Take, content_of, only, raw_lines, write_table
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 from harness.parquet import read_columns
 

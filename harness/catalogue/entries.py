@@ -9,13 +9,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from harness.errors import UserError
 from harness.registry import suggest
+from harness.tomlfiles import Commit, Name, Table
 
-Filled = Annotated[str, Field(min_length=1)]
-CommitHash = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
 
 
@@ -25,24 +24,18 @@ def _below(path: str) -> str:
     return path
 
 
-#: a path below the data root
+#: a path below the data root, with no way out of it
 Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 
 
-class CatalogueTable(BaseModel):
-    """A table of the catalogue."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Origin(CatalogueTable):
+class Origin(Table):
     """A published file: on the hub, at an address, or downloaded manually."""
 
     file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
-    hub: Annotated[Filled | None, Field(description="data set of the hub, OWNER/NAME")] = None
-    revision: CommitHash | None = None
+    hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
+    revision: Commit | None = None
     url: Annotated[str | None, Field(pattern=r"^https?://")] = None
-    hand: Annotated[Filled | None, Field(description="how to download it manually")] = None
+    hand: Annotated[Name | None, Field(description="how to download it manually")] = None
     checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
     bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
     folder: Annotated[Below | None, Field(description="folder accepted instead of the file in an import")] = None
@@ -75,12 +68,12 @@ class Origin(CatalogueTable):
         return self
 
 
-class Output(CatalogueTable):
+class Output(Table):
     """A file or folder below the data root, used by corpora and tasks."""
 
     path: Below
     kind: Literal["file", "folder"] = "file"
-    origin: Annotated[Filled | None, Field(description="recipes place and unpack: its origin")] = None
+    origin: Annotated[Name | None, Field(description="recipes place and unpack: its origin")] = None
     rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file without its header")] = None
     files: Annotated[int | None, Field(ge=1, description="files of a folder and its sub-folders")] = None
     pattern: Annotated[str, Field(description="the files that are counted in a folder")] = "*"
@@ -94,14 +87,14 @@ class Output(CatalogueTable):
         return fnmatchcase(name, self.pattern)
 
 
-class Entry(CatalogueTable):
+class Entry(Table):
     """A data set: its origins, and its outputs below the data root."""
 
-    name: Filled
-    title: Filled
-    licence: Filled
+    name: Name
+    title: Name
+    licence: Name
     about: Annotated[int | None, Field(gt=0, description="approximate download size in bytes, if known")] = None
-    recipe: Filled = "place"
+    recipe: Name = "place"
     options: dict[str, Any] = {}
     origins: tuple[Origin, ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -111,6 +104,18 @@ class Entry(CatalogueTable):
     def by_hand(self) -> list[Origin]:
         """The origins that must be downloaded manually."""
         return [origin for origin in self.origins if origin.hand is not None]
+
+    @property
+    def how(self) -> str:
+        """How to get it: a command, or the note of an entry without origins."""
+        if not self.origins:
+            return self.note
+        return f"by hand, then `{self.import_command}`" if self.by_hand else f"`harness data fetch {self.name}`"
+
+    @property
+    def import_command(self) -> str:
+        """The command that imports its files from a folder."""
+        return f"harness data import {self.name} FOLDER"
 
     @model_validator(mode="after")
     def _whole(self) -> Entry:
