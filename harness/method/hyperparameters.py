@@ -28,9 +28,9 @@ def hyper(
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
     `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
-    `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`.
-    `later` marks an option added after results were published: at its default it is left out of a run's
-    identity, so that those results keep their fingerprint.
+    `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later`
+    marks an option added after results were published: at its default it is left out of a run's identity, so that those
+    results keep their fingerprint.
     """
     metadata = {"source": source, "unit": unit, "choices": choices, "registered": registered}
     return field(default=default, metadata=metadata | {"teacher": teacher, "later": later})
