@@ -10,8 +10,8 @@ import pytest
 from harness.evaluation.suites import SuiteScores
 from harness.execution.environment import Machine
 from harness.execution.plan import make_plan
+from harness.execution.request import Selection, make_request
 from harness.execution.run import run_one
-from harness.execution.selection import Selection, make_request
 from harness.metrics import ArrayName
 from harness.store import Store
 

@@ -96,7 +96,7 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
         ahead.of(0)
     ahead.close()
     assert str(found.value) == str(plain.value)
-    assert "image number 4 of the labelled images cannot be decoded: it is no image" in str(plain.value)
+    assert "the labelled image number 4 cannot be decoded" in str(plain.value)
 
 
 @needs_proc
