@@ -4,9 +4,9 @@
     option  := KEY "=" VALUE
 
 A value may hold balanced brackets, so that one variant can name another
-(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in
-order of their keys and numbers in their shortest form, so equal variants have equal texts.
-A setting has the same grammar without a reading (`flickr[shot=100]`).
+(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in order of their keys and
+numbers in their shortest form, so equal variants have equal texts. A setting has the same grammar without a reading
+(`flickr[shot=100]`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+#: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is masked by NUL
+_TEACHER = r"run:[^/+]+/[^/]+/[^/+]+/seed-\d+|[^/+\0]+"
+_TEACHERS = re.compile(rf"({_TEACHER})(?:\+(?={_TEACHER})|$)")
 
 
 class SpecError(UserError, ValueError):
@@ -143,6 +146,19 @@ def split(text: str, separator: str = ",") -> list[str]:
     if depth != 0:
         raise SpecError(f"'{text}' has unbalanced brackets; close every '[' with a ']'")
     return [*parts, text[start:].strip()]
+
+
+def split_teachers(text: str) -> tuple[str, ...]:
+    """Split the teachers' names in an option's value, joined by '+'. Raises SpecError if they cannot be read."""
+    depth, masked = 0, ""
+    for char in text:
+        depth += char == "["
+        masked += "\0" if depth else char
+        depth -= char == "]"
+    found = list(_TEACHERS.finditer(masked))
+    if not found or sum(len(match.group()) for match in found) != len(text):
+        raise SpecError(f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse")
+    return tuple(text[slice(*match.span(1))] for match in found)
 
 
 def canonical(value: object) -> str:

@@ -54,7 +54,7 @@ def _show(found: Comparison) -> None:
 
 
 def _means(found: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.formats import summary_text
+    from harness.reporting.tables.grids import summary_text
 
     digits = found.metric.digits
     for side in (found.a, found.b):
@@ -63,7 +63,7 @@ def _means(found: Comparison) -> Iterator[TextRow]:
 
 
 def _tests(found: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.formats import ABSENT
+    from harness.reporting.tables.grids import ABSENT
 
     digits, permuted = found.metric.digits, found.permutation
     named: tuple[tuple[str, TTest | None], ...] = (
@@ -87,6 +87,6 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
 
 
 def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
-    from harness.reporting.formats import ABSENT
+    from harness.reporting.tables.grids import ABSENT
 
     return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"

@@ -2,7 +2,7 @@
 
 from harness.inputs import FeatureKind, OptionValue, Stream
 from harness.method.base import Method, method_named
-from harness.method.hyperparameters import Hyperparameters, hyper, split_teachers
+from harness.method.hyperparameters import Hyperparameters, hyper
 from harness.method.interface import (
     Batch,
     CaptionRows,
@@ -19,6 +19,7 @@ from harness.method.interface import (
     TripletBatch,
     by_batches,
 )
+from harness.spec import split_teachers
 
 __all__ = [
     "Batch",

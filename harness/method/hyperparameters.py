@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
@@ -14,10 +13,6 @@ from harness.inputs import OptionValue
 from harness.registry import suggest, target
 
 V = TypeVar("V", bound=OptionValue)
-
-#: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is masked by NUL
-_TEACHER = r"run:[^/+]+/[^/]+/[^/+]+/seed-\d+|[^/+\0]+"
-_TEACHERS = re.compile(rf"({_TEACHER})(?:\+(?={_TEACHER})|$)")
 
 
 def hyper(
@@ -33,9 +28,9 @@ def hyper(
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
     `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
-    `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`.
-    `later` marks an option added after results were published: at its default it is left out of a run's
-    identity, so that those results keep their fingerprint.
+    `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later`
+    marks an option added after results were published: at its default it is left out of a run's identity, so that those
+    results keep their fingerprint.
     """
     metadata = {"source": source, "unit": unit, "choices": choices, "registered": registered}
     return field(default=default, metadata=metadata | {"teacher": teacher, "later": later})
@@ -83,19 +78,6 @@ class Hyperparameters:
             for name, value in self.named().items()
             if not (options[name].metadata["later"] and value == options[name].default)
         }
-
-
-def split_teachers(text: str) -> tuple[str, ...]:
-    """Split the teachers' names in an option's value, joined by '+'. Raises ValueError if they cannot be read."""
-    depth, masked = 0, ""
-    for letter in text:  # brackets may hold further keys
-        depth += letter == "["
-        masked += "\0" if depth else letter
-        depth -= letter == "]"
-    found = list(_TEACHERS.finditer(masked))
-    if not found or sum(len(match.group()) for match in found) != len(text):
-        raise ValueError(f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse")
-    return tuple(text[slice(*match.span(1))] for match in found)
 
 
 def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from harness.inputs import FeatureKind
 
-#: Encodes a batch's inputs into first output vectors ([CLS]) before any head: (inputs, views) -> (B, views, d).
-#: The views are the same sentence or recording under different dropout masks, or two augmentations of an
-#: image; all views pass the encoder in one forward pass.
+#: Encodes a batch's inputs into first output vectors ([CLS]) before any head: (inputs, views) -> (B, views, d). The
+#: views are the same sentence or recording under different dropout masks, or two augmentations of an image; all views
+#: pass the encoder in one forward pass.
 Encode = Callable[[Mapping[str, Tensor], int], Tensor]
-#: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired
-#: where k mod cycle equals place. There are never fewer text batches than paired ones.
+#: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
+#: mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
 #: which captions of an image become rows: those of the setting, or all of them
 CaptionRows = Literal["setting", "all"]
@@ -64,8 +64,8 @@ Batch = SentenceBatch | PairBatch | TripletBatch
 class Feature:
     """A frozen teacher's features of paired batches.
 
-    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, 'shuffled' or 'random'
-    for a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
+    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, 'shuffled' or 'random' for a
+    control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
     """
 
     teacher: str
@@ -84,8 +84,8 @@ class Dimensions:
 class Patches:
     """How images or spectrograms become a sequence of vectors for the encoder's layers.
 
-    `pretrained` names an image patch embedding of the profile. Without it, a convolution over patches of
-    `size` x `size` is trained from scratch, with position embeddings if `positions` is true.
+    `pretrained` names an image patch embedding of the profile. Without it, a convolution over patches of `size` x
+    `size` is trained from scratch, with position embeddings if `positions` is true.
     """
 
     pretrained: str = ""
@@ -109,7 +109,7 @@ class OwnSteps:
 def by_batches(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
     """One paired batch every (text batches // pair batches) steps, starting with the first step of an epoch.
 
-    MCSE's public code (src/train_mix.py); its appendix A says "in proportion to their sizes". An epoch reads
-    the pairs slightly more than once.
+    MCSE's public code (src/train_mix.py); its appendix A says "in proportion to their sizes". An epoch reads the pairs
+    slightly more than once.
     """
     return text_batches // pair_batches, 0

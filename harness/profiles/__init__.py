@@ -21,8 +21,8 @@ def shipped_profiles() -> list[str]:
 def load_profile(name: str) -> Profile:
     """Load a shipped profile by name, or a profile file by a path that ends in .toml.
 
-    Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a
-    shipped profile, because results name their profile.
+    Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a shipped
+    profile, because results name their profile.
     """
     shipped = shipped_profiles()
     if name.endswith(".toml"):

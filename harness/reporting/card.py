@@ -13,9 +13,9 @@ from harness.formatting import count_of, fixed
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
 from harness.reporting.files.markdown import escape
-from harness.reporting.formats import ABSENT, cell_text
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.site.html import TEMPLATES
+from harness.reporting.tables.grids import ABSENT, cell_text
 from harness.spec import Variant, canonical
 from harness.store import Result, metrics_of
 

@@ -31,8 +31,8 @@ def bootstrap_difference(
 ) -> Interval | None:
     """The percentile bootstrap interval of mean(a) - mean(b) (Efron 1979), each side resampled separately.
 
-    None when a side has fewer than two values. With a handful of values it is too narrow: it cannot reach beyond
-    the values given.
+    None when a side has fewer than two values. With a handful of values it is too narrow: it cannot reach beyond the
+    values given.
     """
     check_level(level)
     if len(a) < 2 or len(b) < 2:
@@ -46,9 +46,9 @@ def bootstrap_difference(
 def permutation_test(a: Sequence[float], b: Sequence[float], *, draws: int = 20_000, seed: int = 0) -> Permutation:
     """Permutation test of mean(a) - mean(b), two-sided by absolute size.
 
-    All ways of splitting the values are counted where there are at most 20,000 (eight values against eight);
-    otherwise `draws` random ones and the observed one, so p is never 0 (Phipson and Smyth 2010). Equal values give
-    p 1. Raises ValueError for no values and for NaN or infinity.
+    All ways of splitting the values are counted where there are at most 20,000 (eight values against eight); otherwise
+    `draws` random ones and the observed one, so p is never 0 (Phipson and Smyth 2010). Equal values give p 1. Raises
+    ValueError for no values and for NaN or infinity.
     """
     observed = summarise(a).mean - summarise(b).mean
     values = np.asarray([*a, *b], dtype=np.float64)
@@ -71,9 +71,9 @@ def permutation_test(a: Sequence[float], b: Sequence[float], *, draws: int = 20_
 def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
     """How far a is from being stochastically larger than b: 0 if it is, 1 if it is smaller everywhere.
 
-    The squared distance of the two quantile functions where a lies below b, as a share of the whole (Dror et al.
-    2019, Eq. 3, with empirical quantile functions, integrated exactly). Equal distributions give 1/2: neither is
-    larger. Raises ValueError for no values and for NaN or infinity.
+    The squared distance of the two quantile functions where a lies below b, as a share of the whole (Dror et al. 2019,
+    Eq. 3, with empirical quantile functions, integrated exactly). Equal distributions give 1/2: neither is larger.
+    Raises ValueError for no values and for NaN or infinity.
     """
     for side in (a, b):
         summarise(side)
@@ -86,10 +86,10 @@ def almost_stochastic_order(
 ) -> float | None:
     """The upper confidence bound on the violation ratio of 'a is larger than b'; None for fewer than two values.
 
-    Below 1/2 a is almost stochastically larger at this confidence; Ulmer et al. (2022) ask for 0.2. The bound is
-    ratio - sqrt((n + m) / (n m)) * sigma * quantile(1 - confidence) of Dror et al. (2019), kept within [0, 1];
-    sigma is the scaled standard deviation of the ratio over `draws` seeded bootstrap samples of both sides.
-    Raises ValueError for a confidence outside (0, 1).
+    Below 1/2 a is almost stochastically larger at this confidence; Ulmer et al. (2022) ask for 0.2. The bound is ratio
+    - sqrt((n + m) / (n m)) * sigma * quantile(1 - confidence) of Dror et al. (2019), kept within [0, 1]; sigma is the
+    scaled standard deviation of the ratio over `draws` seeded bootstrap samples of both sides. Raises ValueError for a
+    confidence outside (0, 1).
     """
     check_level(confidence)
     if len(a) < 2 or len(b) < 2:

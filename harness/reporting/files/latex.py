@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
 from harness.verdicts import Agreement
 
 _SPECIAL = {

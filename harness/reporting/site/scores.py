@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from harness.formatting import fixed
 from harness.metrics import AVERAGE, Metric
-from harness.reporting.formats import ABSENT
+from harness.reporting.tables.grids import ABSENT
 from harness.store import Evaluation, Result
 
 #: Evaluations with more metrics than this show the others than the main ones folded.
