@@ -88,6 +88,7 @@ class AudioCSESup(Unpaired, SupervisedSimCSE):
     """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "audiocse-sup"
+    notes = "audiocse"
     paper = PAPER
     streams = ("triplets", "audio")
     terms = ("text", "audio")

@@ -82,6 +82,7 @@ class VisualCSESup(Unpaired, SupervisedSimCSE):
     """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "visualcse-sup"
+    notes = "visualcse"
     paper = PAPER
     streams = ("triplets", "images")
     terms = ("text", "visual")

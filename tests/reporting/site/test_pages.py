@@ -1,4 +1,4 @@
-"""The report as a folder of pages: links, names, unique ids, and nothing loaded from elsewhere."""
+"""The report as a folder of pages: links, names, unique ids, nothing loaded from elsewhere, and the first page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from builders import over_seeds
+from builders import over_seeds, result
 from site_samples import hostile, rendered
+
+from harness.papers.audit.findings import audit
+from harness.papers.published import read_published
+from harness.reporting.site.pages import spans, what_ran
 
 
 class Tags(HTMLParser):
@@ -73,3 +77,31 @@ def test_no_name_leaves_the_folder_or_is_hidden(out: Path) -> None:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
     assert len(list((out / "runs").iterdir())) == 1 + 4 + len(hostile())
+
+
+@pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])
+def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
+    assert spans(iter(seeds)) == text
+
+
+def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
+    results = [*over_seeds("mcse", [1.0, 2.0]), *over_seeds("simcse", [1.0]), result(setting="wiki", profile="small")]
+    first, second = what_ran(results)
+    assert (first.profile, first.setting, first.seeds, first.runs) == ("small", "wiki", "0", 1)
+    assert (second.variants, second.seeds, second.suites, second.runs) == (["mcse", "simcse"], "0–1", ["sts"], 3)
+
+
+def test_audit_counts_are_those_of_the_findings(out: Path) -> None:
+    section = (out / "index.html").read_text().partition('<section id="audit">')[2].partition("</section>")[0]
+    counts = [int(text) for text in re.findall(r'<td class="num">(\d+)</td>', section)]
+    assert sum(counts) == len(audit(read_published())) > 0
+
+
+def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
+    scores = {"sts": {"STS12": {"spearman": 70.0}, "Avg": {"spearman": 77.0}}}
+    where = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    rendered(tmp_path / "out", [result("mcse", 0, scores, **where)])
+    row = (tmp_path / "out" / "index.html").read_text().partition('mcse-t1">')[2].partition("</tr>")[0]
+    cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
+    assert cells[:4] == ["1 of 14", "–", "–", "2"], "one seed is too few to agree or differ"
+    assert int(cells[4]) > 0
