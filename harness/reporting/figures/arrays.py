@@ -1,5 +1,8 @@
-"""Figures from arrays stored beside results: histograms of ranks and of similarities of images and captions (KDMCSE
-Figures 5 and 6), cosine against gold score (DALR 4) and planes of t-SNE (DALR 3, KDMCSE 8 to 12)."""
+"""Figures from arrays stored beside results.
+
+Histograms of ranks and of similarities of images and captions (KDMCSE Figures 5 and 6), cosine against gold score
+(DALR 4) and planes of t-SNE (DALR 3, KDMCSE 8 to 12).
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,7 @@ import numpy as np
 
 from harness.metrics import ArrayName, Score
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import (
-    COLOURS,
-    HATCHES,
-    MANY,
-    legend_below,
-    mark,
-    panels,
-    printed_lines,
-    size_of,
-)
+from harness.reporting.figures.look import COLOURS, HATCHES, MANY, legend_below, mark, panels, printed_lines, size_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +146,8 @@ def _planes(
     for axes, run, mine in zip(every, runs, clouds, strict=True):
         pixels = sum(map(len, mine)) > MANY
         for at, xy in enumerate(mine):
-            axes.scatter(*xy.T, s=size, linewidths=0, rasterized=pixels, gid=f"{what}-{at}", **mark(at))
+            x, y = xy.T
+            axes.scatter(x, y, s=size, linewidths=0, rasterized=pixels, gid=f"{what}-{at}", **mark(at))
         axes.set_title(run.label.variant)
         axes.set(xticks=[], yticks=[], xlabel="first t-SNE dimension", ylabel="second t-SNE dimension")
     if names:

@@ -104,7 +104,8 @@ class Material:
 
     def _data(self, paper: Paper, name: str) -> FigureData:
         spec = paper.figures[name]
-        runs = [run for place in self._places(spec) for run in self._runs(Label(self.profile, *place, ""), spec.suite)]
+        labels = [Label(self.profile, *place, "") for place in self._places(spec)]
+        runs = [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]
         alike = [other for other, one in paper.figures.items() if (one.kind, one.metric) == (spec.kind, spec.metric)]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
         if not self.is_paper:
@@ -142,10 +143,8 @@ class Material:
         found = sorted({(str(setting), str(encoder)) for setting, encoder in pairs if setting != UNTRAINED})
         return [Place(variant, *where) for where in found for variant in spec.variants]
 
-    def _runs(self, label: Label, suite: str) -> Iterator[FigureRun]:
-        """The runs of a label with the scores of all their suites, if they have any in `suite`."""
-        if (label, suite) not in self._groups:
-            return
+    def _run(self, label: Label, suite: str) -> FigureRun:
+        """The runs of a label with the scores of all their suites, and the result of the first seed in `suite`."""
         groups = {name: kept for (other, name), kept in self._groups.items() if other == label}
         scores = {Score(name, *column): found for name, kept in groups.items() for column, found in kept.scores.items()}
         parts: dict[tuple[Score, str], dict[int, float]] = {}
@@ -155,7 +154,7 @@ class Material:
             for task, metric, part, seed, value in zip(*columns, strict=True):
                 parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
         fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
-        yield FigureRun(label, self._results[fingerprint], scores, parts, self.contents.store.arrays)
+        return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.store.arrays)
 
 
 def training_figures(profile: str, runs: SeedRuns) -> list[ReportFigure]:

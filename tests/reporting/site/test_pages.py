@@ -15,14 +15,29 @@ from harness.papers.audit.findings import audit
 from harness.papers.published import read_published
 from harness.reporting.site.pages import spans, what_ran
 
+VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
+
 
 class Tags(HTMLParser):
+    """The tags of a page, in order. Refuses tags that do not nest."""
+
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.open: list[str] = []
         self.seen: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
+        self.close()
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append((tag, dict(attrs)))
 
 
@@ -60,7 +75,9 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None
         assert policies == ["default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"]
         assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
         assert not [name for _, found in tags for name in found if name.startswith("on")]
-        assert sum(tag == "script" for tag, _ in tags) == 1
+        scripts = [found.get("src") for tag, found in tags if tag == "script"]
+        assert scripts == ["../" * (len(page.relative_to(out).parts) - 1) + "site.js"], page
+        assert all(str(found.get("src")).startswith("../figures/") for tag, found in tags if tag == "img"), page
     for name in ("style.css", "site.js"):
         assert not re.search(r"url\(|@import|https?:|fetch\(|innerHTML", (out / name).read_text("utf-8")), name
 
