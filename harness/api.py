@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.reporting.results import Results
 
 #: n sentences -> n rows of floats, (n, d)
-Encode = Callable[[Sequence[str]], "np.ndarray"]
+SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
 
 
 def plan(
@@ -109,7 +109,8 @@ def run(
     >>> len(finished), finished.failures
     (4, ())
 
-    Raises UserError for an unknown name and MissingData for missing inputs, before anything is trained.
+    Raises UserError for an unknown name and if every run is skipped, and MissingData for missing inputs, before
+    anything is trained.
     """
     chosen = plan(
         profile,
@@ -160,9 +161,13 @@ def execute(
 
 
 def _check_inputs(plan: Plan) -> None:
-    """Raise MissingData if a run to do cannot load its inputs, or no suite can load its data."""
+    """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
     from harness.formatting import count_of
 
+    if plan.skipped and not plan.runs:
+        skip, *others = plan.skipped
+        more = f" (and {len(others)} more)" if others else ""
+        raise UserError(f"every run is skipped, nothing can be trained: {skip.what}: {skip.why}{more}")
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         raise MissingData(
@@ -256,7 +261,7 @@ def load_model(
 
 
 def evaluate(
-    model: Encode,
+    model: SentenceFunction,
     suites: Names | None = None,
     *,
     profile: str = DEFAULT_PROFILE,

@@ -32,14 +32,22 @@ from harness.method import (
     Method,
     MixingRule,
     PairBatch,
+    by_batches,
     hyper,
     split_teachers,
 )
 
-from .mixing import MIXING
-
 #: roles of the caption and token features of the first and second text teacher
 ROLES = (("teacher1", "tokens1"), ("teacher2", "tokens2"))
+
+
+def after_text(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """Section 4.1: one step is paired after every N_t // N_m text steps, counted in rows."""
+    return rows // pairs + 1, rows // pairs
+
+
+#: 'floor' is the rule of the public code, which is that of MCSE
+MIXING = {"after": after_text, "floor": by_batches}
 
 
 def text_teachers(text: str) -> tuple[str, ...]:
@@ -174,7 +182,7 @@ class DALR(Method):
 
     @classmethod
     def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
-        """Section 4.1: N_text // N_pairs text batches, then one paired batch."""
+        """Section 4.1: N_t // N_m text batches, then one paired batch."""
         return MIXING[hyperparameters.mixing]
 
     @classmethod

@@ -66,9 +66,7 @@ def _refuse_by_hand(entry: Entry) -> None:
         raise UserError(f"{entry.name} is not fetched: {entry.note}")
     if entry.by_hand:
         how = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
-        raise UserError(
-            f"{entry.name} is got by hand ({entry.licence}): {how}; then run `harness data import {entry.name} FOLDER`"
-        )
+        raise UserError(f"{entry.name} is got by hand ({entry.licence}): {how}; then run `{entry.import_command}`")
 
 
 def _there(root: Path, entry: Entry, say: Say) -> bool:
@@ -143,7 +141,7 @@ def _fetched(root: Path, entry: Entry, origin: Origin, say: Say, watch: Watch, o
         if offline:
             raise UserError(
                 f"{entry.name}: offline, and {origin.file} is no file of the hub; fetch without --offline, or run "
-                f"`harness data import {entry.name} FOLDER` with {origin.url}"
+                f"`{entry.import_command}` with {origin.url}"
             )
         say(f"{entry.name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.url}")
         download(str(origin.url), target, entry.name, say, watch(origin.name))

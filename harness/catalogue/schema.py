@@ -5,10 +5,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-Name = Annotated[str, Field(min_length=1)]
-Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+from harness.tomlfiles import Commit, Name, Table
+
 Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
 
 
@@ -20,12 +20,6 @@ def _below(path: str) -> str:
 
 #: a path below the data root, with no way out of it
 Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
-
-
-class Table(BaseModel):
-    """A table of the catalogue."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Origin(Table):
@@ -104,6 +98,18 @@ class Entry(Table):
     def by_hand(self) -> list[Origin]:
         """The origins that must be downloaded manually."""
         return [origin for origin in self.origins if origin.hand is not None]
+
+    @property
+    def how(self) -> str:
+        """How to get it: a command, or the note of an entry without origins."""
+        if not self.origins:
+            return self.note
+        return f"by hand, then `{self.import_command}`" if self.by_hand else f"`harness data fetch {self.name}`"
+
+    @property
+    def import_command(self) -> str:
+        """The command that imports its files from a folder."""
+        return f"harness data import {self.name} FOLDER"
 
     @model_validator(mode="after")
     def _whole(self) -> Entry:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import completer, registered
-from harness.cli.options import data_option, device_option, profile_option, results_option, suites_option
+from harness.cli.completion import registered
+from harness.cli.options import data_option, device_option, names_option, profile_option, results_option, suites_option
 
 if TYPE_CHECKING:
     from harness.execution.environment import DeviceChoice
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 @click.command("eval")
 @click.argument("model", metavar="MODEL")
-@click.option(
-    "--pooling",
-    metavar="NAME",
-    help="How token vectors become a sentence vector: cls, mean, ... (default: what the folder declares).",
-    shell_complete=completer(registered("pooling")),
+@names_option(
+    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the folder's).", registered("pooling")
 )
 @suites_option
 @profile_option
@@ -30,8 +27,8 @@ if TYPE_CHECKING:
 def evaluate(context: click.Context, /, model: str, device: DeviceChoice, **options: Any) -> None:
     """Evaluate MODEL: a folder, a hub name OWNER/NAME[@COMMIT], or the key of a run.
 
-    A folder is one that transformers or sentence-transformers saved. Scores go to the same results and tables as
-    those of runs; a model from outside is `none[pooling=...]`.
+    A folder is one that transformers or sentence-transformers saved. Scores are stored and shown with those of runs; a
+    model from outside is the run `none[pooling=...]`.
     """
     from harness import api
     from harness.cli.planning import describe, show_results

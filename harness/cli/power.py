@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.tables import plain_table
+from harness.errors import UserError
+from harness.formatting import fixed
+
 _POSITIVE = click.FloatRange(0.0, None, True)
 
 
@@ -16,9 +20,6 @@ def power(effect: float, std: float, seeds: int | None) -> None:
 
     Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
     """
-    from harness.cli.tables import plain_table
-    from harness.errors import UserError
-    from harness.formatting import fixed
     from harness.stats import detectable_difference, power_of_t_test, seeds_needed
 
     try:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import completer, registered
-from harness.cli.options import device_option, grid_options
+from harness.cli.completion import registered
+from harness.cli.options import device_option, grid_options, names_option
 from harness.command_line import DEFAULT_JOBS
 
 if TYPE_CHECKING:
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 @grid_options
 @click.option("--jobs", default=DEFAULT_JOBS, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
 @device_option
-@click.option(
-    "--executor",
-    metavar="NAME",
-    help="How runs are executed (default: serial for one job, else processes).",
-    shell_complete=completer(registered("executor")),
+@names_option(
+    "--executor", "NAME", "How runs are executed (default: serial for one job, else processes).", registered("executor")
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context

@@ -9,6 +9,9 @@ import click
 
 from harness.cli.completion import completer, registered
 from harness.cli.options import results_option
+from harness.cli.tables import plain_table
+from harness.errors import UserError
+from harness.formatting import duration
 
 if TYPE_CHECKING:
     from harness.store import Result
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 @results_option
 def show(what: str, results: Path) -> None:
     """Show a run by its key or result file, or a method with its hyperparameters and readings."""
-    from harness.errors import UserError
     from harness.registry import names
     from harness.store import Store, find_results
 
@@ -35,8 +37,6 @@ def show(what: str, results: Path) -> None:
 
 
 def _show_run(result: Result) -> None:
-    from harness.cli.tables import plain_table
-    from harness.formatting import duration
     from harness.store import frame_of
 
     click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
@@ -61,7 +61,6 @@ def _show_run(result: Result) -> None:
 
 
 def _show_method(name: str) -> None:
-    from harness.cli.tables import plain_table
     from harness.reporting.site.methods import method_facts
 
     facts = method_facts(name)

@@ -22,10 +22,9 @@ def status(**grid: Any) -> None:
 
     plan = api.plan(**grid)
     describe(plan)
-    for state in get_args(RunState):
-        for run in plan.runs:
-            if run.state == state:
-                error = f"  {run.failure.error}" if run.failure and state == "failed" else ""
-                click.echo(f"{state:8} {run.key}{error}")
-    for problem in plan.store.load()[1]:
+    states = get_args(RunState)
+    for run in sorted(plan.runs, key=lambda run: states.index(run.state)):
+        error = f"  {run.failure.error}" if run.failure and run.state == "failed" else ""
+        click.echo(f"{run.state:8} {run.key}{error}")
+    for problem in api.results(plan.store.root).problems:
         click.echo(f"unusable {problem}")

@@ -62,7 +62,7 @@ class Teacher(ABC):
 
 def teacher_class(kind: str) -> type[Teacher]:
     """Return the class of a registered kind of teacher. Raises UserError for an unknown kind."""
-    return registry.get_class("teacher kind", kind, Teacher)  # type: ignore[type-abstract]
+    return registry.get_class("teacher kind", kind, Teacher)
 
 
 def open_teacher(

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.command_line import DEFAULT_PROFILE, Override, parse_overrides
+from harness.command_line import DEFAULT_PROFILE, parse_overrides
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.execution.request import Request
+from harness.inputs import OptionValue
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.profiles import Profile, load_profile
 from harness.registry import names
@@ -78,7 +79,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
                 f"--{option} selects its own runs; remove --{name} (--seeds, --set and --encoders NAME=DIR are allowed)"
             )
     entries = wanted_runs(profile, _listed(selection.table), _listed(selection.figure), _listed(selection.paper), seeds)
-    wanted: Runs = merged(entries)
+    wanted: Runs = merged(entries.values())
     return Request(
         profile=profile,
         methods=list(dict.fromkeys(spec.variant for spec in wanted)),
@@ -159,7 +160,7 @@ def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
     return parse_seeds(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds)
 
 
-def _overrides(values: Mapping[str, object] | Sequence[str]) -> dict[str, Override]:
+def _overrides(values: Mapping[str, object] | Sequence[str]) -> dict[str, OptionValue]:
     pairs = [f"{key}={value}" for key, value in values.items()] if isinstance(values, Mapping) else values
     return parse_overrides(pairs)
 

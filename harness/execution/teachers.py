@@ -343,7 +343,7 @@ class TeacherFinder:
         if table is None:
             return ModelTeacher(name, self.inventory.once(self.runs[name]))
         if kind != LIT:
-            model = FrozenModel(kind, table.pooling, self.inventory.place("teacher", table.model))
+            model = FrozenModel(kind, table.pooling, self.inventory.place("teacher", table))
             return ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))

@@ -1,7 +1,7 @@
 """The base class of methods.
 
-A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss
-terms. It contains no training loop, optimizer, I/O or device code.
+A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss terms. It
+contains no training loop, optimizer, I/O or device code.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ from torch import Tensor, nn
 
 from harness.errors import UserError
 from harness.inputs import OptionValue, Stream
-from harness.method.batches import Batch, Encode, MediaBatch
 from harness.method.hyperparameters import Hyperparameters
-from harness.method.mixing import MixingRule, by_batches
-from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps
+from harness.method.interface import (
+    Batch,
+    CaptionRows,
+    Dimensions,
+    Encode,
+    Feature,
+    MediaBatch,
+    MixingRule,
+    OwnSteps,
+    by_batches,
+)
 from harness.registry import get_class
 
 
 class Method(nn.Module, ABC):
     """A training objective with its heads.
 
-    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The
-    parameter `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
+    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The parameter
+    `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
     """
 
     name: ClassVar[str]
@@ -56,8 +64,8 @@ class Method(nn.Module, ABC):
     def features(cls, hyperparameters: Any) -> dict[str, Feature]:
         """Teacher features of paired batches, by role.
 
-        Roles are names of the method's choice; 'image' and 'caption' are the ones that `shared_space` reads.
-        Raises ValueError where an option names no teacher.
+        Roles are names of the method's choice; 'image' and 'caption' are the ones that `shared_space` reads. Raises
+        ValueError where an option names no teacher.
         """
         return {}
 

@@ -14,9 +14,9 @@ from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
 from harness.registry import get_class
 from harness.reporting.files.markdown import escape
-from harness.reporting.formats import ABSENT, cell_text
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.site.html import environment
+from harness.reporting.tables.grids import ABSENT, cell_text
 from harness.spec import Variant, canonical
 from harness.store import Result, metrics_of
 

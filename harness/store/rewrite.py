@@ -8,8 +8,9 @@ from pathlib import Path
 
 from harness.sources import write_text
 from harness.store.arrays import read_named_arrays
-from harness.store.files import Store, old_files
+from harness.store.files import Store
 from harness.store.schema import Result
+from harness.store.upgrade import old_files
 
 #: The only suite of schema 1 that kept arrays.
 _FIGURES = "figures"

@@ -35,7 +35,7 @@ def completed(line: str, cwd: Path) -> tuple[list[str], str]:
         ("harness run --methods simcse,mc", ["simcse,mcse"]),
         ("harness run --profile sm", ["small"]),
         ("harness run --profile tiny --settings toy-", ["toy-text", "toy-pairs"]),
-        ("harness run --settings nl", ["nli"]),
+        ("harness run --settings nli+", ["nli+imagenet", "nli+librispeech"]),
         ("harness run --profile tiny --encoders ", ["toy-bert"]),
         ("harness eval x --profile tiny --suites sts,ge", ["sts,geometry"]),
         ("harness run --profile ./mine.toml --settings ", []),

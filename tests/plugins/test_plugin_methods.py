@@ -126,6 +126,13 @@ def test_a_broken_package_costs_its_own_runs(
     assert not end.value.code
     assert "mcse" in listed
     assert "broken" in listed
+    words = ["run", "--profile", "tiny", "--methods", "broken", "--seeds", "1", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["harness", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert end.value.code == 2
+    assert complaint.startswith("error: every run is skipped, nothing can be trained: broken: ")
     done = harness.run("tiny", methods="simcse", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path)
     assert len(done) == 1
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
 from harness.verdicts import Agreement
 
 _SPECIAL = {

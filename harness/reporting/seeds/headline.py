@@ -8,10 +8,10 @@ from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value
 from harness.metrics import AVERAGE, Column
-from harness.reporting.formats import summary_text
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import BASELINE, Block, Row, SummaryTable
 from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, UNTRAINED, SpecError, Variant
 from harness.stats import ALPHA
 from harness.verdicts import Significance

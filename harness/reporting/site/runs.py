@@ -10,8 +10,8 @@ from harness.command_line import harness_command
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric
 from harness.reporting.figures.curves import run_charts
-from harness.reporting.formats import ABSENT
 from harness.reporting.site.html import Pages, slug
+from harness.reporting.tables.grids import ABSENT
 from harness.spec import UNTRAINED
 from harness.store import Evaluation, Result, Store, overrides_text
 

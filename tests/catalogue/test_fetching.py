@@ -1,4 +1,4 @@
-"""The catalogue itself, importing by hand, verifying, and going on after a stop between two renames."""
+"""Importing by hand, verifying, and resuming after a stop between two renames."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from harness import catalogue
 from harness.catalogue import fetching
 from harness.catalogue.entries import read_entries
-from harness.catalogue.recipes import RECIPES
-from harness.cli.main import cli
 from harness.errors import UserError
-from harness.profiles import load_profile
 
 SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
 
@@ -166,102 +162,6 @@ def test_the_captions_of_the_bundle_are_mcses(data_root, tmp_path):
     bring(tmp_path, catalogue.entry("flickr-captions"), given)
     assert not (tmp_path / "flickr" / "captions.txt").is_symlink()
     assert catalogue.verify(tmp_path, catalogue.entry("flickr-captions")) == []
-
-
-def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
-    for name in ("senteval", "stsb-multi"):
-        assert catalogue.verify(data_root, catalogue.entry(name)) == []
-
-
-def test_every_entry_is_whole():
-    for entry in catalogue.entries().values():
-        assert entry.recipe in RECIPES
-        files = {origin.file for origin in entry.origins}
-        for output in entry.outputs:
-            assert output.origin in files if entry.recipe in ("place", "unpack") else output.origin is None
-        if entry.recipe == "unpack":
-            inside = entry.options["inside"]
-            assert files == set(inside)
-    placed = [output.path for entry in catalogue.entries().values() for output in entry.outputs]
-    assert len(placed) == len(set(placed))
-
-
-def test_every_corpus_of_the_papers_has_an_entry():
-    """Apart from features that nobody publishes."""
-    files = [corpus.options.get("file") for corpus in load_profile("paper").corpora.values()]
-    assert all(catalogue.providers(file) for file in files if file)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ('file = "../x", hand = "h"', "leaves the data root"),
-        ('file = "x", url = "http://h/x"', "needs a checksum"),
-        ('file = "x", url = "file:///etc/passwd"', "url"),
-        ('file = "x", hub = "o/n"', "needs 'revision'"),
-        ('file = "x", hand = "h", url = "https://h/x"', "exactly one"),
-        ('file = "x", hand = "h", checksum = "sha256:12"', "checksum"),
-        ('file = "x", hand = "h", sha = "1"', "sha"),
-    ],
-)
-def test_a_wrong_entry_is_refused_by_name(change, words):
-    text = f'[bad]\ntitle="t"\nlicence="l"\norigins=[{{ {change} }}]\noutputs=[{{ path = "a", origin = "x" }}]'
-    with pytest.raises(UserError, match=r"bad|origins") as caught:
-        read_entries(text)
-    assert words in str(caught.value)
-
-
-def invoke(*words: str, **env: str | None):
-    return CliRunner().invoke(cli, ["data", *words], env={"HARNESS_DATA": None, **env})
-
-
-def test_the_list_names_what_a_profile_needs(data_root):
-    shown = invoke("list", "--profile", "small", "--data-root", str(data_root))
-    assert shown.exit_code == 0, shown.output
-    rows = {line.split("  ")[0].strip(): line for line in shown.output.splitlines()}
-    assert "found" in rows["suite sts"]
-    assert "senteval" in rows["suite sts"]
-    for name in catalogue.entries():
-        assert name in rows
-    assert "by hand" in rows["flickr-resnet"]
-    detail = invoke("list", "wiki1m").output
-    assert "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef" in detail
-    assert "7b1825863a99aa76479b0456f7c210539dfaeeb69598b41fb4de4f524dd5a706" in detail
-    assert "unknown" in invoke("list", "karpathy").output
-
-
-def test_commands_say_what_to_do(tmp_path):
-    complaints = {
-        ("fetch", "wiki1n", "--data-root", str(tmp_path)): "did you mean wiki1m",
-        ("fetch", "wiki1m"): "there is no data root",
-        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "harness data import flickr-resnet FOLDER",
-        ("fetch", "mteb", "--data-root", str(tmp_path)): "mteb fetches its tasks itself",
-        ("fetch", "cifar10", "--offline", "--data-root", str(tmp_path)): "offline",
-        ("path", "nli", "--data-root", str(tmp_path)): "harness data fetch nli",
-        ("verify", "--data-root", str(tmp_path)): "harness data list",
-        ("import", "nli", str(tmp_path / "no"), "--data-root", str(tmp_path)): "there is no folder",
-    }
-    for words, expected in complaints.items():
-        result = invoke(*words)
-        assert isinstance(result.exception, UserError), (words, result.output)
-        assert expected in str(result.exception)
-        assert "\n" not in str(result.exception)
-
-
-def test_import_path_and_verify_from_the_command_line(data_root, tmp_path):
-    given = tmp_path / "given"
-    given.mkdir()
-    (given / "flickr_random_captions.txt").write_bytes(
-        (data_root / "captions" / "flickr_random_captions.txt").read_bytes()
-    )
-    place = ("--data-root", str(tmp_path))
-    assert invoke("import", "flickr-captions", str(given), *place).exit_code == 0
-    assert invoke("path", "flickr-captions", *place).output == f"{tmp_path / 'flickr' / 'captions.txt'}\n"
-    assert invoke("verify", *place).output == "flickr-captions: OK\n"
-    (tmp_path / "flickr" / "captions.txt").write_text("other\n")
-    changed = invoke("verify", "flickr-captions", *place)
-    assert changed.exit_code == 1
-    assert "1 rows, expected 29783" in changed.output
 
 
 def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeypatch):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
 
 from harness.errors import UserError
-from harness.method import Batch, Encode, Method, MixingRule, method_named, split_teachers
+from harness.method import Batch, Encode, Method, MixingRule, method_named
 from harness.method.conformance import check_method
 from harness.registry import names
 
@@ -62,23 +60,6 @@ def test_the_conformance_check_finds_each_kind_of_problem() -> None:
 def test_the_only_term_cannot_be_left_out(name: str) -> None:
     with pytest.raises(UserError, match="no loss term"):
         method_named(name).configure("paper", {"without": "text"})
-
-
-RUN = "run:simcse/wiki+flickr/bert/seed-0"
-SHOT = "run:mcse[lambda=0.05]@official/wiki+flickr[shot=100]/bert/seed-12"
-NESTED = f"run:dalr[text=run:simcse[temperature=0.1]/wiki/bert/seed-0+{RUN}]@official/wiki/bert/seed-1"
-TEACHERS = ("simcse", "clip-b.32", RUN, SHOT, NESTED)
-
-
-@pytest.mark.parametrize("given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join)
-def test_teachers_are_split_outside_run_keys(given: tuple[str, ...]) -> None:
-    assert split_teachers("+".join(given)) == given
-
-
-@pytest.mark.parametrize("text", ["", "+", "a+", "+a", "a++b", "run:simcse/wiki"])
-def test_what_is_no_list_of_teachers_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a list of teachers"):
-        split_teachers(text)
 
 
 def test_options_that_name_teachers_are_declared() -> None:

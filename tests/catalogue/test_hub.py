@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from senteval_layout import senteval_tar
+
+from harness import catalogue
 
 CONTENT = b"".join(b"sentence number %d\n" % number for number in range(40_000))
 SUM = hashlib.sha256(CONTENT).hexdigest()
@@ -176,3 +180,23 @@ def test_files_of_a_pattern_are_drawn_by_seed(standin, start, tmp_path):
     drawn = (tmp_path / "a" / "one.txt").read_bytes()
     assert drawn == (tmp_path / "b" / "one.txt").read_bytes()
     assert drawn in [b"%d\n" % number for number in range(6)]
+
+
+def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root, tmp_path):
+    """SentEval's archive at its full counts, by `harness data fetch`, from nothing to checked tables."""
+    made = catalogue.entry("senteval")
+    archive = senteval_tar(data_root, tmp_path).read_bytes()
+    standin.hub_file(str(made.origins[0].hub), "senteval.tar", archive, str(made.origins[0].revision))
+    root = tmp_path / "root"
+
+    def data(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from harness.cli.main import main; main()", "data", *words]
+        env = client_env | {"HARNESS_DATA": str(root)}
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    fetched = data("fetch", "senteval", "wiki1m")
+    assert fetched.returncode == 2
+    assert fetched.stderr.splitlines()[-1].startswith("error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse")
+    assert catalogue.state(root, made).word == "present"
+    assert catalogue.verify(root, made) == []
+    assert data("verify").stdout == "senteval: OK\n"
