@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.formatting import count_of
 from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
@@ -51,10 +50,6 @@ class FigureRun:
     def seeds(self, suite: str) -> int:
         """Number of seeds with a score in a suite."""
         return len({seed for score, values in self.scores.items() if score.suite == suite for seed in values})
-
-    def describe(self, suite: str) -> str:
-        """`VARIANT / SETTING / ENCODER (3 seeds)`."""
-        return f"{' / '.join(self.label[1:4])} ({count_of(self.seeds(suite), 'seed')})"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
 from harness.errors import PlugInError
+from harness.formatting import count_of
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
 from harness.papers.schema import FigureSpec, pairs_of
@@ -97,7 +98,8 @@ class Material:
                 svg, pdf = drawn(key, title, drawing.size, drawing.draw)
         except PlugInError as error:  # a broken kind costs its own figures only
             return replace(blank, empty=str(error))
-        runs = "; ".join(run.describe(spec.suite) for run in drawing.runs)
+        seeds = ((" / ".join(run.label[1:4]), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
+        runs = "; ".join(f"{name} ({count})" for name, count in seeds)
         end = spec.note if self.is_paper else "Other data than the paper's: not comparable with the paper."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
         return replace(blank, caption=caption, svg=svg, pdf=pdf)
