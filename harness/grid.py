@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError
 from harness.inputs import OptionValue, Stream
-from harness.method import Feature, Hyperparameters, Method, method_named
+from harness.method import Feature, Hyperparameters, Method, OwnSteps, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
@@ -28,7 +28,8 @@ class Resolved:
 
     `streams` are the corpora of its setting that the method learns from, in order, each with its stream, `features`
     the teacher features that the method reads, by role, and `dev` the similarity task that picks the best checkpoint.
-    `options` are those of the setting, and of its corpora those that the method requires.
+    `options` are those of the setting, and of its corpora those that the method requires. `own_steps` are
+    the streams that the method trains in steps of their own; `pooling` names how its sentence vectors are pooled.
     """
 
     spec: RunSpec
@@ -40,11 +41,8 @@ class Resolved:
     features: Mapping[str, Feature]
     dev: str
     options: tuple[SettingOption, ...]
-
-    @property
-    def pooling(self) -> str:
-        """How sentence vectors are pooled from the finished encoder."""
-        return self.method.pooling(self.hyperparameters)
+    own_steps: Mapping[Stream, OwnSteps]
+    pooling: str
 
 
 @dataclass(frozen=True)
@@ -100,23 +98,26 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     for rule in profile.hyperparameters:
         if rule.matches(variant.name, variant.reading, setting.name, spec.encoder):
             values |= rule.values
-    with errors_of("method", method.name):
+    with errors_of("method", variant.name):
         values |= {key: value for key, value in overrides.items() if key in _known(method)}
         of_training = {key: values.pop(key) for key in Training.model_fields.keys() & values.keys()}
         hyperparameters = method.configure(variant.reading, values, dict(variant.options))
+        pooling = method.pooling(hyperparameters)
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
+    decided = spec, method, hyperparameters, training, dict(overrides)
     if not method.trains:
-        return Resolved(spec, method, hyperparameters, training, dict(overrides), {}, {}, dev, ())
+        return Resolved(*decided, {}, {}, dev, (), {}, pooling)
     options = check_setting(profile, setting)
     streams = _used(profile, method, setting)
-    with errors_of("method", method.name):
+    with errors_of("method", variant.name):
         if method.captions(hyperparameters) == "all":
             options = (*options, Captions("all"))
+        own_steps = dict(method.own_steps(hyperparameters))
         try:
             features = method.features(hyperparameters)
         except ValueError as error:
             raise UserError(f"{variant}: {error}") from error
-    return Resolved(spec, method, hyperparameters, training, dict(overrides), streams, features, dev, options)
+    return Resolved(*decided, streams, features, dev, options, own_steps, pooling)
 
 
 def _known(method: type[Method]) -> set[str]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
@@ -64,7 +64,7 @@ class Unpaired(Method):
         "official": "the public code: media step first, cosine decay, and as target the rank of a class in the batch",
         "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
     }
-    text_head: nn.Module
+    text_head: TanhHead
 
     def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)

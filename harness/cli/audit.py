@@ -14,7 +14,7 @@ from harness.errors import UserError
 from harness.verdicts import AuditVerdict
 
 if TYPE_CHECKING:
-    from harness.papers.audit.findings import Finding
+    from harness.papers.audit.numbers import Finding
 
 
 @click.command()

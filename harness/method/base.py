@@ -137,20 +137,21 @@ class Method(nn.Module, ABC):
         if reading not in cls.readings:
             known = ", ".join(f"@{name}" for name in cls.readings)
             raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
-        values: dict[str, Any] = {}
-        for layer in (cls.reading_values.get(reading, {}), *layers):
-            values |= layer
+        values = {
+            key: value for layer in (cls.reading_values.get(reading, {}), *layers) for key, value in layer.items()
+        }
         chosen = cls.Hyperparameters.read(cls.name, values)
         return dataclasses.replace(chosen, without=cls._checked_terms(chosen.without))
 
     @classmethod
     def _checked_terms(cls, without: str) -> str:
         """Sort the names in `without`. Raises UserError for an unknown name, or if no term is left."""
-        names = sorted({name for name in without.split("+") if name})
+        names, known = sorted(set(without.split("+")) - {""}), (*cls.terms, *cls.parts)
         for name in names:
-            if name not in (*cls.terms, *cls.parts):
-                known = ", ".join((*cls.terms, *cls.parts)) or "none"
-                raise UserError(f"the method '{cls.name}' has no loss term '{name}'; it has {known}")
+            if name not in known:
+                raise UserError(
+                    f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(known) or 'none'}"
+                )
         if names and set(cls.terms) <= set(names):
             raise UserError(f"'without={without}' leaves {cls.name} no loss term; keep at least one")
         return "+".join(names)

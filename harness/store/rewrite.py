@@ -28,7 +28,7 @@ class Rewritten:
 def rewrite_old_results(store: Store, confirm: Callable[[Result], Result]) -> Rewritten:
     """Write each result of schema 1 as schema 2, and move its arrays and its log to the new name.
 
-    `confirm` may add to a result what schema 1 did not record (see `harness.execution.confirm`); results that were
+    `confirm` may add to a result what schema 1 did not record (see `harness.execution.finished`); results that were
     rewritten without it earlier are given to it again. New files are complete before an old one is removed, so an
     interrupted call loses nothing and can be repeated. Runs that another process holds are skipped.
     """

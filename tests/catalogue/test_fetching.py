@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 def bring(root: Path, entry: catalogue.Entry, folder: Path, link: bool = False) -> list[str]:
     lines: list[str] = []
-    catalogue.bring(root, entry, folder, link, lines.append, lambda _: lambda *_: None)
+    catalogue.import_folder(root, entry, folder, link, lines.append, lambda _: lambda *_: None)
     return lines
 
 
@@ -57,11 +57,11 @@ def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
     assert (folder / "lines.txt").read_text() == SENTENCES
     assert catalogue.state(root, made()).word == "present"
     assert catalogue.verify(root, made()) == []
-    assert "there already" in bring(root, made(), folder)[0]
+    assert "present already" in bring(root, made(), folder)[0]
     (root / "y" / "more.txt").write_text("Mora\n")
     assert [line.split()[0] for line in catalogue.verify(root, made())] == ["y/more.txt"]
     (root / "y" / "more.txt").unlink()
-    assert catalogue.verify(root, made()) == ["y/more.txt is not there"]
+    assert catalogue.verify(root, made()) == ["y/more.txt is missing"]
     (folder / "more.txt").write_text("more\n")
     bring(root, made(), folder)
     assert catalogue.verify(root, made()) == []

@@ -12,7 +12,7 @@ from harness.cli.main import cli
 from harness.errors import UserError
 from harness.execution.estimate import minutes_an_example
 from harness.execution.plan import make_plan
-from harness.execution.selection import Selection, make_request
+from harness.execution.request import Selection, make_request
 from harness.store import Store
 
 

@@ -149,3 +149,24 @@ def test_a_method_that_raises_in_a_batch_fails_alone(install: Install, tmp_path:
     (failure,) = done.failures
     assert "foo" in failure.error
     assert "guides.py" in failure.traceback
+
+
+@pytest.mark.parametrize("hook", ["own_steps", "pooling", "captions", "features", "configure", "identity"])
+def test_a_method_that_raises_while_planning_is_skipped_with_one_line(
+    install: Install, tmp_path: Path, hook: str
+) -> None:
+    of_options = hook == "identity"
+    code = f"""
+    def fails(*given):
+        raise KeyError('foo')
+
+    {"GuidedHyperparameters" if of_options else "Guided"}.{hook} = {"fails" if of_options else "classmethod(fails)"}
+    """
+    install("guides", METHOD + code, {"methods": {"guided": "Guided"}})
+    plan = harness.plan("tiny", methods="guided,simcse", seeds=2, results=tmp_path)
+    assert [run.resolved.spec.variant.name for run in plan.runs] == ["simcse", "simcse"]
+    (skipped,) = plan.skipped
+    assert skipped.what == "guided"
+    assert "the method 'guided' (package guides, guides:Guided)" in skipped.why
+    assert "KeyError: 'foo'" in skipped.why
+    assert "\n" not in skipped.why

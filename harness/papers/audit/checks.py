@@ -122,10 +122,10 @@ def class_mates(items: Items) -> Iterator[Flaw]:
     """
     batch, classes, each = (int(items.number(name)) for name in ("batch", "classes", "each"))
     pairs = math.comb(batch, 2) * (each - 1) / (classes * each - 1)
-    alone = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
+    partnered = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
     if pairs >= items.number("most"):
-        partnered = f"{fixed(100 * alone, 0)}% of the examples have a partner"
-        yield Flaw(f"{fixed(pairs, 1)} pairs a batch on average; {partnered}")
+        share = f"{fixed(100 * partnered, 0)}% of the examples have a partner"
+        yield Flaw(f"{fixed(pairs, 1)} pairs a batch on average; {share}")
 
 
 def mixing_cycle(items: Items) -> Iterator[Flaw]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Label(NamedTuple):
-    """The name of a row: everything about its runs that a person chose, except the seed."""
+    """The name of a row: all that is chosen for its runs, except the seed."""
 
     profile: str
     variant: str

@@ -1,4 +1,4 @@
-"""Tables of nearest sentences from made arrays: whose, of which seed, what is missing, and hostile sentences."""
+"""Tables of nearest sentences from synthetic arrays: models, seed, missing answers and hostile sentences."""
 
 from __future__ import annotations
 

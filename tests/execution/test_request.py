@@ -9,7 +9,7 @@ import pytest
 from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.execution.selection import Selection, make_request, model_request
+from harness.execution.request import Selection, make_request, model_request
 from harness.store import Store
 
 

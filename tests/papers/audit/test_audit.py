@@ -146,14 +146,14 @@ def test_claims_end_as_read_by_hand(
 
 
 def test_dalr_against_kdmcse_has_the_known_p(findings: list[Finding]) -> None:
-    told = " ".join(of(findings, "dalr", "section 4.2", "significantly").details)
-    assert re.findall(r"p = ([0-9.]+)", told) == ["0.0950", "0.33", "0.0950"]
+    details = " ".join(of(findings, "dalr", "section 4.2", "significantly").details)
+    assert re.findall(r"p = ([0-9.]+)", details) == ["0.0950", "0.33", "0.0950"]
 
 
 def test_images_of_one_class_in_a_batch(findings: list[Finding]) -> None:
-    (told,) = of(findings, "nonling", "sections 3.3, 4.4", "class").details
-    assert told.startswith("18.8 pairs")
-    assert "55%" in told
+    (detail,) = of(findings, "nonling", "sections 3.3, 4.4", "class").details
+    assert detail.startswith("18.8 pairs")
+    assert "55%" in detail
 
 
 def test_rounding_is_taken_in_the_papers_favour() -> None:
