@@ -64,7 +64,7 @@ def _show_run(result: Result) -> None:
 
 
 def _show_method(name: str) -> None:
-    from harness.reporting.site.methods import method_facts, notes_path
+    from harness.reporting.site.methods import method_facts
 
     facts = method_facts(name)
     click.echo(f"{name}: {facts.paper}")
@@ -76,6 +76,5 @@ def _show_method(name: str) -> None:
     heads = (f"@{reading}" for reading in facts.readings)
     rows = [(v.name, *v.by_reading, "differs" if v.differs else "", v.allowed, v.source) for v in facts.values]
     plain_table(("hyperparameter", *heads, "", "unit or values", "source"), rows)
-    notes = notes_path(name)
-    if notes:
-        click.echo(f"differences between paper and public code, and what they change: {notes}")
+    if facts.notes:
+        click.echo(f"differences between paper and public code, and what they change: {facts.notes}")
