@@ -88,6 +88,7 @@ class MTEBSuite(Suite):
     """
 
     name = "mteb"
+    hub_task = "feature-extraction"
     version = 1
     metrics = (Metric("main_score"),)
     kind = "mteb task"

@@ -39,6 +39,7 @@ class STSSuite(PairSuite):
     """
 
     name = "sts"
+    hub_task = "sentence-similarity"
     version = 1
     metrics = (
         Metric("spearman", unit="points of Spearman"),

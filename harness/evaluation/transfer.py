@@ -45,6 +45,7 @@ class TransferSuite(Suite):
     """
 
     name = "transfer"
+    hub_task = "text-classification"
     version = 1
     metrics = (Metric("acc"), Metric("devacc", shown=False))
     kind = "transfer task"
