@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -101,7 +102,7 @@ def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -
     values = {"ToyMTEB-STS": 10.0, "ToyMTEB-Retrieval": 30.0, "ToyMTEB-Reranking": 50.0, "Second": 20.0}
     monkeypatch.setattr(mteb_suite, "_evaluated", lambda model, task, cache: task.metadata.name)
     monkeypatch.setattr(mteb_suite, "_scores", lambda name, task: {"main_score": values[name], "n": 1})
-    second = toy.ToySimilarityTask()
+    second = copy.copy(toy.TOY_STS_TASK)
     second.name = "Second"
     suite = MTEBSuite(list(values)[:3])
     suite._tasks["Second"] = second
