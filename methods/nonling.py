@@ -169,6 +169,7 @@ class VisualCSESup(Unpaired, SupervisedSimCSE):
     """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "visualcse-sup"
+    notes = "visualcse"
     streams = ("triplets", "images")
     terms = ("text", "visual")
     reading_values = {"official": {**OFFICIAL_IMAGES, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
@@ -247,6 +248,7 @@ class AudioCSESup(Unpaired, SupervisedSimCSE):
     """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "audiocse-sup"
+    notes = "audiocse"
     streams = ("triplets", "audio")
     terms = ("text", "audio")
     reading_values = {"official": {**OFFICIAL_AUDIO, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}

@@ -66,6 +66,7 @@ class SupervisedSimCSE(Method):
     """L_text over triplets (SimCSE Eq. 5; NonLing Eq. 3)."""
 
     name = "simcse-sup"
+    notes = "simcse"
     paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021, section 4"
     streams: ClassVar[tuple[Stream, ...]] = ("triplets",)
     terms: ClassVar[tuple[str, ...]] = ("text",)

@@ -79,7 +79,7 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     from harness import catalogue
 
     with _watching() as watch:
-        catalogue.bring(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
+        catalogue.import_folder(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
 
 
 @data.command("verify")

@@ -14,7 +14,7 @@ from harness.corpora.base import Media
 from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.dev import dev_scorer
+from harness.evaluation.sts import dev_scorer
 from harness.execution.events import Event, Listener
 from harness.execution.ingredients import Experiment, Ingredients
 from harness.execution.pairs import FeatureContext

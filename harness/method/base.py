@@ -51,6 +51,8 @@ class Method(nn.Module, ABC):
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
     reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
+    #: stem of the notes on the method in reports/notes; the method's name if empty
+    notes: ClassVar[str] = ""
     trains: ClassVar[bool] = True
 
     def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:

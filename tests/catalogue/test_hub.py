@@ -131,17 +131,18 @@ def test_offline_takes_the_hub_cache_alone(standin, start, tmp_path):
 
 def test_of_two_processes_one_fetches_and_one_waits(standin, start, tmp_path):
     path = standin.hub_file("owner/words", "words.txt", CONTENT)
-    standin.slow[path] = 2.0
+    standin.hangs[path] = 1000
     first = start(tmp_path, entry())
     while not standin.gets(path):
         time.sleep(0.02)
         assert first.poll() is None
     second = start(tmp_path, entry())
+    assert "waiting" in second.stdout.readline()
+    standin.go_on.set()
     results = [finish(first), finish(second)]
     assert [code for code, _ in results] == [0, 0]
     assert len(standin.gets(path)) == 1
-    assert "waiting" in results[1][1]
-    assert "there already" in results[1][1]
+    assert "present already" in results[1][1]
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(standin, start, tmp_path):

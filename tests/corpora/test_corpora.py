@@ -1,4 +1,4 @@
-"""Files as they arrive from the world: each state and the one line that it comes to.
+"""Damaged and inconsistent files: each is reported in one line.
 
 What the tests beside this one already hold (damaged sentences and features, Parquet files of another shape,
 images that cannot be decoded, flawed shards) is not repeated.
@@ -18,10 +18,9 @@ import pyarrow as arrow
 import pyarrow.parquet as parquet
 import pytest
 
-from harness.corpora.files import CaptionsFile
+from harness.corpora.files import CaptionsFile, TripletsFile
 from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
-from harness.corpora.triplets import TripletsFile
 from harness.errors import UserError
 
 IDS = ["a", "b", "c"]
@@ -138,7 +137,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "labelled images without bytes": (
         read_images,
         {"images.parquet": table(jpeg=[b"", b""], label=[0, 1])},
-        r"2 of 2 images cannot be decoded: row 1 \(it is no image",
+        r"2 of 2 images cannot be decoded: row 1 \(not an image format",
     ),
     "a recording without samples": (
         read_audio,

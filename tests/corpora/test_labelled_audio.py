@@ -273,5 +273,5 @@ def test_bad_recordings_are_one_line(speech: Path) -> None:
         audio().load(speech)
     with pytest.raises(UserError, match="no column 'person'"):
         audio(label="person").load(speech)
-    with pytest.raises(UserError, match="no row of the split 'dev'"):
+    with pytest.raises(UserError, match="no rows of the split 'dev'"):
         audio(split="dev").load(speech)

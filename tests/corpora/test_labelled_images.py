@@ -84,7 +84,7 @@ def test_bad_images_are_one_line(images: Path) -> None:
     (images / "empty").mkdir()
     (images / "no.parquet").write_bytes(b"no")
     with pytest.raises(
-        UserError, match=r"tree: 1 of 6 images cannot be decoded: cat/1\.JPEG \(it is no image"
+        UserError, match=r"tree: 1 of 6 images cannot be decoded: cat/1\.JPEG \(not an image format"
     ) as error:
         LabelledImages("tree", "").load(images)
     assert "set bad = 1" in str(error.value)

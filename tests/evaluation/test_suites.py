@@ -159,7 +159,7 @@ def test_planning_imports_neither_torch_nor_scipy_nor_pandas() -> None:
         "    suite = registry.get('suite', name)(['near', 'STS12', 'STS-B'])\n"
         "    assert len(suite.missing(pathlib.Path('nowhere'))) == 2\n"
         "    registry.get('suite', name)(['near']).fingerprint(None)\n"
-        "import harness.evaluation.dev\n"
+        "import harness.evaluation.sts\n"
         "print(sorted({'torch', 'scipy', 'pandas', 'transformers'} & set(sys.modules)))\n"
     )
     # The package above is on this process's path only.

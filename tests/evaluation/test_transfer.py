@@ -14,9 +14,7 @@ from sklearn.metrics import f1_score
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, PlainEmbedder
-from harness.evaluation.probes.folds import Split
-from harness.evaluation.probes.linear import Fitted
-from harness.evaluation.probes.modes import L2, MODES
+from harness.evaluation.probes.base import L2, MODES, Fitted, Split
 from harness.evaluation.transfer import TransferSuite, best, classify, f1, make_probe, score
 from harness.evaluation.transfer_tasks import Labelled
 

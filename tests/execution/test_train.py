@@ -1,4 +1,4 @@
-"""Killed by -9 at any step and started again, a run on the CPU ends bit for bit as if nothing had happened."""
+"""One run at its best checkpoint: killed by -9 at any step and resumed bit for bit, loaded again, or untrained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from harness.errors import UserError
+from harness.execution.events import Event
+from harness.execution.ingredients import Experiment, Experiments
+from harness.execution.inventory import Inventory
+from harness.execution.train import Bench, train
+from harness.grid import resolve
+from harness.profiles import load_profile
+from harness.spec import RunSpec
+from harness.store import Store
+from harness.training.record import TrainingRecord
 
 STEPS = 60
 COMMAND = [
@@ -82,3 +94,45 @@ def saved(results: Path) -> int:
     times = _seen.setdefault(results, set())
     times |= {path.stat().st_mtime_ns for path in results.glob(".work/*/checkpoint.pt")}
     return len(times)
+
+
+SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
+
+
+def experiment(key: str, **overrides: int) -> Experiment:
+    profile = load_profile("tiny")
+    return Experiments(Inventory(profile, None, {}), overrides).of(resolve(profile, RunSpec.parse(key), overrides))
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""
+
+
+def test_an_untrained_encoder_has_no_method_and_an_empty_record(tmp_path: Path) -> None:
+    found = train(experiment("none[pooling=mean]/none/toy-bert/seed-0"), Bench(Store(tmp_path), "cpu", ignore))
+    assert found.method is None
+    assert found.record == TrainingRecord()
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_a_finished_training_is_loaded_and_not_repeated(tmp_path: Path) -> None:
+    events: list[Event] = []
+    bench = Bench(Store(tmp_path), "cpu", events.append)
+    asked = experiment("simcse/toy/toy-bert/seed-0", **SHORT)
+    first = train(asked, bench)
+    assert [event.progress.step for event in events if event.progress][-1] == 4
+    assert not list(bench.folder(asked).glob("checkpoint.pt"))
+    events.clear()
+    again = train(asked, bench)
+    assert not [event for event in events if event.progress]
+    assert again.record == first.record
+    sentences = ["the red circle", "a blue ring"]
+    np.testing.assert_array_equal(again.student.embed(sentences), first.student.embed(sentences))
+
+
+def test_an_unknown_patch_embedding_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no patch embedding 'other'"):
+        train(
+            experiment("visualcse[patches=other]/toy/toy-bert/seed-0", **SHORT),
+            Bench(Store(tmp_path), "cpu", ignore),
+        )

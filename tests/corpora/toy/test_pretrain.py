@@ -13,8 +13,7 @@ from transformers import AutoTokenizer
 from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.corpora import ToyPairs
 from harness.corpora.toy.grammar import vocabulary
-from harness.corpora.toy.pretrain_clip import pretrain_clip
-from harness.corpora.toy.pretrain_student import pretrain_student
+from harness.corpora.toy.pretrain import pretrain_clip, pretrain_student
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 

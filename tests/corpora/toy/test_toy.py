@@ -10,11 +10,10 @@ import pytest
 
 from harness.corpora.toy.corpora import ToyPairs, ToySentences
 from harness.corpora.toy.grammar import TEMPLATES, describe
-from harness.corpora.toy.media import labelled_images
+from harness.corpora.toy.media import RATE, labelled_pictures, labelled_tones
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, CLASSES, LEXICON, SIZES, classes, draw_distinct_scenes, draw_scenes
 from harness.corpora.toy.similarity import TOY_STS, TOY_STS_DEV, related_scenes
-from harness.corpora.toy.tones import RATE, labelled_tones
 from harness.seeds import generator
 
 NOWHERE: Path | None = None
@@ -106,7 +105,7 @@ def test_test_pictures_are_of_distinct_scenes() -> None:
 
 
 def test_labels_of_pictures_and_tones() -> None:
-    images, labels = labelled_images(64)
+    images, labels = labelled_pictures(64)
     assert images.shape == (64, 32, 32, 3)
     assert images.dtype == np.uint8
     assert 0 <= labels.min() <= labels.max() < CLASSES

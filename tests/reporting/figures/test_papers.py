@@ -15,8 +15,7 @@ from harness.papers.published import read_paper, read_published
 from harness.reporting.build import report_figures
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import shown_runs
-from harness.reporting.figures.material import Material
-from harness.reporting.figures.papers import paper_figures, training_figures
+from harness.reporting.figures.papers import Material, training_figures
 from harness.store import Store
 
 
@@ -28,7 +27,7 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
         "nonling": ["F2", "F3", "F4"],
     }
     material = Material("paper", Contents(Store(Path("nowhere")), []), read_published())
-    made = paper_figures(list(PAPERS.values()), material)
+    made = [material.figure(paper, name) for paper in PAPERS.values() for name in paper.figures]
     assert {one.empty for one in made} == {"no run of profile paper yet"}
     assert all(one.commands for one in made)
     printed = {(*key[:2], key.task) for key in read_published()}

@@ -35,7 +35,11 @@ def test_facts_of_a_method() -> None:
     assert values["temperature"].by_reading == ("0.05",) * len(facts.readings)
     assert values["lambda"].source
     assert "images" in facts.teacher_options
-    assert facts.notes.startswith("#")
+    assert facts.notes
+    assert facts.notes.name == "mcse.md"
+    supervised = method_facts("visualcse-sup").notes
+    assert supervised
+    assert supervised.name == "visualcse.md"
 
 
 def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from site_samples import rendered
 from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.site.runs import run_command, run_index
-from harness.reporting.site.scores import score_tables
+from harness.reporting.site.runs import average_text, main_averages, run_command, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store
 
@@ -65,9 +64,11 @@ def test_an_evaluation_without_scores_has_no_table() -> None:
 
 def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
-    index = run_index([evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()])
-    assert index.columns == ("plugged good", "sts spearman")
-    assert [line.averages for line in index.lines] == [("12", "–"), ("–", "70.00")]
+    results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
+    columns = main_averages(results)
+    assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
+    texts = [[average_text(one, *column) for column in columns.items()] for one in results]
+    assert texts == [["12", "–"], ["–", "70.00"]]
 
 
 def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:

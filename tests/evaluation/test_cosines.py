@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.evaluation.correlation import cosine, pearson, spearman
+from harness.evaluation.cosines import cosine, pearson, spearman
 
 #: Few distinct values, so that ties are the rule.
 tied = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, 4.75, 5.0])), min_size=2, max_size=40)

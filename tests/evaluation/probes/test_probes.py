@@ -12,10 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
 from harness.evaluation.probes import lbfgs, minimise, senteval
-from harness.evaluation.probes.folds import Split, held_out, stratified
+from harness.evaluation.probes.base import L2, MODES, Fitted, Mode, Split, held_out, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
-from harness.evaluation.probes.linear import Fitted
-from harness.evaluation.probes.modes import L2, MODES, Mode
 from harness.evaluation.probes.senteval import SentEvalProbe, first_weights
 
 CPU = torch.device("cpu")
