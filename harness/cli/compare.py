@@ -30,9 +30,9 @@ TextRow = tuple[str, str, str, str]
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
 @results_option
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
-    """Compare variant A with variant B over their seeds; each may be a VARIANT/SETTING/ENCODER.
+    """Compare variant A with variant B over their seeds.
 
-    Without --set, runs without overrides are preferred.
+    Each may be a VARIANT/SETTING/ENCODER. Without --set, runs without overrides are preferred.
     """
     from harness import api
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="RUN|METHOD", shell_complete=completer(registered("method")))
 @results_option
 def show(what: str, results: Path) -> None:
-    """Show a run by its key or result file, or a method with its hyperparameters and readings."""
+    """Show a run, or a method with its hyperparameters.
+
+    A run is given by its key or result file. A method is shown with all readings of its paper.
+    """
     from harness.registry import names
     from harness.store import Store, find_results
 

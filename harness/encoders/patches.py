@@ -118,8 +118,8 @@ class AudioPatches(nn.Module):
 def media_forward(model: nn.Module, embeddings: Tensor) -> Tensor:
     """Run embeddings (N, L, d) through a text encoder's layers and take the first position: (N, d).
 
-    The text's embedding layer is skipped, and no position is masked. Raises UserError for an encoder whose layers are
-    not laid out as in BERT and RoBERTa.
+    The text's embedding layer is skipped, and no position is masked. Raises UserError for an encoder with
+    layers that are not laid out as in BERT and RoBERTa.
     """
     layers = getattr(model, "encoder", None)
     # the encoders of T5 and ALBERT take other inputs

@@ -137,8 +137,8 @@ class Student(nn.Module):
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers load.
 
-        The head becomes the model's pooler: the same layer and tanh. Where sentence-transformers lacks the pooling,
-        only AutoModel loads the folder. Raises UserError for a pooling that needs a head where there is none.
+        The head becomes the model's pooler: the same layer and tanh. Only AutoModel loads a folder with a pooling
+        that sentence-transformers does not have. Raises UserError for a pooling that needs a head where there is none.
         """
         head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
         state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}

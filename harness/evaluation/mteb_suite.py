@@ -111,7 +111,7 @@ class MTEBSuite(Suite):
         return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Add the version of mteb, whose classes are the protocol, to `Suite.fingerprint`."""
+        """Add the version of mteb, which defines the protocol, to `Suite.fingerprint`."""
         return digest(super().fingerprint(root), version("mteb"))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:

@@ -38,7 +38,7 @@ class Task(Protocol):
 class SimilarityTask(Task, Protocol):
     """A task of the entry points `harness.similarity`: sentence pairs with gold scores from 0 to 5.
 
-    A task without subsets loads as one whose name is ''.
+    A task without subsets loads as one subset named ''.
     """
 
     name: str

@@ -161,7 +161,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def client_env(standin: StandIn, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process whose client talks to the stand-in."""
+    """The environment of a process with a hub client that uses the stand-in."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
     clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
     clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}

@@ -30,7 +30,7 @@ def test_every_entry_is_whole():
 
 
 def test_every_corpus_of_the_papers_has_an_entry():
-    """Apart from features that nobody publishes."""
+    """Except for features that are not published."""
     files = [corpus.options.get("file") for corpus in load_profile("paper").corpora.values()]
     assert all(catalogue.providers(file) for file in files if file)
 

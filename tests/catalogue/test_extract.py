@@ -1,4 +1,4 @@
-"""Archives that mean harm, and damaged ones: nothing outside the target folder is ever touched."""
+"""Malicious and damaged archives: nothing outside the target folder is ever changed."""
 
 from __future__ import annotations
 

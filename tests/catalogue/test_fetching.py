@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def bring(root: Path, entry: catalogue.Entry, folder: Path, link: bool = False) -> list[str]:
+def import_given(root: Path, entry: catalogue.Entry, folder: Path, link: bool = False) -> list[str]:
     lines: list[str] = []
     catalogue.import_folder(root, entry, folder, link, lines.append, lambda _: lambda *_: None)
     return lines
@@ -51,19 +51,19 @@ def bring(root: Path, entry: catalogue.Entry, folder: Path, link: bool = False) 
 def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
     root = tmp_path / "root"
     root.mkdir()
-    bring(root, made(), folder, link)
+    import_given(root, made(), folder, link)
     assert (root / "y" / "lines.txt").read_text() == SENTENCES
     assert (root / "y" / "lines.txt").is_symlink() == link
     assert (folder / "lines.txt").read_text() == SENTENCES
     assert catalogue.state(root, made()).word == "present"
     assert catalogue.verify(root, made()) == []
-    assert "present already" in bring(root, made(), folder)[0]
+    assert "present already" in import_given(root, made(), folder)[0]
     (root / "y" / "more.txt").write_text("Mora\n")
     assert [line.split()[0] for line in catalogue.verify(root, made())] == ["y/more.txt"]
     (root / "y" / "more.txt").unlink()
     assert catalogue.verify(root, made()) == ["y/more.txt is missing"]
     (folder / "more.txt").write_text("more\n")
-    bring(root, made(), folder)
+    import_given(root, made(), folder)
     assert catalogue.verify(root, made()) == []
 
 
@@ -71,17 +71,17 @@ def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_
     root = tmp_path / "root"
     root.mkdir()
     with pytest.raises(UserError, match="there is no folder"):
-        bring(root, made(), tmp_path / "nowhere")
+        import_given(root, made(), tmp_path / "nowhere")
     (folder / "more.txt").unlink()
     with pytest.raises(UserError, match=r"files of lines are missing in .*: more.txt \(ask\)"):
-        bring(root, made(), folder)
+        import_given(root, made(), folder)
     (folder / "more.txt").write_text("more\n")
     (folder / "lines.txt").write_text(SENTENCES + "harm\n")
     with pytest.raises(UserError, match=r"lines.txt is not the file of the catalogue: sha256"):
-        bring(root, made(), folder)
+        import_given(root, made(), folder)
     assert (folder / "lines.txt").read_text() == SENTENCES + "harm\n"
     with pytest.raises(UserError, match="101 rows, expected 100"):
-        bring(root, made(checksum=False), folder)
+        import_given(root, made(checksum=False), folder)
     assert not (root / "y").exists()
 
 
@@ -90,7 +90,7 @@ def test_a_file_of_another_origin_is_never_overwritten(tmp_path, folder):
     (root / "y").mkdir(parents=True)
     (root / "y" / "more.txt").write_text("mine\n")
     with pytest.raises(UserError, match="move it away"):
-        bring(root, made(), folder)
+        import_given(root, made(), folder)
     assert (root / "y" / "more.txt").read_text() == "mine\n"
 
 
@@ -109,10 +109,10 @@ def test_a_stop_between_two_renames_is_gone_on_with(tmp_path, folder, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", stop_at_second)
         with pytest.raises(KeyboardInterrupt):
-            bring(root, made(), folder)
+            import_given(root, made(), folder)
     assert catalogue.state(root, made()).word == "part"
     (folder / "lines.txt").unlink()
-    bring(root, made(), folder)
+    import_given(root, made(), folder)
     assert catalogue.state(root, made()).word == "present"
     assert catalogue.verify(root, made()) == []
 
@@ -136,14 +136,14 @@ def test_a_folder_may_stand_for_an_archive(tmp_path):
         (source / name).write_text(name)
     for root, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
         root.mkdir()
-        bring(root, entry, tmp_path / "given", link)
+        import_given(root, entry, tmp_path / "given", link)
         assert catalogue.verify(root, entry) == []
         assert (root / "x" / "a").is_symlink() == link
     with zipfile.ZipFile(tmp_path / "given" / "a.zip", "w") as packed:
         packed.write(source / "1.txt", "a/1.txt")
     (tmp_path / "zipped").mkdir()
     with pytest.raises(UserError, match="x/a has 1 files, expected 2"):
-        bring(tmp_path / "zipped", entry, tmp_path / "given")
+        import_given(tmp_path / "zipped", entry, tmp_path / "given")
 
 
 def test_features_are_counted(tmp_path):
@@ -152,14 +152,14 @@ def test_features_are_counted(tmp_path):
     with h5py.File(given / "flickr_resnet.hdf5", "w") as file:
         file["features"] = np.zeros((29782, 1), np.float32)
     with pytest.raises(UserError, match="29782 rows, expected 29783"):
-        bring(tmp_path, catalogue.entry("flickr-resnet"), given)
+        import_given(tmp_path, catalogue.entry("flickr-resnet"), given)
 
 
 def test_the_captions_of_the_bundle_are_mcses(data_root, tmp_path):
     given = tmp_path / "given"
     given.mkdir()
     (given / "flickr_random_captions.txt").symlink_to(data_root / "captions" / "flickr_random_captions.txt")
-    bring(tmp_path, catalogue.entry("flickr-captions"), given)
+    import_given(tmp_path, catalogue.entry("flickr-captions"), given)
     assert not (tmp_path / "flickr" / "captions.txt").is_symlink()
     assert catalogue.verify(tmp_path, catalogue.entry("flickr-captions")) == []
 
@@ -174,6 +174,6 @@ def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeyp
 
     monkeypatch.setitem(fetching.RECIPES, "place", broken)
     with pytest.raises(UserError, match="stopped"):
-        bring(tmp_path, made(), folder)
+        import_given(tmp_path, made(), folder)
     assert not (tmp_path / "y").exists()
     assert catalogue.state(tmp_path, made()).word == "absent"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cli_words import Typed
 
 
-def test_audit_ends_well_and_tells_counts(typed: Typed) -> None:
+def test_audit_counts_its_verdicts(typed: Typed) -> None:
     code, out, err = typed("audit")
     assert (code, err) == (0, "")
     for name in ("mcse", "kdmcse", "dalr", "nonling", "between papers"):

@@ -6,7 +6,7 @@ import pytest
 from cli_words import Typed
 
 
-def test_power_tells_the_seeds_and_what_few_can_show(typed: Typed) -> None:
+def test_power_shows_the_seeds_needed_and_the_power_of_few(typed: Typed) -> None:
     code, out, _ = typed("power", "--effect", "0.5", "--std", "1", "--seeds", "64")
     assert code == 0
     assert "needs 64 seeds of each variant" in out

@@ -1,4 +1,4 @@
-"""Files as they arrive from the world: each state and the one line that it comes to.
+"""Damaged and inconsistent files: each is reported in one line.
 
 What the tests beside this one already hold (damaged sentences and features, Parquet files of another shape,
 images that cannot be decoded, flawed shards) is not repeated.

@@ -1,4 +1,4 @@
-"""Captions whose images are files: found by name, decoded when a teacher comes to them."""
+"""Captions whose images are files: found by name, decoded when a teacher reads them."""
 
 from __future__ import annotations
 

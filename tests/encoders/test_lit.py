@@ -38,7 +38,7 @@ def recall(queries: np.ndarray, keys: np.ndarray, depth: int = 10) -> float:
 
 
 def test_what_two_views_share_is_found() -> None:
-    """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be told from the others."""
+    """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be distinguished."""
     fitted = fit(*pairs(2000), steps=300, batch_size=256, learning_rate=0.01, width=16, dropout=0.0)
     images, captions = pairs(400, seed=2)
     first, second = fitted.images(images), fitted.captions(captions)

@@ -65,7 +65,7 @@ def test_the_suite_on_the_toy_world(model: RunEmbedder) -> None:
     assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != arrays[ArrayName("ToyRetrieval", "triples")]).any()
 
 
-def test_a_model_without_dropout_views_is_told() -> None:
+def test_a_model_without_dropout_views_is_reported() -> None:
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float32)
 

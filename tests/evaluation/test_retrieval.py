@@ -125,7 +125,7 @@ def test_repeated_captions_are_projected_once(suite: Callable[..., RetrievalSuit
     assert scores["x"]["t2i_R@1"] == pytest.approx(200 / 3)
 
 
-def test_vectors_that_are_not_finite_are_told(suite: Callable[..., RetrievalSuite]) -> None:
+def test_vectors_that_are_not_finite_are_reported(suite: Callable[..., RetrievalSuite]) -> None:
     def broken(pairs: Pairs) -> np.ndarray:
         return np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs))
 

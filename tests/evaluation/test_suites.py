@@ -93,7 +93,7 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
     json.dumps(evaluation.scores, allow_nan=False)
 
 
-def test_vectors_that_are_not_finite_are_told() -> None:
+def test_vectors_that_are_not_finite_are_reported() -> None:
     def broken(sentences: Sequence[str]) -> np.ndarray:
         vectors = embed(sentences)
         vectors[0] = np.nan

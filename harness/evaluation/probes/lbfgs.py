@@ -59,7 +59,7 @@ def _accuracy(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.n
 
 
 class _Regressions:
-    """Regressions on one table of rows (n, w) float64, whose second moments are diagonal, (w,)."""
+    """Regressions on one table of rows (n, w) float64 with diagonal second moments, (w,)."""
 
     def __init__(self, rows: Tensor, labels: Tensor, moments: Tensor) -> None:
         self._rows, self._labels = rows, labels

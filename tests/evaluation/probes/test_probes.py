@@ -248,7 +248,7 @@ def test_solving_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(parts.dev, whole.dev)
 
 
-def test_regressions_that_do_not_reach_their_optimum_are_told(
+def test_regressions_that_do_not_reach_their_optimum_are_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(minimise, "MOST", 2)
@@ -258,7 +258,7 @@ def test_regressions_that_do_not_reach_their_optimum_are_told(
 
 
 def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long() -> None:
-    """Quartics of very different scale, whose curvature is told ten times too small."""
+    """Quartics of very different scale, with curvature given ten times too small."""
     scales = torch.tensor([1.0, 100.0, 1e-2], dtype=torch.float64)
     targets = torch.tensor([[1.0, -2.0], [3.0, 0.5], [-1.0, 0.0]], dtype=torch.float64)
 
@@ -274,7 +274,7 @@ def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long(
 
 
 def test_far_fewer_evaluations_than_down_the_gradient_are_needed() -> None:
-    """A chain of springs whose curvatures differ a thousandfold; the diagonal told is ten times too large."""
+    """A chain of springs whose curvatures differ a thousandfold; the given diagonal is ten times too large."""
     springs = 2.002 * torch.eye(40, dtype=torch.float64)
     springs -= torch.diag(torch.ones(39, dtype=torch.float64), 1) + torch.diag(torch.ones(39, dtype=torch.float64), -1)
     target = torch.linspace(-1, 1, 40, dtype=torch.float64)

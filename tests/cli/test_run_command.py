@@ -21,17 +21,17 @@ def run(*words: str, results: Path) -> Result:
 
 
 def test_a_table_is_planned_and_told(tmp_path: Path) -> None:
-    told = run("--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", results=tmp_path).output
-    assert "47 runs, 0 done" in told, "nine variants, five seeds, and two runs of SimCSE that are teachers"
-    assert re.search(r"dalr:T3 +45 runs, 0 done", told)
-    assert "suites    sts\n" in told
+    printed = run("--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", results=tmp_path).output
+    assert "47 runs, 0 done" in printed, "nine variants, five seeds, and two runs of SimCSE that are teachers"
+    assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
+    assert "suites    sts\n" in printed
 
 
 def test_a_paper_is_counted_once_and_estimated_from_print(tmp_path: Path) -> None:
-    told = run("--paper", "mcse", results=tmp_path).output
-    assert re.search(r"mcse:T7 +60 runs, 0 done", told)
-    assert re.search(r"mcse:F2 +40 runs, 0 done", told)
-    assert re.search(r"about [\d,]+ hours of one A100.*DALR Table 7", told)
+    printed = run("--paper", "mcse", results=tmp_path).output
+    assert re.search(r"mcse:T7 +60 runs, 0 done", printed)
+    assert re.search(r"mcse:F2 +40 runs, 0 done", printed)
+    assert re.search(r"about [\d,]+ hours of one A100.*DALR Table 7", printed)
 
 
 def test_the_estimate_is_table_7_of_dalr_by_hand(tmp_path: Path) -> None:
@@ -39,8 +39,8 @@ def test_the_estimate_is_table_7_of_dalr_by_hand(tmp_path: Path) -> None:
     seen = {"flickr": 4 * 1_029_783, "coco": 4 * 1_082_783}
     rate = (290 / seen["flickr"] + 440 / seen["coco"] + 245 / seen["flickr"] + 370 / seen["coco"]) / 4
     assert minutes_an_example() == pytest.approx(rate)
-    told = run("--table", "dalr:T3", results=tmp_path).output
-    assert f"about {45 * rate * 4 * 1_029_783 / 60:.0f} hours of one A100" in told
+    printed = run("--table", "dalr:T3", results=tmp_path).output
+    assert f"about {45 * rate * 4 * 1_029_783 / 60:.0f} hours of one A100" in printed
 
 
 def test_tables_and_figures_add_up(tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_a_wrong_override_is_named() -> None:
         make_plan(request, Store(Path("none")))
 
 
-def test_what_the_profile_lacks_is_skipped_with_a_reason(tmp_path: Path) -> None:
+def test_a_run_outside_the_profile_is_skipped_with_a_reason(tmp_path: Path) -> None:
     profile = tmp_path / "own.toml"
     text = (Path(__file__).parents[2] / "harness" / "profiles" / "paper.toml").read_text()
     profile.write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
-    told = run("--table", "kdmcse:T1", "--profile", str(profile), results=tmp_path).output
-    assert "10 runs, 0 done" in told
-    assert "skipping  kdmcse/wiki+coco/roberta-base: the profile 'own' has no setting 'wiki+coco'" in told
+    printed = run("--table", "kdmcse:T1", "--profile", str(profile), results=tmp_path).output
+    assert "10 runs, 0 done" in printed
+    assert "skipping  kdmcse/wiki+coco/roberta-base: the profile 'own' has no setting 'wiki+coco'" in printed
 
 
 def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
