@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from harness.corpora.labelled_images import Images
+from harness.corpora.labelled_images import EncodedImages
 from harness.encoders.audio import filterbank
 from harness.encoders.pictures import opened
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
@@ -80,7 +80,7 @@ def main() -> None:
         for size in (32, 224):
             public = torchvisions(size)
             before = rate(lambda number, raw=raw, public=public: [public(raw) for _ in rows], BATCH)
-            images = Images([raw] * BATCH, rows, Augmentation(size))
+            images = EncodedImages([raw] * BATCH, rows, Augmentation(size))
             after = rate(lambda number, images=images: images.batch(rows, generator(step=number)), BATCH)
             print(f"  two views at {size}: torchvision's chain {before:,.0f} images/s a core, here {after:,.0f}")
         made = MediaInputs(images, Order(BATCH, BATCH, 0, "benchmark", "images"), 0)

@@ -22,8 +22,7 @@ import torch
 from torch import nn
 
 from harness.evaluation.embed import Embedded
-from harness.evaluation.probes.folds import SEED, Split, stratified
-from harness.evaluation.probes.modes import L2, MODES, Mode
+from harness.evaluation.probes.base import L2, MODES, SEED, Mode, Split, stratified
 from harness.evaluation.transfer import classify, make_probe, score
 from harness.evaluation.transfer_tasks import MR, MRPC, TREC
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
     from harness.execution.plan import Plan
-    from harness.execution.selection import Names
+    from harness.execution.request import Names
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
 
@@ -73,7 +73,7 @@ def plan(
 
     passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan
-    from harness.execution.selection import Selection, make_request
+    from harness.execution.request import Selection, make_request
     from harness.store import Store
 
     selection = Selection(profile, methods, settings, encoders, seeds, suites, table, figure, paper, set, data_root)
@@ -109,22 +109,13 @@ def run(
     >>> len(finished), finished.failures
     (4, ())
 
-    Raises UserError for an unknown name and MissingData for missing inputs, before anything is trained.
+    Raises UserError for an unknown name and if every run is skipped, and MissingData for missing inputs, before
+    anything is trained.
     """
     chosen = plan(
-        profile,
-        methods=methods,
-        settings=settings,
-        encoders=encoders,
-        seeds=seeds,
-        suites=suites,
-        table=table,
-        figure=figure,
-        paper=paper,
-        set=set,
-        results=results,
-        data_root=data_root,
-    )
+        profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
+        figure=figure, paper=paper, set=set, results=results, data_root=data_root,
+    )  # fmt: skip
     return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
 
 
@@ -160,9 +151,13 @@ def execute(
 
 
 def _check_inputs(plan: Plan) -> None:
-    """Raise MissingData if a run to do cannot load its inputs, or no suite can load its data."""
+    """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
     from harness.formatting import count_of
 
+    if plan.skipped and not plan.runs:
+        skip, *others = plan.skipped
+        more = f" (and {len(others)} more)" if others else ""
+        raise UserError(f"every run is skipped, nothing can be trained: {skip.what}: {skip.why}{more}")
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         raise MissingData(
@@ -242,7 +237,7 @@ def load_model(
     from harness.encoders.folder import read_modules
     from harness.encoders.student import Student
     from harness.execution.environment import pick_device
-    from harness.execution.finished import find_result, student_of
+    from harness.execution.finished import FinishedRun, find_result
 
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -251,7 +246,7 @@ def load_model(
             raise UserError(f"{model} does not declare its pooling; give pooling='cls', 'mean' or 'pooler'")
         student = Student.load(encoder, pooling or declared or "")
     else:
-        student = student_of(*find_result(str(model), Path(results)), profile)
+        student = FinishedRun(*find_result(str(model), Path(results)), profile).student()
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 
@@ -279,7 +274,7 @@ def evaluate(
     from harness.evaluation.embed import PlainEmbedder
     from harness.execution.inventory import Inventory
     from harness.execution.plan import suites_without_data
-    from harness.execution.selection import Selection, make_request
+    from harness.execution.request import Selection, make_request
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
@@ -313,7 +308,7 @@ def plan_model(
 
     passive_threads()  # before torch is imported
     from harness.execution.plan import make_plan
-    from harness.execution.selection import Selection, model_request
+    from harness.execution.request import Selection, model_request
     from harness.store import Store
 
     store = Store(Path(results))

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import UserError
+from harness.inputs import OptionValue
 from harness.spec import canonical
 
-#: what commands and functions use where nothing is given
+#: defaults of commands and of the functions of harness.api
 DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
 DEFAULT_JOBS = 1
 DEFAULT_DEVICE: Literal["auto"] = "auto"
 
-Override = int | float | bool | str
+_DEFAULTS = {"profile": DEFAULT_PROFILE, "results": DEFAULT_RESULTS}
+
 Option = str | int | Path | Sequence[object] | Mapping[str, object] | None
 
 
@@ -31,25 +33,19 @@ def harness_command(*words: str, **options: Option) -> str:
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, Mapping):
-            for key, item in value.items():
-                typed += [flag, f"{key}={canonical(item)}"]
-        elif not _is_left_out(name, value):
-            typed += [flag, _text(value)]
+            texts = [f"{key}={canonical(item)}" for key, item in value.items()]
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            texts = [",".join(map(str, value))]
+        else:
+            texts = ["" if value is None else str(value)]
+        for text in texts:
+            typed += [flag, text] if text not in ("", _DEFAULTS.get(name)) else []
     return shlex.join(typed)
 
 
-def _is_left_out(name: str, value: object) -> bool:
-    defaults = {"profile": DEFAULT_PROFILE, "results": DEFAULT_RESULTS}
-    return value is None or value in ("", (), []) or str(value) == defaults.get(name)
-
-
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def parse_overrides(pairs: Sequence[str]) -> dict[str, Override]:
+def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
-    values: dict[str, Override] = {}
+    values: dict[str, OptionValue] = {}
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text:
@@ -58,7 +54,7 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, Override]:
     return values
 
 
-def _value(text: str) -> Override:
+def _value(text: str) -> OptionValue:
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from pydantic import ValidationError
 
+from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError
-from harness.inputs import Stream
-from harness.method import Feature, Hyperparameters, Method, method_named
+from harness.inputs import OptionValue, Stream
+from harness.method import Feature, Hyperparameters, Method, OwnSteps, method_named
 from harness.profiles import Profile, Rule, Training, check_readings
-from harness.registry import errors_of, get, names, suggest
+from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
 from harness.spec import UNTRAINED, RunSpec, Variant
 
-Overrides = Mapping[str, int | float | str | bool]
+Overrides = Mapping[str, OptionValue]
 
 
 @dataclass(frozen=True)
 class Resolved:
     """A run with every value decided.
 
-    `streams` are the corpora of its setting that the method learns from, in order, each with its stream,
-    `features` the teacher features that the method asks for, by role, and `dev` the similarity task that picks the
-    best checkpoint.
-    `options` are the setting's, and what the method demands of its corpora.
+    `streams` are the corpora of its setting that the method learns from, in order, each with its stream, `features`
+    the teacher features that the method reads, by role, and `dev` the similarity task that picks the best checkpoint.
+    `options` are those of the setting, and of its corpora those that the method requires. `own_steps` are
+    the streams that the method trains in steps of their own; `pooling` names how its sentence vectors are pooled.
     """
 
     spec: RunSpec
@@ -41,11 +41,8 @@ class Resolved:
     features: Mapping[str, Feature]
     dev: str
     options: tuple[SettingOption, ...]
-
-    @property
-    def pooling(self) -> str:
-        """How sentence vectors are pooled from the finished encoder."""
-        return self.method.pooling(self.hyperparameters)
+    own_steps: Mapping[Stream, OwnSteps]
+    pooling: str
 
 
 @dataclass(frozen=True)
@@ -95,31 +92,37 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     Training: the profile's [training] table, its rules, --set. Later ones win.
     Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
-    method = method_named(spec.variant.name)
+    method, variant, setting = method_named(spec.variant.name), spec.variant, spec.setting
     _check_rules(profile.name, profile.hyperparameters)
-    training_values: dict[str, Any] = {}
-    method_values: dict[str, Any] = {}
-    with errors_of("method", method.name):
-        known = set(method.configure(spec.variant.reading).named())
-    for layer in (*_rules(profile, spec), overrides):
-        for key, value in layer.items():
-            if key in Training.model_fields:
-                training_values[key] = value
-            elif key in known or layer is not overrides:
-                method_values[key] = value
-    hyperparameters = method.configure(spec.variant.reading, method_values, dict(spec.variant.options))
-    training = _training(profile, training_values)
-    dev = profile.dev_of(spec.setting.name)
+    values: dict[str, OptionValue] = {}
+    for rule in profile.hyperparameters:
+        if rule.matches(variant.name, variant.reading, setting.name, spec.encoder):
+            values |= rule.values
+    with errors_of("method", variant.name):
+        values |= {key: value for key, value in overrides.items() if key in _known(method)}
+        of_training = {key: values.pop(key) for key in Training.model_fields.keys() & values.keys()}
+        hyperparameters = method.configure(variant.reading, values, dict(variant.options))
+        pooling = method.pooling(hyperparameters)
+    training, dev = _training(profile, of_training), profile.dev_of(setting.name)
+    decided = spec, method, hyperparameters, training, dict(overrides)
     if not method.trains:
-        return Resolved(spec, method, hyperparameters, training, dict(overrides), {}, {}, dev, ())
-    options = check_setting(profile, spec.setting)
-    _check_streams(profile, method, spec.setting)
-    streams = _used(profile, method, spec.setting)
-    with errors_of("method", method.name):
+        return Resolved(*decided, {}, {}, dev, (), {}, pooling)
+    options = check_setting(profile, setting)
+    streams = _used(profile, method, setting)
+    with errors_of("method", variant.name):
         if method.captions(hyperparameters) == "all":
             options = (*options, Captions("all"))
-        features = _features(spec, method, hyperparameters)
-    return Resolved(spec, method, hyperparameters, training, dict(overrides), streams, features, dev, options)
+        own_steps = dict(method.own_steps(hyperparameters))
+        try:
+            features = method.features(hyperparameters)
+        except ValueError as error:
+            raise UserError(f"{variant}: {error}") from error
+    return Resolved(*decided, streams, features, dev, options, own_steps, pooling)
+
+
+def _known(method: type[Method]) -> set[str]:
+    """The values that rules and `--set` can change in a run of a method."""
+    return {*Training.model_fields, *method.Hyperparameters.options()}
 
 
 @lru_cache(maxsize=8)
@@ -135,14 +138,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
     check_readings(profile, rules, readings)
 
 
-def _rules(profile: Profile, spec: RunSpec) -> Iterator[dict[str, Any]]:
-    variant = spec.variant
-    for rule in profile.hyperparameters:
-        if rule.matches(variant.name, variant.reading, spec.setting.name, spec.encoder):
-            yield rule.values
-
-
-def _training(profile: Profile, values: Mapping[str, Any]) -> Training:
+def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
     try:
         return Training.model_validate({**profile.training.model_dump(), **values})
     except ValidationError as error:
@@ -156,7 +152,7 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
-            known |= set(method_named(variant.name).configure(variant.reading).named())
+            known |= _known(method_named(variant.name))
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")
@@ -170,33 +166,25 @@ def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ..
     return setting_options(setting, _streams(profile, setting).values())
 
 
-def _features(spec: RunSpec, method: type[Method], hyperparameters: Hyperparameters) -> Mapping[str, Feature]:
-    try:
-        return method.features(hyperparameters)
-    except ValueError as error:
-        raise UserError(f"{spec.variant}: {error}") from error
-
-
 def _streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
     """The stream of each corpus of a setting."""
-    names = profile.settings[setting.name].corpora
-    return {name: get("corpus", profile.corpora[name].kind).stream for name in names}
-
-
-def _used(profile: Profile, method: type[Method], setting: Variant) -> dict[str, Stream]:
-    """The setting's corpora of the method's streams; captions count as sentences."""
-    wanted = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
-    return {name: stream for name, stream in _streams(profile, setting).items() if stream in wanted}
+    corpora = {name: profile.corpora[name].kind for name in profile.settings[setting.name].corpora}
+    return {name: get_class("corpus", kind, CorpusSource).stream for name, kind in corpora.items()}
 
 
 #: a stream in messages
 _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "recordings"}
 
 
-def _check_streams(profile: Profile, method: type[Method], setting: Variant) -> None:
-    """Raise UnfitSettingError if the setting has no corpus of a stream that the method needs."""
-    there = set(_streams(profile, setting).values())
-    needed = [stream for stream in method.streams if not (stream == "sentences" and "pairs" in there)]
-    absent = [_NAMED.get(stream, stream) for stream in needed if stream not in there]
+def _used(profile: Profile, method: type[Method], setting: Variant) -> dict[str, Stream]:
+    """The setting's corpora of the method's streams; captions count as sentences.
+
+    Raises UnfitSettingError if the setting has no corpus of a stream that the method needs.
+    """
+    streams = _streams(profile, setting)
+    given = {*streams.values(), *(("sentences",) if "pairs" in streams.values() else ())}
+    absent = [_NAMED.get(stream, stream) for stream in method.streams if stream not in given]
     if absent:
         raise UnfitSettingError(f"{method.name} needs {' and '.join(absent)}, the setting {setting} has none")
+    wanted = {*method.streams, *(("pairs",) if "sentences" in method.streams else ())}
+    return {name: stream for name, stream in streams.items() if stream in wanted}

@@ -1,8 +1,8 @@
 """The registry: everything that can be added by name is found by entry point.
 
-A package adds something by declaring an entry point in one of the groups below, as this project does in
-its own pyproject.toml. A registered object is imported only when it is used, and a package that fails to
-import affects only the names that it registers.
+A package adds something by declaring an entry point in one of the groups below, as this project does in its own
+pyproject.toml. A registered object is imported only when it is used, and a package that fails to import affects only
+the names that it registers.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def target(kind: str, name: str) -> str:
 def get(kind: str, name: str) -> Any:
     """Import and return a registered object.
 
-    Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages
-    register it or its package fails to import.
+    Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages register it or
+    its package fails to import.
     """
     point = _find(kind, name)
     with errors_of(kind, name, "cannot be loaded"):

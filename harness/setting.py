@@ -1,4 +1,4 @@
-"""Options of a setting: how many rows of its corpora a run sees, and how the corpora are read.
+"""Options of a setting: how many rows of its corpora are used, and how the corpora are read.
 
 flickr[shot=100]        100 pairs, with as many steps as all pairs would give (MCSE Figure 3)
 nli[size=30000]         30,000 triplets or sentences, with the steps that these give (NonLing Figure 2)
@@ -18,12 +18,12 @@ from harness.corpora.base import CorpusSource
 from harness.corpora.noise import Noisy
 from harness.errors import UserError
 from harness.inputs import Stream
-from harness.registry import get, names, suggest
+from harness.registry import get_class, names, suggest
 from harness.spec import Variant
 
 
 class Kept(NamedTuple):
-    """The number of rows that a run sees of a stream; `steps_of_all` keeps the steps that all rows would give."""
+    """The number of rows of a stream used in training; `steps_of_all` keeps the steps that all rows would give."""
 
     rows: int
     steps_of_all: bool
@@ -38,11 +38,11 @@ class SettingOption:
         """Read the value. Raises ValueError with what it must be, such as 'a whole number of at least 1'."""
 
     def kept(self) -> Kept | None:
-        """The rows that a run sees of each of the streams, or None for all of them."""
+        """The rows used of each of the streams, or None for all of them."""
         return None
 
     def read(self, source: CorpusSource) -> CorpusSource:
-        """The corpus as a run reads it. What changes its content must change its fingerprint."""
+        """The corpus with this option. A change of its content must change its fingerprint."""
         return source
 
 
@@ -72,7 +72,7 @@ class _Noise(SettingOption):
     noise: Mapping[str, float]
 
     def read(self, source: CorpusSource) -> Noisy:
-        """The corpus with this noise, besides any other that it has."""
+        """The corpus with this noise, in addition to any other."""
         return Noisy.over(source, **self.noise)
 
 
@@ -123,7 +123,7 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
             known = suggest(name, names("setting option"))
             raise UserError(f"the setting '{setting}' has no option '{name}'; {known}")
         try:
-            option: SettingOption = get("setting option", name)(text)
+            option = get_class("setting option", name, SettingOption)(text)
         except ValueError as error:
             raise UserError(f"{name}={text} in the setting '{setting}' must be {error}") from error
         if not set(option.streams) & set(streams):
@@ -144,7 +144,7 @@ def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusS
 
 
 def kept_rows(options: Iterable[SettingOption], stream: Stream) -> Kept | None:
-    """The rows that a run sees of a stream, the fewest if several options limit them; None for all."""
+    """The rows used of a stream, the fewest if several options limit them; None for all."""
     limits = [option.kept() for option in options if stream in option.streams]
     return min((limit for limit in limits if limit is not None), default=None)
 

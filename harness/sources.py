@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from harness.errors import MissingData, UserError
+from harness.errors import MissingData, UserError, first_line
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Missing:
-    """An input that a run needs and that is missing, and how to get it."""
+    """A missing input of a run, and how to get it."""
 
     what: str
     how: str
@@ -107,9 +107,8 @@ def file_hash(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, cached by path, size and modification time."""
     path = path.resolve()
     stat = path.stat()
-    note = (
-        cache_folder() / "hashes" / hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
-    )
+    key = hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    note = cache_folder() / "hashes" / key
     if note.is_file():
         text = note.read_text()
         if len(text) == 64:
@@ -138,17 +137,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(lock: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
-    """Hold a lock file; `say` if another process holds it, and wait. The lock of a killed process is free."""
-    held = FileLock(lock)
+    """Hold a lock file, waiting (and calling `say`) while another process holds it; a killed process frees its lock."""
+    file = FileLock(lock)
     try:
-        held.acquire(timeout=0)
+        held = file.acquire(timeout=0)
     except Timeout:
         say(f"{what}: in use by another process; waiting")
-        held.acquire()
-    try:
+        held = file.acquire()
+    with held:
         yield
-    finally:
-        held.release()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -164,7 +161,5 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        why = str(error).partition("\n")[0] or type(error).__name__
-        raise UserError(
-            f"the arrays {path} cannot be read: {why}; restore the file, or remove it with the result next to it"
-        ) from error
+        advice = "restore the file, or remove it with the result next to it"
+        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error

@@ -4,9 +4,9 @@
     option  := KEY "=" VALUE
 
 A value may hold balanced brackets, so that one variant can name another
-(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in
-order of their keys and numbers in their shortest form, so equal variants have equal texts.
-A setting has the same grammar without a reading (`flickr[shot=100]`).
+(`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in order of their keys and
+numbers in their shortest form, so equal variants have equal texts. A setting has the same grammar without a reading
+(`flickr[shot=100]`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ UNTRAINED = "none"
 CONTROLS = ("shuffled", "random")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+#: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is masked by NUL
+_TEACHER = r"run:[^/+]+/[^/]+/[^/+]+/seed-\d+|[^/+\0]+"
+_TEACHERS = re.compile(rf"({_TEACHER})(?:\+(?={_TEACHER})|$)")
 
 
 class SpecError(UserError, ValueError):
@@ -52,28 +55,20 @@ class Variant:
     @classmethod
     def parse(cls, text: str) -> Variant:
         """Read a variant. Raises SpecError."""
-        given, text = text, text.strip()
-        head = _NAME.match(text)
-        if head is None:
-            raise SpecError(f"'{given}' does not start with a name; write NAME, NAME[key=value,...] or NAME@reading")
-        inside, rest = _bracketed(text[head.end() :], given)
-        reading = DEFAULT_READING
-        if rest.startswith("@"):
-            reading, rest = rest[1:], ""
-            if not _KEY.fullmatch(reading):
-                raise SpecError(f"'{given}' has no valid reading after '@'; write for example {head.group()}@official")
-        if rest:
-            raise SpecError(f"'{given}' has '{rest}' where '[' or '@' was expected; write NAME[key=value,...]@reading")
-        options = {} if inside is None else _options(inside, given)
-        return cls.make(head.group(), options, reading)
+        head, *readings = split(text, "@")
+        match = _VARIANT.fullmatch(head)
+        if match is None or len(readings) > 1:
+            raise SpecError(f"'{text}' is not a variant; write NAME, NAME[key=value,...] or NAME@reading")
+        name, inside = match.groups()
+        reading = readings[0] if readings else DEFAULT_READING
+        if not _KEY.fullmatch(reading):
+            raise SpecError(f"'{text}' has no valid reading after '@'; write for example {name}@official")
+        return cls.make(name, {} if inside is None else _options(inside, text), reading)
 
     def __str__(self) -> str:
         inside = ",".join(f"{key}={value}" for key, value in self.options)
-        return (
-            self.name
-            + (f"[{inside}]" if inside else "")
-            + (f"@{self.reading}" if self.reading != DEFAULT_READING else "")
-        )
+        reading = "" if self.reading == DEFAULT_READING else f"@{self.reading}"
+        return self.name + (f"[{inside}]" if inside else "") + reading
 
 
 @dataclass(frozen=True)
@@ -92,9 +87,8 @@ class RunSpec:
         seed = _SEED.fullmatch(parts[-1])
         if len(parts) < 4 or seed is None:
             raise SpecError(f"'{text}' is not a run; write METHOD/SETTING/ENCODER/seed-N")
-        return cls(
-            Variant.parse(parts[0]), parse_setting(parts[1]), parse_encoder("/".join(parts[2:-1])), int(seed.group(1))
-        )
+        encoder = parse_encoder("/".join(parts[2:-1]))
+        return cls(Variant.parse(parts[0]), parse_setting(parts[1]), encoder, int(seed.group(1)))
 
     def __str__(self) -> str:
         return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
@@ -154,15 +148,26 @@ def split(text: str, separator: str = ",") -> list[str]:
     return [*parts, text[start:].strip()]
 
 
+def split_teachers(text: str) -> tuple[str, ...]:
+    """Split the teachers' names in an option's value, joined by '+'. Raises SpecError if they cannot be read."""
+    depth, masked = 0, ""
+    for char in text:
+        depth += char == "["
+        masked += "\0" if depth else char
+        depth -= char == "]"
+    found = list(_TEACHERS.finditer(masked))
+    if not found or sum(len(match.group()) for match in found) != len(text):
+        raise SpecError(f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse")
+    return tuple(text[slice(*match.span(1))] for match in found)
+
+
 def canonical(value: object) -> str:
     """A value's one text: numbers in shortest form, everything else as it is."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value).strip()
-    if not _NUMBER.fullmatch(text):
-        return text
-    number = float(text)
-    if not math.isfinite(number):
+    number = float(text) if _NUMBER.fullmatch(text) else math.inf
+    if math.isinf(number):
         return text
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
 
@@ -173,24 +178,11 @@ def _option(key: str, value: object) -> str:
     return "+".join(sorted(text.split("+"))) if key == "without" else text
 
 
-def _bracketed(text: str, given: str) -> tuple[str | None, str]:
-    """Split `[inside]rest`; inside is None where there is no bracket."""
-    if not text.startswith("["):
-        return None, text
-    depth = 0
-    for index, char in enumerate(text):
-        depth += (char == "[") - (char == "]")
-        if depth == 0:
-            return text[1:index], text[index + 1 :]
-    raise SpecError(f"'{given}' has unbalanced brackets; close every '[' with a ']'")
-
-
 def _options(inside: str, given: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for part in split(inside):
-        key, equals, value = part.partition("=")
-        key, value = key.strip(), value.strip()
-        if not equals or not value or not _KEY.fullmatch(key):
+        key, value = (word.strip() for word in part.partition("=")[::2])
+        if not value or not _KEY.fullmatch(key):
             raise SpecError(f"'{part}' in '{given}' is not an option; write key=value")
         if key in options:
             raise SpecError(f"'{given}' sets '{key}' twice; keep one")

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.alignment import cross_alignment, soft_alignment
 from harness.losses.consistency import pair_consistency, rolled
-from harness.losses.contrastive import cosine_matrix
+from harness.losses.contrastive import cosine_matrix, cross_entropy_diagonal
 from harness.losses.local import in_batch_g2l, over_tokens
 from harness.losses.margin import angular_margin, margin_info_nce
 from harness.losses.ranking import list_mle, list_net
@@ -32,14 +32,22 @@ from harness.method import (
     Method,
     MixingRule,
     PairBatch,
+    by_batches,
     hyper,
     split_teachers,
 )
 
-from .mixing import MIXING
-
 #: roles of the caption and token features of the first and second text teacher
 ROLES = (("teacher1", "tokens1"), ("teacher2", "tokens2"))
+
+
+def after_text(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """Section 4.1: one step is paired after every N_t // N_m text steps, counted in rows."""
+    return rows // pairs + 1, rows // pairs
+
+
+#: 'floor' is the rule of the public code, which is that of MCSE
+MIXING = {"after": after_text, "floor": by_batches}
 
 
 def text_teachers(text: str) -> tuple[str, ...]:
@@ -174,7 +182,7 @@ class DALR(Method):
 
     @classmethod
     def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
-        """Section 4.1: N_text // N_pairs text batches, then one paired batch."""
+        """Section 4.1: N_t // N_m text batches, then one paired batch."""
         return MIXING[hyperparameters.mixing]
 
     @classmethod
@@ -200,19 +208,16 @@ class DALR(Method):
         }
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """text on sentences, all other terms on pairs."""
+        """text (Eq. 1) on sentences, all other terms on pairs."""
         vectors = encode(batch.tokens, 2)
         if isinstance(batch, PairBatch):
             return self.paired(vectors, batch.features["image"], self.taught(batch))
-        return {"text": self.text(self.scores(*by_view(self.text_head, vectors)))}
+        scores = self.scores(*by_view(self.text_head, vectors))
+        return {"text": cross_entropy_diagonal(scores / self.hyperparameters.temperature)}
 
     def scores(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Cosines (B, B), with the angular margin on negatives if set."""
         return angular_margin(cosine_matrix(rows, columns), self.hyperparameters.angular_margin, near="keep")
-
-    def text(self, scores: Tensor) -> Tensor:
-        """Eq. 1."""
-        return margin_info_nce(scores, self.hyperparameters.temperature, 0.0)
 
     def taught(self, batch: PairBatch) -> Taught:
         """The teachers' features of a batch; tokens are cut to its length, without the first position."""
@@ -239,7 +244,7 @@ class DALR(Method):
         sentences, images = by_view(self.grounding_head, vectors), self.image_head(image)
         grounded = [cosine_matrix(view, images) for view in sentences[: 1 if values.info_views == "first" else 2]]
         texts, pictures = self.similarities(image, images, self.mixed([views[0] for views in taught.vectors]))
-        terms = {"text": self.text(scores)} if values.text_on_pairs else {}
+        terms = {"text": cross_entropy_diagonal(scores / values.temperature)} if values.text_on_pairs else {}
         terms["info"] = self.info(grounded, image)
         terms["cons"] = self.cons(first, sentences[0], image, images)
         terms["cma"] = self.cma(grounded[0], first, image, texts, pictures)

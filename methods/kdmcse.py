@@ -29,12 +29,20 @@ from harness.method import (
     Method,
     MixingRule,
     PairBatch,
+    by_batches,
     hyper,
 )
 
-from .mixing import MIXING
-
 SIDES = ("captions", "images")
+
+
+def every_ceil(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
+    """Algorithm 1: the first of every ceil(|D| / |D_M|) steps is paired, counted in rows."""
+    return -(-rows // pairs), 0
+
+
+#: 'floor' is the rule of the public code, which is that of MCSE
+MIXING = {"ceil": every_ceil, "floor": by_batches}
 
 
 @dataclass(frozen=True)

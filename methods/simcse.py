@@ -1,7 +1,10 @@
-"""SimCSE, unsupervised (Gao et al., EMNLP 2021), as MCSE section 3.1 restates it.
+"""SimCSE (Gao et al., EMNLP 2021), as MCSE section 3.1 and NonLing section 3.2 restate it.
 
-A sentence is encoded twice with different dropout masks; the two vectors are a positive pair, and the other sentences
-of the batch are negatives. In training, [CLS] passes a one-layer tanh head, which is dropped at test time.
+Unsupervised, a sentence is encoded twice with different dropout masks; the two vectors are a positive pair, and the
+other sentences of the batch are negatives. In training, [CLS] passes a one-layer tanh head, dropped at test time.
+
+Supervised, the positive of a premise is its entailed hypothesis; the negatives are the other entailed hypotheses of the
+batch and all contradicted ones, which are hard negatives. The head is kept at test time.
 """
 
 from __future__ import annotations
@@ -9,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.contrastive import info_nce
+from harness.losses.contrastive import info_nce, info_nce_hard
 from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Stream, hyper
 
 
@@ -47,3 +50,49 @@ class SimCSE(Method):
         """text: InfoNCE between the two views of each sentence."""
         first, second = by_view(self.text_head, encode(batch.tokens, 2))
         return {"text": info_nce(first, second, self.hyperparameters.temperature)}
+
+
+@dataclass(frozen=True)
+class SupervisedSimCSEHyperparameters(Hyperparameters):
+    """Hyperparameters of supervised SimCSE."""
+
+    temperature: float = hyper(0.05, source="SimCSE section 4; NonLing Eq. 3")
+    hard_negative_weight: float = hyper(
+        0.0, source="SimCSE appendix B", unit="added to the logit of a premise's own contradiction"
+    )
+
+
+class SupervisedSimCSE(Method):
+    """L_text over triplets (SimCSE Eq. 5; NonLing Eq. 3)."""
+
+    name = "simcse-sup"
+    notes = "simcse"
+    paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021, section 4"
+    streams: ClassVar[tuple[Stream, ...]] = ("triplets",)
+    terms: ClassVar[tuple[str, ...]] = ("text",)
+    readings = {
+        "paper": "Eq. 5",
+        "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (fp16)",
+    }
+    Hyperparameters = SupervisedSimCSEHyperparameters
+
+    def __init__(self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions) -> None:
+        super().__init__(hyperparameters, dimensions)
+        self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
+
+    @classmethod
+    def pooling(cls, hyperparameters: SupervisedSimCSEHyperparameters) -> str:
+        """[CLS] through the head, as in SimCSE's supervised models."""
+        return "pooler"
+
+    def test_head(self) -> nn.Module:
+        """The text head."""
+        return self.text_head
+
+    def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
+        """text: InfoNCE from premises to entailed hypotheses, with hard negatives."""
+        vectors = self.text_head(encode(batch.tokens, 1))
+        premises, entailed, contradicted = vectors.view(-1, 3, vectors.shape[-1]).unbind(1)
+        values = self.hyperparameters
+        loss = info_nce_hard(premises, entailed, contradicted, values.temperature, values.hard_negative_weight)
+        return {"text": loss}

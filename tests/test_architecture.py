@@ -19,6 +19,7 @@ FLOORS = {
     "seeds": 0,
     "sources": 0,
     "textfiles": 0,
+    "tomlfiles": 0,
     "registry": 0,
     "command_line": 2,
     "spec": 1,

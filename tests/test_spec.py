@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import string
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.spec import RunSpec, SpecError, Variant, canonical, parse_encoder, parse_seeds, parse_setting, split
+from harness.spec import (
+    RunSpec,
+    SpecError,
+    Variant,
+    canonical,
+    parse_encoder,
+    parse_seeds,
+    parse_setting,
+    split,
+    split_teachers,
+)
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z_0-9]{0,8}", fullmatch=True)
@@ -102,3 +113,20 @@ def test_an_encoder_name_is_no_path(text: str) -> None:
 def test_a_malformed_run_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         RunSpec.parse(text)
+
+
+RUN = "run:simcse/wiki+flickr/bert/seed-0"
+SHOT = "run:mcse[lambda=0.05]@official/wiki+flickr[shot=100]/bert/seed-12"
+NESTED = f"run:dalr[text=run:simcse[temperature=0.1]/wiki/bert/seed-0+{RUN}]@official/wiki/bert/seed-1"
+TEACHERS = ("simcse", "clip-b.32", RUN, SHOT, NESTED)
+
+
+@pytest.mark.parametrize("given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join)
+def test_teachers_are_split_outside_run_keys(given: tuple[str, ...]) -> None:
+    assert split_teachers("+".join(given)) == given
+
+
+@pytest.mark.parametrize("text", ["", "+", "a+", "+a", "a++b", "run:simcse/wiki"])
+def test_what_is_no_list_of_teachers_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="is not a list of teachers"):
+        split_teachers(text)

@@ -1,21 +1,20 @@
 """The catalogue of the papers' data sets, with sources, licences, row counts and checksums."""
 
+from harness.catalogue.checks import State, state, verify
 from harness.catalogue.download import Progress
-from harness.catalogue.entries import entries, entry, providers
-from harness.catalogue.fetching import Watch, bring, fetch
-from harness.catalogue.manifest import State, state, verify
+from harness.catalogue.entries import Entry, entries, entry, providers
+from harness.catalogue.fetching import Watch, fetch, import_folder
 from harness.catalogue.places import readable
-from harness.catalogue.schema import Entry
 
 __all__ = [
     "Entry",
     "Progress",
     "State",
     "Watch",
-    "bring",
     "entries",
     "entry",
     "fetch",
+    "import_folder",
     "providers",
     "readable",
     "state",

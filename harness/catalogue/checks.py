@@ -1,4 +1,4 @@
-"""Checking downloads and outputs by size, checksum and number of rows."""
+"""Checks of downloads and outputs by size, checksum and number of rows, and manifests of fetched entries."""
 
 from __future__ import annotations
 
@@ -6,16 +6,88 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import zlib
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Literal, cast
 
-from harness.catalogue.places import books
-from harness.catalogue.schema import Entry, Origin, Output
+from harness.catalogue.entries import Entry, Origin, Output
+from harness.catalogue.places import books, manifest_path
 from harness.errors import UserError
+from harness.sources import write_text
 
 BLOCK = 1 << 20
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether the outputs of an entry exist: all (with or without a manifest), some or none; `note` has no outputs."""
+
+    word: Literal["present", "unchecked", "part", "absent", "note"]
+    absent: tuple[str, ...] = ()
+
+
+def state(root: Path | None, entry: Entry) -> State:
+    """Check which outputs exist, without hashing."""
+    if not entry.outputs:
+        return State("note")
+    absent = tuple(out.path for out in entry.outputs if root is None or not (root / out.path).exists())
+    if absent or root is None:
+        return State("absent" if len(absent) == len(entry.outputs) else "part", absent)
+    return State("present" if manifest_path(root, entry.name).is_file() else "unchecked")
+
+
+def verify(root: Path, entry: Entry) -> list[str]:
+    """Compare the files of an entry with its manifest, or else with the counts and checksums of the catalogue.
+
+    Returns one line per difference.
+    """
+    absent = state(root, entry).absent
+    path = manifest_path(root, entry.name)
+    known = read_manifest(path) if path.is_file() else _known(entry)
+    gone = dict.fromkeys([*absent, *(name for name in known if not (root / name).is_file())])
+    wrong = [f"{name} is missing" for name in gone]
+    for name, expected in known.items():
+        if name not in gone and (found := hash_of(root / name)) != expected:
+            wrong.append(f"{name} has SHA-256 {found[:12]}..., expected {expected[:12]}...")
+    for output in entry.outputs:
+        if output.path not in absent:
+            try:
+                check_output(entry, output, root / output.path)
+            except UserError as error:
+                wrong.append(str(error).removeprefix(f"{entry.name}: "))
+    return wrong
+
+
+def _known(entry: Entry) -> dict[str, str]:
+    """Hashes of the outputs that are unchanged downloads with a SHA-256 in the catalogue."""
+    sums = {origin.name: origin.checksum or "" for origin in entry.origins}
+    placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
+    found = {out.path: sums.get(str(out.origin), "") for out in placed}
+    return {path: value.removeprefix("sha256:") for path, value in found.items() if value.startswith("sha256:")}
+
+
+def write_manifest(path: Path, place: Path, entry: Entry) -> None:
+    """Write the SHA-256 of every output file below a folder in the format of sha256sum, after a comment line."""
+    sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
+    files = [file for output in entry.outputs for file in files_of(place / output.path)]
+    lines = [f"{hash_of(file)}  {file.relative_to(place).as_posix()}\n" for file in files]
+    write_text(path, "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines]))
+
+
+def read_manifest(path: Path) -> dict[str, str]:
+    """Return hashes by path. Raises UserError for a malformed line."""
+    found = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise UserError(f"{path}, line {number} is no line of sha256sum; remove the file and fetch or import again")
+        found[match[2]] = match[1]
+    return found
 
 
 def hash_of(path: Path, kind: str = "sha256") -> str:
@@ -24,16 +96,16 @@ def hash_of(path: Path, kind: str = "sha256") -> str:
         return hashlib.file_digest(stream, kind).hexdigest()
 
 
-def check_download(root: Path, name: str, origin: Origin, path: Path, checksum: str | None) -> None:
+def check_download(root: Path, entry: Entry, origin: Origin, path: Path, checksum: str | None) -> None:
     """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming the new place."""
     wrong = difference(origin, path, checksum)
     if wrong is None:
         return
-    aside = books(root) / "rejected" / f"{name}-{origin.name}-{hash_of(path)[:12]}"
+    aside = books(root) / "rejected" / f"{entry.name}-{origin.name}-{hash_of(path)[:12]}"
     aside.parent.mkdir(parents=True, exist_ok=True)
     path.replace(aside)
     raise UserError(
-        f"{name}: {origin.name} from {origin.where} is not the file of the catalogue: {wrong}; it was moved to "
+        f"{entry.name}: {origin.name} from {origin.where} is not the file of the catalogue: {wrong}; it was moved to "
         f"{aside}; fetch again, and if the error repeats, the source has changed"
     )
 
@@ -63,12 +135,9 @@ def check_output(entry: Entry, output: Output, path: Path) -> None:
         raise UserError(f"{entry.name}: {output.path} has {found} {what}, expected {expected}; it is incomplete")
 
 
-def files_of(path: Path) -> Iterator[Path]:
-    """Yield a file itself, or all files of a folder and its sub-folders, sorted by name."""
-    if path.is_file():
-        yield path
-    else:
-        yield from sorted(item for item in path.rglob("*") if item.is_file())
+def files_of(path: Path) -> list[Path]:
+    """A file itself, or all files of a folder and its sub-folders, sorted by name."""
+    return [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
 
 
 def count_rows(path: Path) -> int:
@@ -83,14 +152,10 @@ def count_rows(path: Path) -> int:
 
             with h5py.File(path) as file:
                 return int(file["features"].shape[0])
-        with _opened(path) as stream:
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
             return _count_text(stream, path.name.removesuffix(".gz"))
     except (OSError, EOFError, zlib.error, KeyError, ValueError, csv.Error) as error:
         raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is incomplete") from error
-
-
-def _opened(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _count_text(stream: IO[bytes], name: str) -> int:

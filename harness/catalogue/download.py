@@ -13,8 +13,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from email.message import Message
 from pathlib import Path
-from typing import Any
 
 from harness.catalogue.places import Say
 from harness.errors import UserError
@@ -25,6 +25,13 @@ TIMEOUT = 30.0
 BLOCK = 1 << 20
 #: called with bytes received and bytes in total, None if unknown
 Progress = Callable[[int, int | None], None]
+#: status of a server that will not answer otherwise later -> what it means
+REFUSALS = {
+    401: "the server requires a login (401)",
+    403: "the server refuses (403)",
+    404: "not found at its address (404)",
+    410: "it has been removed (410)",
+}
 _CUT = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
 
 
@@ -48,17 +55,18 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
             break
         except urllib.error.HTTPError as error:
             if error.code < 500 and error.code not in (408, 429):
-                raise UserError(f"{what}: {_refusal(error.code)} ({url})") from error
-            why: Exception = error
+                why = REFUSALS.get(error.code, f"the server answers {error.code}")
+                raise UserError(f"{what}: {why} ({url}); download it manually and run `harness data import`") from error
+            reason = _reason(error)
         except (*_CUT, Cut) as error:
-            why = error
+            reason = _reason(error)
         failed = 0 if _size(part) > before else failed + 1
         if failed >= TRIES:
             raise UserError(
-                f"{what}: {url} cannot be reached: {_reason(why)}; {_size(part)} bytes are kept, and the same "
-                "command resumes (proxies: HTTPS_PROXY)"
-            ) from why
-        say(f"{what}: {_reason(why)}; resuming at byte {_size(part)}")
+                f"{what}: {url} cannot be reached: {reason}; {_size(part)} bytes are kept, and the same command "
+                "resumes (proxies: HTTPS_PROXY)"
+            )
+        say(f"{what}: {reason}; resuming at byte {_size(part)}")
         time.sleep(pause * 2**failed)
     part.replace(target)
     _note(part).unlink(missing_ok=True)
@@ -66,13 +74,12 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
 
 def _once(url: str, part: Path, progress: Progress) -> None:
     """Download over one connection into the part file. Raises Cut, urllib's errors or OSError."""
-    have, known = _size(part), _known(part)
-    if have and known is None:
-        have = 0
+    known = _known(part)
+    have = _size(part) if known else 0
     request = urllib.request.Request(url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"})
     if have:
         request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", str(known))
+        request.add_header("If-Range", known)
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
@@ -107,15 +114,15 @@ def _note(part: Path) -> Path:
     return part.with_name(f"{part.name}.from")
 
 
-def _known(part: Path) -> str | None:
-    """The ETag or date of the part's content, or None if a range cannot be requested safely."""
+def _known(part: Path) -> str:
+    """The ETag or date of the part's content, or '' if a range cannot be requested safely."""
     try:
         return str(json.loads(_note(part).read_text(encoding="utf-8"))["validator"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return ""
 
 
-def _remember(part: Path, headers: Any) -> None:
+def _remember(part: Path, headers: Message) -> None:
     """Save the strong ETag or the date of the content; weak ETags do not identify bytes."""
     tag = headers.get("ETag")
     validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
@@ -125,22 +132,9 @@ def _remember(part: Path, headers: Any) -> None:
         write_text(_note(part), json.dumps({"validator": validator}))
 
 
-def _refusal(code: int) -> str:
-    known = {
-        401: "the server requires a login (401); download it manually and run `harness data import`",
-        403: "the server refuses (403); download it manually and run `harness data import`",
-        404: "not found at its address (404); download it manually and run `harness data import`",
-        410: "it has been removed (410); download it manually and run `harness data import`",
-    }
-    return known.get(
-        code, f"the server answers {code}; try later, or download it manually and run `harness data import`"
-    )
-
-
 def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code}"
     if isinstance(error, http.client.IncompleteRead):
         return "the connection was cut"
-    return " ".join(str(reason or error or type(error).__name__).split())
+    return " ".join(str(getattr(error, "reason", None) or error or type(error).__name__).split())

@@ -1,17 +1,129 @@
-"""Loading the entries of the catalogue from entries.toml."""
+"""Catalogue entries: their schema, and those of entries.toml. Unknown keys are refused."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 from harness.registry import suggest
+from harness.tomlfiles import Commit, Name, Table
+
+Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})$")]
+
+
+def _below(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\\n"):
+        raise ValueError(f"{path!r} leaves the data root")
+    return path
+
+
+#: a path below the data root, with no way out of it
+Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
+
+
+class Origin(Table):
+    """A published file: on the hub, at an address, or downloaded manually."""
+
+    file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
+    hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
+    revision: Commit | None = None
+    url: Annotated[str | None, Field(pattern=r"^https?://")] = None
+    hand: Annotated[Name | None, Field(description="how to download it manually")] = None
+    checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
+    bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
+    folder: Annotated[Below | None, Field(description="folder accepted instead of the file in an import")] = None
+    pick: Annotated[
+        int | None, Field(ge=1, description="number of files drawn by seed from those that match a pattern")
+    ] = None
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return self.file.rpartition("/")[2]
+
+    @property
+    def where(self) -> str:
+        """The source, for messages."""
+        if self.hub:
+            return f"hub {self.hub} at {str(self.revision)[:7]}"
+        return self.url or "by hand"
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Origin:
+        if sum(place is not None for place in (self.hub, self.url, self.hand)) != 1:
+            raise ValueError("give exactly one of 'hub', 'url' and 'hand'")
+        if (self.hub is None) != (self.revision is None):
+            raise ValueError("'hub' needs 'revision', and only 'hub' has one")
+        if self.url is not None and self.url.startswith("http://") and self.checksum is None:
+            raise ValueError("an address without TLS needs a checksum")
+        if (self.pick is None) == ("*" in self.file):
+            raise ValueError("a pattern needs 'pick', and only a pattern has one")
+        return self
+
+
+class Output(Table):
+    """A file or folder below the data root, used by corpora and tasks."""
+
+    path: Below
+    kind: Literal["file", "folder"] = "file"
+    origin: Annotated[Name | None, Field(description="recipes place and unpack: its origin")] = None
+    rows: Annotated[int | None, Field(ge=1, description="rows or lines of a file without its header")] = None
+    files: Annotated[int | None, Field(ge=1, description="files of a folder and its sub-folders")] = None
+    pattern: Annotated[str, Field(description="the files that are counted in a folder")] = "*"
+
+    def holds(self, path: str) -> bool:
+        """Whether a path is this output or inside it."""
+        return path == self.path or (self.kind == "folder" and path.startswith(f"{self.path}/"))
+
+    def counts(self, name: str) -> bool:
+        """Whether `files` counts a file of this name."""
+        return fnmatchcase(name, self.pattern)
+
+
+class Entry(Table):
+    """A data set: its origins, and its outputs below the data root."""
+
+    name: Name
+    title: Name
+    licence: Name
+    about: Annotated[int | None, Field(gt=0, description="approximate download size in bytes, if known")] = None
+    recipe: Name = "place"
+    options: dict[str, Any] = {}
+    origins: tuple[Origin, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    note: str = ""
+
+    @property
+    def by_hand(self) -> list[Origin]:
+        """The origins that must be downloaded manually."""
+        return [origin for origin in self.origins if origin.hand is not None]
+
+    @property
+    def how(self) -> str:
+        """How to get it: a command, or the note of an entry without origins."""
+        if not self.origins:
+            return self.note
+        return f"by hand, then `{self.import_command}`" if self.by_hand else f"`harness data fetch {self.name}`"
+
+    @property
+    def import_command(self) -> str:
+        """The command that imports its files from a folder."""
+        return f"harness data import {self.name} FOLDER"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Entry:
+        if bool(self.origins) != bool(self.outputs):
+            raise ValueError("'origins' and 'outputs' go together")
+        if not self.outputs and not self.note:
+            raise ValueError("an entry without outputs needs a 'note' on what to do")
+        return self
 
 
 @cache

@@ -17,6 +17,8 @@ from typing import IO
 
 from harness.errors import UserError
 
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -39,38 +41,33 @@ def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
             members += 1
             place = _inside(archive, target, name)
             if members > limits.members:
-                raise UserError(f"{archive} has more than {limits.members} members; it is not what it should be")
+                raise UserError(f"{archive} has more than {limits.members} members; get it from its publisher")
             if stream is not None:
                 total += _write(archive, place, stream, bound - total)
             elif place.exists() and not place.is_dir():
-                raise UserError(f"{archive} has the member {name} twice; it is not what it should be")
+                raise UserError(f"{archive} has the member {name} twice; get it from its publisher")
             else:
                 place.mkdir(parents=True, exist_ok=True)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"the archive {archive} cannot be read: {error}; fetch it again") from error
-    except OSError as error:
-        if error.errno is not None:
+    except (*_DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UserError(f"the archive {archive} cannot be read: {error}; fetch it again") from error
 
 
 def _write(archive: Path, place: Path, stream: IO[bytes], left: int) -> int:
     written = 0
-    with _made(archive, place) as out:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        out = place.open("xb")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise UserError(f"{archive} has the member {place.name} twice; get it from its publisher") from error
+    with out:
         while block := stream.read(1 << 20):
             written += len(block)
             if written > left:
-                raise UserError(f"{archive} unpacks to more than it may; it is not what it should be")
+                raise UserError(f"{archive} unpacks to more than the limit; get it from its publisher")
             out.write(block)
     return written
-
-
-def _made(archive: Path, place: Path) -> IO[bytes]:
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        return place.open("xb")
-    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise UserError(f"{archive} has the member {place.name} twice; it is not what it should be") from error
 
 
 def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
@@ -82,10 +79,8 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
         for member in tar:
             if member.isdir():
                 yield member.name, None
-            elif member.isfile():
-                stream = tar.extractfile(member)
-                if stream is not None:
-                    yield member.name, stream
+            elif member.isfile() and (stream := tar.extractfile(member)) is not None:
+                yield member.name, stream
             else:
                 raise _refused(archive, member.name, "a link or a device")
 

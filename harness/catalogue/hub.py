@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.catalogue.schema import Origin
+from harness.catalogue.entries import Origin
 from harness.errors import UserError
 from harness.seeds import generator
 
 
 def fetch(origin: Origin, folder: Path, what: str, offline: bool) -> tuple[Path, str | None]:
-    """Download a file of a data set at its pinned commit into a folder; returns its path and the hub's checksum.
+    """Download a file of a data set at its pinned commit into a folder; return its path and checksum, if known.
 
     `offline` uses only the local hub cache, like HF_HUB_OFFLINE. Raises UserError for files that are missing, gated,
     unreachable, or served from another commit.
@@ -79,34 +79,27 @@ def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
     from huggingface_hub import errors
 
     place = f"{origin.hub}/{origin.file} at {origin.revision}"
-    byhand = f"or download {origin.name} manually and run `harness data import`"
+    log_in = "log in with `hf auth login` or HF_TOKEN, or"
+    found: Exception
     try:
         yield
     except errors.GatedRepoError as error:
-        raise UserError(
-            f"{what}: {origin.hub} is gated; accept its terms at https://huggingface.co/datasets/{origin.hub} and "
-            f"log in with `hf auth login` or HF_TOKEN, {byhand}"
-        ) from error
+        address = f"https://huggingface.co/datasets/{origin.hub}"
+        why, found = f"{origin.hub} is gated; accept its terms at {address} and {log_in}", error
     except errors.RepositoryNotFoundError as error:
-        raise UserError(
-            f"{what}: the hub shows no data set {origin.hub} to you; log in with `hf auth login`, {byhand}"
-        ) from error
+        why, found = f"the hub shows no data set {origin.hub} to you; {log_in}", error
     except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
-        raise UserError(f"{what}: the hub has no {place} (404); {byhand.removeprefix('or ')}") from error
+        why, found = f"the hub has no {place} (404);", error
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:
-        raise UserError(
-            f"{what}: the hub cannot be reached and {place} is not in its local cache; check HF_HUB_OFFLINE, "
-            f"HF_ENDPOINT and the proxy, {byhand}"
-        ) from error
+        where = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
+        why, found = f"the hub cannot be reached and {place} is not in its local cache; {where}, or", error
     except errors.HfHubHTTPError as error:
-        raise UserError(
-            f"{what}: the hub answers {error.response.status_code} for {place}; try later, {byhand}"
-        ) from error
-    except errors.HTTPError as error:  # type: ignore[attr-defined]
-        raise UserError(
-            f"{what}: the connection to the hub failed: {error}; run the command again, {byhand}"
-        ) from error
-    except OSError as error:
-        if error.errno is not None:
+        why, found = f"the hub answers {error.response.status_code} for {place}; try later, or", error
+    except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]
+        if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{what}: {' '.join(str(error).split())}; run the command again, {byhand}") from error
+        text = " ".join(str(error).split())
+        why, found = f"the connection to the hub failed: {text}; run the command again, or", error
+    else:
+        return
+    raise UserError(f"{what}: {why} download {origin.name} manually and run `harness data import`") from found

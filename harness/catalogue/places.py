@@ -25,37 +25,27 @@ def manifest_path(root: Path, name: str) -> Path:
     return books(root) / f"{name}.sha256"
 
 
-def staging(root: Path, name: str) -> Path:
-    """The folder of an entry's downloads and unfinished outputs, on the disk of the data root."""
-    return books(root) / "staging" / name
-
-
 @contextmanager
 def held(root: Path, name: str, say: Say) -> Iterator[None]:
-    """Hold the lock of an entry, waiting for other processes."""
-    with only_plain_errors(root):
-        books(root).mkdir(parents=True, exist_ok=True)
-    with locked(books(root) / f"{name}.lock", name, say):
-        yield
+    """Hold the lock of an entry, waiting for other processes.
 
-
-@contextmanager
-def only_plain_errors(root: Path) -> Iterator[None]:
-    """Convert errors of full disks and read-only or forbidden folders into a UserError of one line."""
+    Converts errors of full disks and read-only or forbidden folders into a UserError of one line.
+    """
+    known = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk cannot be written to",
+        errno.EACCES: "permission denied",
+    }
     try:
-        yield
+        books(root).mkdir(parents=True, exist_ok=True)
+        with locked(books(root) / f"{name}.lock", name, say):
+            yield
     except OSError as error:
-        known = {
-            errno.ENOSPC: "the disk is full",
-            errno.EDQUOT: "the disk quota is used up",
-            errno.EROFS: "the disk cannot be written to",
-            errno.EACCES: "permission denied",
-        }
         if error.errno not in known:
             raise
-        place = error.filename or root
         raise UserError(
-            f"{place}: {known[error.errno]}; free some space or set another --data-root, and run the "
+            f"{error.filename or root}: {known[error.errno]}; free some space or set another --data-root, and run the "
             "command again; incomplete files are ignored"
         ) from error
 
@@ -74,9 +64,7 @@ def readable(size: int | None) -> str:
     """A size with its unit: 1.5 GB."""
     if size is None:
         return "unknown"
-    value = float(size)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}"
-        value /= 1000
-    return f"{value:.1f} GB"
+    for power, unit in enumerate(("B", "kB", "MB")):
+        if size < 1000 ** (power + 1):
+            return f"{size / 1000**power:.0f} {unit}"
+    return f"{size / 1000**3:.1f} GB"

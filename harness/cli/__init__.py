@@ -1,1 +1,1 @@
-"""The command line: one file a command; it parses, calls harness.api and prints."""
+"""The command line: each command parses its options, calls harness.api and prints."""

@@ -14,15 +14,16 @@ from harness.errors import UserError
 from harness.verdicts import AuditVerdict
 
 if TYPE_CHECKING:
-    from harness.papers.audit.findings import Finding
+    from harness.papers.audit.numbers import Finding
 
 
 @click.command()
 @click.option("--paper", metavar="NAME", help="Only this paper, listing every exception.")
 def audit(paper: str | None) -> None:
-    """Check the papers' printed numbers: averages, stars, quotes and claims.
+    """Check the papers' printed numbers and claims.
 
-    Verdicts: holds, fails, or within rounding (fails as printed, but not for all values that round to it).
+    The checks recompute averages, stars, quotes and claims. Verdicts: holds, fails, or within rounding (fails as
+    printed, but not for all values that round to it).
     """
     from harness.papers.audit.findings import audit as findings_of
     from harness.papers.published import read_published

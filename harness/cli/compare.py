@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.completion import completer, from_profile, registered
-from harness.cli.options import any_profile_option, results_option
+from harness.cli.options import any_profile_option, names_option, results_option
 from harness.cli.tables import plain_table
 from harness.formatting import count_of, fixed, p_value, signed
 
@@ -25,18 +25,14 @@ TextRow = tuple[str, str, str, str]
 @click.argument("b", metavar="B", shell_complete=completer(registered("method")))
 @click.option("--metric", required=True, metavar="SUITE.TASK[.METRIC]", help="The score to compare, such as sts.Avg.")
 @any_profile_option
-@click.option(
-    "--setting", metavar="S", help="Only runs of this setting.", shell_complete=completer(from_profile("settings"))
-)
-@click.option(
-    "--encoder", metavar="E", help="Only runs of this encoder.", shell_complete=completer(from_profile("encoders"))
-)
+@names_option("--setting", "S", "Only runs of this setting.", from_profile("settings"))
+@names_option("--encoder", "E", "Only runs of this encoder.", from_profile("encoders"))
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
 @results_option
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
-    """Compare variant A with variant B over their seeds; each may be a VARIANT/SETTING/ENCODER.
+    """Compare variant A with variant B over their seeds.
 
-    Without --set, runs without overrides are preferred.
+    Each may be a VARIANT/SETTING/ENCODER. Without --set, runs without overrides are preferred.
     """
     from harness import api
 
@@ -58,7 +54,7 @@ def _show(found: Comparison) -> None:
 
 
 def _means(found: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.formats import summary_text
+    from harness.reporting.tables.grids import summary_text
 
     digits = found.metric.digits
     for side in (found.a, found.b):
@@ -67,7 +63,7 @@ def _means(found: Comparison) -> Iterator[TextRow]:
 
 
 def _tests(found: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.formats import ABSENT
+    from harness.reporting.tables.grids import ABSENT
 
     digits, permuted = found.metric.digits, found.permutation
     named: tuple[tuple[str, TTest | None], ...] = (
@@ -91,6 +87,6 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
 
 
 def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
-    from harness.reporting.formats import ABSENT
+    from harness.reporting.tables.grids import ABSENT
 
     return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"

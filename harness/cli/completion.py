@@ -1,4 +1,4 @@
-"""Shell completion of names. Reads entry points and TOML files; imports no method, suite or model."""
+"""Shell completion of names, from entry points and TOML files. Imports no method, suite or model."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from click.shell_completion import CompletionItem
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 
-#: names to offer, from the profile on the command line
-NameSource = Callable[[str], Iterable[str]]
+#: names to offer, given the profile on the command line
+Offer = Callable[[str], Iterable[str]]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def completer(names: NameSource) -> Completer:
+def completer(offer: Offer) -> Completer:
     """A `shell_complete` callback that completes the last item of a comma-separated list."""
 
     def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
         before, comma, last = typed.rpartition(",")
         try:
-            found = names(context.params.get("profile") or DEFAULT_PROFILE)
+            found = offer(context.params.get("profile") or DEFAULT_PROFILE)
             return [CompletionItem(f"{before}{comma}{name}") for name in found if name.startswith(last)]
         except UserError:  # such as a profile that is only half typed
             return []
@@ -30,53 +30,39 @@ def completer(names: NameSource) -> Completer:
     return complete
 
 
-def registered(kind: str) -> NameSource:
-    """NameSource of one kind from the registry, as `harness.registry.names` lists them."""
+def registered(kind: str) -> Offer:
+    """Registered names of a kind."""
 
-    def names(_: str) -> Iterable[str]:
-        from harness.registry import names as registered_names
+    def offer(_: str) -> Iterable[str]:
+        from harness.registry import names
 
-        return registered_names(kind)
+        return names(kind)
 
-    return names
+    return offer
 
 
-def from_profile(table: Literal["settings", "encoders", "suites"]) -> NameSource:
-    """NameSource in one table of the profile."""
+def from_profile(table: Literal["settings", "encoders", "suites"]) -> Offer:
+    """Names in a table of the profile."""
 
-    def names(profile: str) -> Iterable[str]:
+    def offer(profile: str) -> Iterable[str]:
         from harness.profiles import load_profile
 
-        loaded = load_profile(profile)
-        tables: dict[str, Iterable[str]] = {
-            "settings": loaded.settings,
-            "encoders": loaded.encoders,
-            "suites": loaded.suites,
-        }
-        return tables[table]
+        return list(getattr(load_profile(profile), table))
 
-    return names
+    return offer
 
 
-def papers(_: str) -> Iterable[str]:
-    """Keys of the papers."""
-    from harness.papers.published import read_papers
+def from_papers(*kinds: Literal["tables", "neighbours", "figures"]) -> Offer:
+    """Tables or figures as PAPER:NAME; without a kind, the papers."""
 
-    return [paper.name for paper in read_papers()]
+    def offer(_: str) -> Iterable[str]:
+        from harness.papers.published import read_papers
 
+        papers = read_papers()
+        named = [f"{paper.name}:{name}" for paper in papers for kind in kinds for name in getattr(paper, kind)]
+        return named if kinds else [paper.name for paper in papers]
 
-def tables(_: str) -> Iterable[str]:
-    """Tables that have runs, as PAPER:TABLE."""
-    from harness.papers.published import read_papers
-
-    return [f"{paper.name}:{table}" for paper in read_papers() for table in (*paper.tables, *paper.neighbours)]
-
-
-def figures(_: str) -> Iterable[str]:
-    """Figures, as PAPER:FIGURE."""
-    from harness.papers.published import read_papers
-
-    return [f"{paper.name}:{figure}" for paper in read_papers() for figure in paper.figures]
+    return offer
 
 
 def data_sets(_: str) -> Iterable[str]:

@@ -11,10 +11,11 @@ import click
 
 from harness.cli.completion import completer, data_sets
 from harness.cli.options import FOLDER, data_option, profile_option
+from harness.cli.tables import plain_table
+from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
     from harness.catalogue import Entry, Watch
-    from harness.profiles import Profile
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
@@ -35,7 +36,8 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     With NAMEs, show the details of those entries.
     """
     from harness import catalogue
-    from harness.cli.tables import plain_table
+    from harness.execution.inventory import Inventory
+    from harness.execution.needs import needed_files
     from harness.profiles import load_profile
     from harness.sources import data_root as find_root
 
@@ -46,7 +48,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
         return
     loaded = load_profile(profile)
     click.echo(f"profile {loaded.name}, data root {root or 'none; give --data-root or HARNESS_DATA'}")
-    plain_table(("for", "files", "state", "entry"), _needs(loaded, root))
+    plain_table(("for", "files", "state", "entry"), needed_files(Inventory(loaded, root, {})))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
     plain_table(head, [_row(entry, root) for entry in catalogue.entries().values()])
     click.echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
@@ -77,7 +79,7 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     from harness import catalogue
 
     with _watching() as watch:
-        catalogue.bring(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
+        catalogue.import_folder(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
 
 
 @data.command("verify")
@@ -87,7 +89,6 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
 def verify(context: click.Context, name: str | None, data_root: Path | None) -> None:
     """Check hashes and counts of NAME, or of every entry present; exit code 1 if one differs."""
     from harness import catalogue
-    from harness.errors import MissingData
 
     root = _root(data_root)
     asked = [catalogue.entry(name)] if name else list(catalogue.entries().values())
@@ -108,20 +109,18 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
     from harness import catalogue
-    from harness.errors import MissingData, UserError
 
     root, entry = _root(data_root), catalogue.entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
     absent = catalogue.state(root, entry).absent
     if absent:
-        raise MissingData(f"{name}: {', '.join(absent)} missing below {root}; {_how(entry)}")
+        raise MissingData(f"{name}: {', '.join(absent)} missing below {root}; {entry.how}")
     for output in entry.outputs:
         click.echo(root / output.path)
 
 
 def _root(given: Path | None) -> Path:
-    from harness.errors import UserError
     from harness.sources import data_root as find_root
 
     root = find_root(given)
@@ -151,61 +150,26 @@ def _watching() -> Iterator[Watch]:
         yield watch
 
 
-def _how(entry: Entry) -> str:
-    if not entry.origins:
-        return "see its note"
-    if entry.by_hand:
-        return f"by hand, then `harness data import {entry.name} FOLDER`"
-    return f"`harness data fetch {entry.name}`"
-
-
 def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
     from harness import catalogue
 
     word = catalogue.state(root, entry).word
-    size = "" if entry.by_hand or not entry.origins else catalogue.readable(entry.about)
-    how = entry.note if not entry.origins else "by hand, import" if entry.by_hand else "fetch"
-    return entry.name, _STATES.get(word, word), size, how, entry.title, entry.licence
+    size = catalogue.readable(entry.about) if entry.origins else ""
+    return entry.name, _STATES.get(word, word), size, entry.how, entry.title, entry.licence
 
 
 def _details(entry: Entry, root: Path | None) -> None:
-    from harness import catalogue
-    from harness.cli.tables import plain_table
-
-    click.echo(f"{entry.name}: {entry.title}")
-    word = catalogue.state(root, entry).word
-    rows = [
-        ("licence", entry.licence),
-        ("state", _STATES.get(word, word)),
-        ("to fetch", catalogue.readable(entry.about) if entry.origins else ""),
-        ("how", _how(entry)),
-        ("note", entry.note),
-    ]
-    plain_table(("", ""), [row for row in rows if row[1]])
+    _, state, size, how, title, licence = _row(entry, root)
+    click.echo(f"{entry.name}: {title}")
+    rows = {"licence": licence, "state": state, "to fetch": size, "how": how}
+    plain_table(("", ""), [row for row in rows.items() if row[1]])
     if not entry.origins:
         return
+    if entry.note:
+        click.echo(entry.note)
     origins = [
         (o.file, o.hub or o.url or str(o.hand), o.revision or "", o.checksum or "unknown") for o in entry.origins
     ]
     plain_table(("source file", "from", "revision", "checksum"), origins)
     outputs = [(out.path, str(out.rows or out.files or "unknown")) for out in entry.outputs]
     plain_table(("below the data root", "rows or files"), outputs)
-
-
-def _needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, str, str]]:
-    """The files that corpora and suites of a profile read; one row for the files of one entry and state."""
-    from harness import catalogue
-    from harness.execution.inventory import Inventory
-    from harness.execution.needs import data_needs
-
-    for need in data_needs(Inventory(profile, root, {})):
-        missing = {item.what for item in need.source.missing(root)}
-        rows: dict[tuple[str, str], list[str]] = {}
-        for item in need.source.missing(None):
-            absent = item.what in missing
-            names = ", ".join(entry.name for entry in catalogue.providers(item.what))
-            text = f"{item.what}: {item.how}" if absent and not names else item.what
-            rows.setdefault(("missing" if absent else "found", names), []).append(text)
-        for (state, names), files in rows.items():
-            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            yield need.label, f"{files[0]}{more}", state, names

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import data_option, results_option
+from harness.cli.tables import plain_table
 
 
 @click.command()
@@ -14,7 +15,6 @@ from harness.cli.options import data_option, results_option
 @results_option
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show versions, devices, memory and the data that is found."""
-    from harness.cli.tables import plain_table
     from harness.execution.environment import machine, package_versions
     from harness.execution.inventory import Inventory
     from harness.execution.needs import all_needs

@@ -19,9 +19,10 @@ from harness.cli.options import FOLDER, results_option
 )
 @click.option("--encoder", metavar="DIR", type=FOLDER, help="The encoder's folder, for an untrained run.")
 def export_command(run: str, to: Path, results: Path, profile: str | None, encoder: Path | None) -> None:
-    """Write the best checkpoint of RUN as a folder for transformers and sentence-transformers, with a model card.
+    """Write a run's best model to a folder, with a model card.
 
-    RUN is the key of a run (simcse/toy/toy-bert/seed-0) or a result file.
+    transformers and sentence-transformers load the folder. RUN is a run's key (simcse/toy/toy-bert/seed-0) or result
+    file.
     """
     from harness.execution.export import export
 

@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.options import profile_option
+from harness.cli.tables import plain_table
+from harness.errors import PlugInError
 
-KINDS = ("methods", "settings", "encoders", "suites", "profiles")
+if TYPE_CHECKING:
+    from harness.profiles import Profile
+
+_HEADS = {
+    "methods": ("method", "loss terms", "readings", "where", "paper"),
+    "settings": ("setting", "corpora", "description"),
+    "encoders": ("encoder", "from", "revision"),
+    "suites": ("suite", "tasks"),
+    "profiles": ("profile", "description"),
+}
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice(list(_HEADS)))
 @profile_option
 def list_command(kind: str, profile: str) -> None:
     """List methods, settings, encoders, suites or profiles by name."""
-    from harness.cli.tables import plain_table
+    from harness.profiles import load_profile
+
+    plain_table(_HEADS[kind], _methods() if kind == "methods" else _named(kind, load_profile(profile)))
+
+
+def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
     from harness.profiles import load_profile, shipped_profiles
 
-    if kind == "methods":
-        plain_table(("method", "loss terms", "readings", "where", "paper"), _methods())
-    elif kind == "profiles":
-        plain_table(("profile", "description"), [(name, load_profile(name).description) for name in shipped_profiles()])
+    if kind == "profiles":
+        yield from ((name, load_profile(name).description) for name in shipped_profiles())
     elif kind == "settings":
-        settings = load_profile(profile).settings.items()
-        plain_table(
-            ("setting", "corpora", "description"),
-            [(name, " + ".join(s.corpora), s.description) for name, s in settings],
-        )
+        yield from ((name, " + ".join(s.corpora), s.description) for name, s in profile.settings.items())
     elif kind == "encoders":
-        encoders = load_profile(profile).encoders.items()
-        rows = [(name, str(e.hub or e.folder or e.registered), e.revision or "") for name, e in encoders]
-        plain_table(("encoder", "from", "revision"), rows)
-    else:
-        plain_table(
-            ("suite", "tasks"), [(name, ", ".join(s.tasks)) for name, s in load_profile(profile).suites.items()]
+        yield from (
+            (name, str(e.hub or e.folder or e.registered), e.revision or "") for name, e in profile.encoders.items()
         )
+    else:
+        yield from ((name, ", ".join(suite.tasks)) for name, suite in profile.suites.items())
 
 
 def _methods() -> Iterator[tuple[str, ...]]:
-    from harness.errors import PlugInError
     from harness.method import method_named
     from harness.registry import names, target
 

@@ -14,14 +14,14 @@ from harness.errors import UserError
 #: command -> its module in harness.cli and its name there; a module imports little until its command runs
 COMMANDS = {
     "run": "run:run",
-    "eval": "evaluate:evaluate",
+    "eval": "run:evaluate",
     "export": "export:export_command",
     "report": "report:report",
     "results": "results:results_command",
     "compare": "compare:compare",
     "power": "power:power",
     "audit": "audit:audit",
-    "status": "status:status",
+    "status": "run:status",
     "show": "show:show",
     "list": "listing:list_command",
     "doctor": "doctor:doctor",

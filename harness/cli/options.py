@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 
-from harness.cli.completion import complete_profile, completer, figures, from_profile, papers, registered, tables
+from harness.cli.completion import Offer, complete_profile, completer, from_papers, from_profile, registered
 from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.execution.environment import DeviceChoice
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-#: A folder on the command line, as a Path.
-FOLDER = click.Path(path_type=cast(Any, Path))
+#: a folder on the command line, as a Path
+FOLDER = click.Path(path_type=Path)
+
+
+def names_option(flag: str, metavar: str, text: str, offer: Offer) -> Callable[[Command], Command]:
+    """An option for names, with shell completion."""
+    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer))
+
 
 profile_option = click.option(
     "--profile",
@@ -34,60 +40,40 @@ results_option = click.option(
 data_option = click.option(
     "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files (default: HARNESS_DATA)."
 )
-suites_option = click.option(
-    "--suites",
-    metavar="A,B",
-    help="Evaluation suites (default: the profile's).",
-    shell_complete=completer(from_profile("suites")),
-)
+suites_option = names_option("--suites", "A,B", "Evaluation suites (default: the profile's).", from_profile("suites"))
 device_option = click.option(
     "--device",
     default=DEFAULT_DEVICE,
     show_default=True,
     type=click.Choice(get_args(DeviceChoice)),
-    help="Where runs train.",
+    help="Device for training and evaluation.",
 )
 
 _GRID = (
     profile_option,
-    click.option(
-        "--methods",
-        metavar="A,B[key=value]",
-        help="Method variants (default: the profile's).",
-        shell_complete=completer(registered("method")),
-    ),
-    click.option(
-        "--settings",
-        metavar="S,T",
-        help="Mixtures of training corpora (default: the profile's).",
-        shell_complete=completer(from_profile("settings")),
-    ),
-    click.option(
+    names_option("--methods", "A,B[key=value]", "Method variants (default: the profile's).", registered("method")),
+    names_option("--settings", "S,T", "Training settings (default: the profile's).", from_profile("settings")),
+    names_option(
         "--encoders",
-        metavar="E,NAME=DIR",
-        help="Encoders by name, folders as NAME=DIR (default: the profile's).",
-        shell_complete=completer(from_profile("encoders")),
+        "E,NAME=DIR",
+        "Encoders by name, folders as NAME=DIR (default: the profile's).",
+        from_profile("encoders"),
     ),
     click.option("--seeds", metavar="N|0,3,7", help="Number of seeds from 0, or a list (default: the profile's)."),
     suites_option,
-    click.option(
+    names_option(
         "--table",
-        metavar="PAPER:TABLE",
-        help="Instead: the runs of a paper's table, such as dalr:T3.",
-        shell_complete=completer(tables),
+        "PAPER:TABLE",
+        "Instead of a grid: the runs of a paper's table, such as dalr:T3.",
+        from_papers("tables", "neighbours"),
     ),
-    click.option(
+    names_option(
         "--figure",
-        metavar="PAPER:FIGURE",
-        help="Instead: the runs of a paper's figure, such as mcse:F3.",
-        shell_complete=completer(figures),
+        "PAPER:FIGURE",
+        "Instead of a grid: the runs of a paper's figure, such as mcse:F3.",
+        from_papers("figures"),
     ),
-    click.option(
-        "--paper",
-        metavar="NAME",
-        help="Instead: the runs of all tables and figures of a paper.",
-        shell_complete=completer(papers),
-    ),
+    names_option("--paper", "NAME", "Instead of a grid: the runs of all tables and figures of a paper.", from_papers()),
     click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter in all runs."),
     results_option,
     data_option,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.tables import plain_table
+from harness.errors import UserError
+from harness.formatting import fixed
+
 _POSITIVE = click.FloatRange(0.0, None, True)
 
 
@@ -12,13 +16,10 @@ _POSITIVE = click.FloatRange(0.0, None, True)
 @click.option("--std", required=True, type=_POSITIVE, help="The standard deviation over seeds, on both sides.")
 @click.option("--seeds", type=click.IntRange(min=2), help="One more number of seeds for the table.")
 def power(effect: float, std: float, seeds: int | None) -> None:
-    """Show how many seeds a difference needs, and the power of a few seeds.
+    """Show how many seeds a difference needs.
 
     Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
     """
-    from harness.cli.tables import plain_table
-    from harness.errors import UserError
-    from harness.formatting import fixed
     from harness.stats import detectable_difference, power_of_t_test, seeds_needed
 
     try:

@@ -17,7 +17,7 @@ from harness.command_line import DEFAULT_REPORT
 @click.option("--out", default=DEFAULT_REPORT, show_default=True, metavar="DIR", type=FOLDER, help="Folder to write.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
 def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
-    """Write report.md, report.tex, report.csv and a static site of the results."""
+    """Write a report: Markdown, LaTeX, CSV and a static site."""
     from harness import api
 
     written = api.report(results, out, profile)

@@ -24,7 +24,7 @@ def upgrade(results: Path, data_root: Path | None) -> None:
     Every command reads older files, too; no score changes. Older results of the profile `paper` are shown beside
     printed numbers after an upgrade that finds their data. An interrupted upgrade can be repeated.
     """
-    from harness.execution.confirm import Confirmation
+    from harness.execution.finished import Confirmation
     from harness.sources import data_root as root_of
     from harness.store import Store
     from harness.store.rewrite import rewrite_old_results

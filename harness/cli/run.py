@@ -1,42 +1,171 @@
-"""`harness run`: plan runs, execute them, show their scores."""
+"""`harness run`, `harness eval` and `harness status`: plan runs, execute them, show their scores or states."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from harness.cli.completion import completer, registered
-from harness.cli.options import device_option, grid_options
-from harness.command_line import DEFAULT_JOBS
+from harness.cli.completion import registered
+from harness.cli.options import (
+    data_option,
+    device_option,
+    grid_options,
+    names_option,
+    profile_option,
+    results_option,
+    suites_option,
+)
+from harness.cli.tables import show_summaries
+from harness.command_line import DEFAULT_JOBS, harness_command
+from harness.formatting import count_of, duration, fixed
 
 if TYPE_CHECKING:
     from harness.execution.environment import DeviceChoice
+    from harness.execution.plan import Plan
+    from harness.reporting.results import Results
+
+_NOTES = {
+    "trained": "trained; some suites are still to be evaluated",
+    "failed": "failed earlier; will retry",
+    "stale": "only results of another configuration; will be trained",
+}
 
 
 @click.command()
 @grid_options
 @click.option("--jobs", default=DEFAULT_JOBS, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
 @device_option
-@click.option(
-    "--executor",
-    metavar="NAME",
-    help="How runs are executed (default: serial for one job, else processes).",
-    shell_complete=completer(registered("executor")),
+@names_option(
+    "--executor", "NAME", "How runs are executed (default: serial for one job, else processes).", registered("executor")
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
 def run(
     context: click.Context, /, jobs: int, device: DeviceChoice, executor: str | None, dry_run: bool, **grid: Any
 ) -> None:
-    """Train and evaluate a grid of methods x settings x encoders x seeds.
+    """Train and evaluate a grid of runs.
 
-    Finished runs are skipped, interrupted runs resume.
+    A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume.
     """
     from harness import api
-    from harness.cli.planning import describe, show_results
 
     plan = api.plan(**grid)
-    describe(plan)
+    _describe(plan)
     if not dry_run:
-        show_results(context, plan, api.execute(plan, jobs=jobs, device=device, executor=executor, progress=True))
+        _show_results(context, plan, api.execute(plan, jobs=jobs, device=device, executor=executor, progress=True))
+
+
+@click.command("eval")
+@click.argument("model", metavar="MODEL")
+@names_option(
+    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the folder's).", registered("pooling")
+)
+@suites_option
+@profile_option
+@results_option
+@data_option
+@device_option
+@click.pass_context
+def evaluate(context: click.Context, /, model: str, device: DeviceChoice, **options: Any) -> None:
+    """Evaluate a saved model, or evaluate a run on more suites.
+
+    MODEL is a folder that transformers or sentence-transformers saved, a hub name OWNER/NAME[@COMMIT], or the key of a
+    run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`.
+    """
+    from harness import api
+
+    plan = api.plan_model(model, **options)
+    _describe(plan)
+    _show_results(context, plan, api.execute(plan, device=device, progress=True))
+
+
+@click.command()
+@grid_options
+def status(**grid: Any) -> None:
+    """Show the state of each run of a grid.
+
+    A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
+    configuration only) or missing.
+    """
+    from harness import api
+    from harness.execution.plan import RunState
+
+    plan = api.plan(**grid)
+    _describe(plan)
+    states = get_args(RunState)
+    for run in sorted(plan.runs, key=lambda run: states.index(run.state)):
+        error = f"  {run.failure.error}" if run.failure and run.state == "failed" else ""
+        click.echo(f"{run.state:8} {run.key}{error}")
+    for problem in api.results(plan.store.root).problems:
+        click.echo(f"unusable {problem}")
+
+
+def _describe(plan: Plan) -> None:
+    """Print the number of runs, how many are done, what is skipped or missing, and an estimate."""
+    counts = f"{count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(plan.todo)} to do"
+    click.echo(f"profile {plan.request.profile.name}: {counts}")
+    for line in (*_axes(plan), *_problems(plan), *_estimate(plan)):
+        click.echo(f"  {line}")
+
+
+def _axes(plan: Plan) -> Iterator[str]:
+    """What is combined, and the progress of each table and figure; a run that two of them share counts in both."""
+    request = plan.request
+    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites")}
+    for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
+        if values:
+            yield f"{name:9} {', '.join(map(str, values))}"
+    done = {run.resolved.spec for run in plan.done}
+    for name, specs in request.entries.items():
+        yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    for skip in plan.skipped:
+        yield f"skipping  {skip.what}: {skip.why}"
+    for state, note in _NOTES.items():
+        if count := sum(run.state == state for run in plan.todo):
+            yield f"{state:9} {count}: {note}"
+    for name, missing in plan.without_data.items():
+        first, more = missing[0], f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
+    for item in plan.missing:
+        yield f"missing   {item}"
+
+
+def _estimate(plan: Plan) -> Iterator[str]:
+    from harness.execution.estimate import estimate
+
+    expected = estimate(plan) if plan.todo else None
+    if expected is None:
+        return
+    hours = expected.seconds / 3600
+    if expected.source == "finished runs":
+        each = f" ({fixed(hours, 1)} device-hours)" if plan.request.entries else ""
+        time = f"about {duration(expected.seconds)}{each}"
+        yield f"estimate  {time}, one run at a time; from finished runs of this profile"
+    else:
+        yield (
+            f"estimate  about {hours:,.0f} hours of one A100; from the minutes printed in DALR Table 7, scaled by "
+            "examples seen (steps x batch) and size of encoder"
+        )
+
+
+def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
+    """Print the scores of a plan's runs. Sets exit code 1 where a run failed."""
+    if not plan.todo:
+        click.echo("nothing to do: every run of this plan is finished")
+    if len(results):
+        show_summaries(results.runs)
+    if plan.todo:
+        folder = results.folder
+        click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
+    if results.failures:
+        click.echo(
+            f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
+            "them, the same command retries them",
+            err=True,
+        )
+        context.exit(1)

@@ -9,6 +9,9 @@ import click
 
 from harness.cli.completion import completer, registered
 from harness.cli.options import results_option
+from harness.cli.tables import plain_table
+from harness.errors import UserError
+from harness.formatting import duration
 
 if TYPE_CHECKING:
     from harness.store import Result
@@ -18,8 +21,10 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="RUN|METHOD", shell_complete=completer(registered("method")))
 @results_option
 def show(what: str, results: Path) -> None:
-    """Show a run by its key or result file, or a method with its hyperparameters and readings."""
-    from harness.errors import UserError
+    """Show a run, or a method with its hyperparameters.
+
+    A run is given by its key or result file. A method is shown with all readings of its paper.
+    """
     from harness.registry import names
     from harness.store import Store, find_results
 
@@ -35,8 +40,6 @@ def show(what: str, results: Path) -> None:
 
 
 def _show_run(result: Result) -> None:
-    from harness.cli.tables import plain_table
-    from harness.formatting import duration
     from harness.store import frame_of
 
     click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
@@ -61,8 +64,7 @@ def _show_run(result: Result) -> None:
 
 
 def _show_method(name: str) -> None:
-    from harness.cli.tables import plain_table
-    from harness.reporting.site.methods import method_facts, notes_path
+    from harness.reporting.site.methods import method_facts
 
     facts = method_facts(name)
     click.echo(f"{name}: {facts.paper}")
@@ -74,6 +76,5 @@ def _show_method(name: str) -> None:
     heads = (f"@{reading}" for reading in facts.readings)
     rows = [(v.name, *v.by_reading, "differs" if v.differs else "", v.allowed, v.source) for v in facts.values]
     plain_table(("hyperparameter", *heads, "", "unit or values", "source"), rows)
-    notes = notes_path(name)
-    if notes:
-        click.echo(f"differences between paper and public code, and what they change: {notes}")
+    if facts.notes:
+        click.echo(f"differences between paper and public code, and what they change: {facts.notes}")

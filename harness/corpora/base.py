@@ -8,7 +8,7 @@ returns what the stream requires:
     sentences  Sentences        pairs  Pairs        triplets  Triplets        images, audio  Media
 
 The fingerprint must change with every option and file that changes the rows. All randomness of loading comes
-from seeds among the options, all randomness of `Media.batch` from the generator that it is given.
+from seeds among the options, all randomness of `Media.batch` from its generator.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class LazyTexts(Sequence[str]):
 class Pairs:
     """n captions of m images.
 
-    `image_of` is the image number of each caption, (n,) below m; None if caption i belongs to image i. `images`
-    are pixels, (m, height, width, 3) uint8, or files decoded on access, and None in a corpus without them.
-    `features` maps teacher -> stored image features, (m, f) float32.
+    `image_of` is the image number of each caption, (n,) below m, or None if caption i belongs to image i. `images`
+    are pixels, (m, height, width, 3) uint8, files decoded on access, or None. `features` maps teacher -> stored image
+    features, (m, f) float32.
     """
 
     texts: Sequence[str]
@@ -118,8 +118,8 @@ class Media(ABC):
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames, bins).
 
-        The pixels are two augmentations of each image. All randomness comes from `rng`, so that a resumed run sees
-        the same batches.
+        The pixels are two augmentations of each image. All randomness comes from `rng`, so that a resumed run has the
+        same batches.
         """
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -166,7 +166,7 @@ class CorpusSource(Source):
 
 
 def check_positive(option: str, value: int | None) -> None:
-    """Refuse a limit below 1. Raises UserError."""
+    """Raise UserError for a limit below 1."""
     if value is not None and value < 1:
         raise UserError(f"{option} = {value} leaves no rows; set 1 or more in the profile, or remove the line")
 

@@ -6,7 +6,7 @@ A file is Parquet (columns image_id and feature), HDF5 (data set `features`), .n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from harness.sources import FileSource, digest
 
 TRANSFORMS = ("none", "sqrt-standardise")
 #: image ids, or None if the file has none, and features (images, f) float32
-Stored = tuple[list[str] | None, np.ndarray]
+IdsAndFeatures = tuple[list[str] | None, np.ndarray]
 
 
 class FeatureFile(FileSource):
@@ -35,7 +35,7 @@ class FeatureFile(FileSource):
 
     @classmethod
     def of(cls, table: Mapping[str, str]) -> FeatureFile:
-        """A feature file from its table in a profile. Raises UserError for a missing or unknown key."""
+        """Make a feature file from its table in a profile. Raises UserError for a missing or unknown key."""
         try:
             return cls(**table)
         except TypeError as error:
@@ -45,7 +45,7 @@ class FeatureFile(FileSource):
         """Hash of content and transform."""
         return digest(super().fingerprint(root), self.transform)
 
-    def read(self, root: Path | None) -> Stored:
+    def read(self, root: Path | None) -> IdsAndFeatures:
         """Read ids and features, transformed. Raises MissingData or UserError."""
         path = self.paths(root)[0]
         if path.suffix not in _READERS:
@@ -72,8 +72,7 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         """Features of the images, (m, f). Raises KeyError, or UserError if the file does not match the images."""
         file = self.files[teacher]
         ids, values = file.read(self.root)
-        wanted = self.ids() if ids is not None else None
-        if ids is not None and wanted is not None:
+        if ids is not None and (wanted := self.ids()) is not None:
             values = values[_rows_of(file, ids, wanted)]
         elif len(values) != self.images:
             raise UserError(
@@ -114,49 +113,48 @@ def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray
     rows = {name: row for row, name in enumerate(ids)}
     if len(rows) != len(ids):
         raise UserError(f"{file.files[0]} has an image_id twice; fetch it again")
-    absent = next((name for name in wanted if name not in rows), None)
-    if absent is not None:
-        raise UserError(f"{file.files[0]} has no features of the image {absent}; fetch the matching file")
-    return np.array([rows[name] for name in wanted])
+    try:
+        return np.array([rows[name] for name in wanted])
+    except KeyError as error:
+        raise UserError(
+            f"{file.files[0]} has no features of the image {error.args[0]}; fetch the matching file"
+        ) from error
 
 
-def _parquet(path: Path) -> Stored:
+def _parquet(path: Path) -> IdsAndFeatures:
     table = read_columns(path, "image_id", "feature")
     values = np.stack(table.column("feature").to_numpy()).astype(np.float32)
     return [str(name) for name in table.column("image_id").to_pylist()], values
 
 
-def _hdf5(path: Path) -> Stored:
+def _hdf5(path: Path) -> IdsAndFeatures:
     import h5py
 
     with h5py.File(path) as file:
-        _check_features(file)
-        return None, np.asarray(file["features"], dtype=np.float32)
+        return None, _features_of(file)
 
 
-def _npy(path: Path) -> Stored:
+def _npy(path: Path) -> IdsAndFeatures:
     return None, np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)
 
 
-def _safetensors(path: Path) -> Stored:
+def _safetensors(path: Path) -> IdsAndFeatures:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     try:
-        tensors = load_file(path)
+        return None, _features_of(load_file(path))
     except SafetensorError as error:
         raise ValueError(str(error)) from error
-    _check_features(tensors)
-    return None, tensors["features"].astype(np.float32)
 
 
-def _check_features(names: Iterable[str]) -> None:
-    found = sorted(names)
-    if "features" not in found:
-        raise ValueError(f"no 'features' among {', '.join(found) or 'no entries'}")
+def _features_of(entries: Mapping[str, np.ndarray]) -> np.ndarray:
+    if "features" not in entries:
+        raise ValueError(f"no 'features' among {', '.join(sorted(entries)) or 'no entries'}")
+    return np.asarray(entries["features"], dtype=np.float32)
 
 
-_READERS: Mapping[str, Callable[[Path], Stored]] = {
+_READERS: Mapping[str, Callable[[Path], IdsAndFeatures]] = {
     ".parquet": _parquet,
     ".hdf5": _hdf5,
     ".h5": _hdf5,

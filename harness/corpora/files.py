@@ -1,7 +1,11 @@
-"""Sentences and captions in files below the data root.
+"""Sentences, triplets and captions in files below the data root.
 
 sentences-file: one sentence per line, UTF-8, plain or gzip; lines are split at line feeds only, and empty lines
 are skipped.
+
+triplets-file: one triplet of natural language inference per line. Two formats are recognised by the header line: the
+CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg), and tab-separated text without quoting, plain or
+gzip, with at least those columns.
 
 captions-file: a Parquet file with columns image_id and captions (a list of strings), or a text file with one
 caption per line, the layout of MCSE's preprocessing.
@@ -10,6 +14,7 @@ caption per line, the layout of MCSE's preprocessing.
 from __future__ import annotations
 
 import copy
+import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, check_positive
+from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
@@ -30,15 +35,32 @@ if TYPE_CHECKING:
     from pyarrow import ChunkedArray
 
 
-class SentencesFile(FileSource, CorpusSource):
-    """One sentence per line; the first `limit` sentences if a limit is set."""
+COLUMNS = ("sent0", "sent1", "hard_neg")
 
-    stream = "sentences"
+
+class LimitedFile(FileSource, CorpusSource):
+    """A text file; the first `limit` rows if a limit is set."""
 
     def __init__(self, file: str, how: str, limit: int | None = None) -> None:
         super().__init__([file], how)
         check_positive("limit", limit)
         self.limit = limit
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash of content and limit."""
+        return digest(super().fingerprint(root), self.limit)
+
+    def _check_limit(self, path: Path, found: int) -> None:
+        if self.limit and found < self.limit:
+            raise UserError(
+                f"{path} has {found} {self.stream}, fewer than the limit {self.limit}; fetch the whole file"
+            )
+
+
+class SentencesFile(LimitedFile):
+    """One sentence per line."""
+
+    stream = "sentences"
 
     def load(self, root: Path | None) -> Sentences:
         """Read the sentences. Raises MissingData or UserError."""
@@ -56,12 +78,20 @@ class SentencesFile(FileSource, CorpusSource):
                 return
         if not found:
             raise UserError(f"{path} is empty; fetch it again")
-        if self.limit:
-            raise UserError(f"{path} has {found} sentences, fewer than the limit {self.limit}; fetch the whole file")
+        self._check_limit(path, found)
 
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash of content and limit."""
-        return digest(super().fingerprint(root), self.limit)
+
+class TripletsFile(LimitedFile):
+    """One triplet per line: premise, entailed and contradicted hypothesis."""
+
+    stream = "triplets"
+
+    def load(self, root: Path | None) -> Triplets:
+        """Read the triplets. Raises MissingData, or UserError naming the line."""
+        path = self.paths(root)[0]
+        rows = _read_triplets(path)[: self.limit]
+        self._check_limit(path, len(rows))
+        return Triplets(*zip(*rows, strict=True))
 
 
 class CaptionsFile(FileSource, CorpusSource):
@@ -98,17 +128,20 @@ class CaptionsFile(FileSource, CorpusSource):
         """Count the captions; texts and features are read on access. Raises MissingData or UserError."""
         path = self.paths(root)[0]
         counts = count_captions(path)
-        images = np.arange(len(counts))
-        image_of = np.repeat(images, counts) if self.captions == "all" else None
-        texts = LazyTexts(len(images) if image_of is None else len(image_of), lambda: list(self.texts(root)))
+        images = len(counts)
+        image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
+        texts = LazyTexts(images if image_of is None else len(image_of), lambda: list(self.texts(root)))
         pixels = self.pixels.pixels(root, images) if self.pixels else None
-        stored = StoredFeatures(self.stored, root, lambda: self._ids(root), len(images))
+        stored = StoredFeatures(self.stored, root, lambda: self._ids(root), images)
         return Pairs(texts, pixels, stored, image_of=image_of)
 
     def texts(self, root: Path | None) -> Iterator[str]:
         """Yield one caption of each image, or all of them. Raises UserError."""
         for image, texts in enumerate(read_captions(self.paths(root)[0])[1]):
-            yield from self._choose(image, texts)
+            if self.captions == "all" or len(texts) == 1:
+                yield from texts
+            else:
+                yield texts[int(generator(axis="caption", seed=self.caption_seed, image=image).integers(len(texts)))]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
@@ -127,10 +160,28 @@ class CaptionsFile(FileSource, CorpusSource):
     def _ids(self, root: Path | None) -> list[str] | None:
         return read_captions(self.paths(root)[0])[0]
 
-    def _choose(self, image: int, texts: list[str]) -> list[str]:
-        if self.captions == "all" or len(texts) == 1:
-            return texts
-        return [texts[int(generator(axis="caption", seed=self.caption_seed, image=image).integers(len(texts)))]]
+
+def _read_triplets(path: Path) -> list[tuple[str, ...]]:
+    lines = read_lines(path)
+    tabs = "\t" in lines[0]
+    broken = (f"{line}\n" for line in lines)
+    reader = csv.reader(broken, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
+    rows = []
+    try:
+        header = [name.strip() for name in next(reader)]
+        places = [header.index(name) for name in COLUMNS]
+        for row in filter(None, reader):
+            texts = tuple(row[place].strip() for place in places if place < len(row))
+            if len(texts) < len(COLUMNS) or not all(texts):
+                raise csv.Error("a triplet needs three texts")
+            rows.append(texts)
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line or fetch the file again") from error
+    except ValueError as error:
+        raise UserError(f"{path} needs the columns {', '.join(COLUMNS)}: {error}; fetch it again") from error
+    if not rows:
+        raise UserError(f"{path} has a header and no triplets; fetch it again")
+    return rows
 
 
 def count_captions(path: Path) -> np.ndarray:

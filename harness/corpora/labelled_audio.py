@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,20 +26,20 @@ class Recordings(Media):
     """Recordings with cached filterbanks; mix-up reads the files again."""
 
     def __init__(
-        self, files: Sequence[Path], names: Sequence[str], banks: Ragged, labels: np.ndarray,
-        *, bins: int, frames: int, augment: bool,
-    ) -> None:  # fmt: skip
-        """`banks` are filterbanks without padding, each (t, bins)."""
-        self.labels, self._files, self._names, self._banks = labels, files, names, banks
+        self, files: Mapping[str, Path], banks: Ragged, labels: np.ndarray, *, bins: int, frames: int, augment: bool
+    ) -> None:
+        """`files` are located by name, and `banks` are their filterbanks without padding, each (t, bins)."""
+        self.labels, self._files, self._banks = labels, list(files.items()), banks
         self._bins, self._frames, self._augment = bins, frames, augment
         self.costly = augment
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
-        if not self._augment:
-            return {"spectrograms": torch.from_numpy(np.stack([self._plain(int(row)) for row in rows]))}
-        mixed = np.stack([self._mixed(int(row), rng) for row in rows])
-        return {"spectrograms": torch.from_numpy(masked(mixed, rng))}
+        if self._augment:
+            views = masked(np.stack([self._mixed(int(row), rng) for row in rows]), rng)
+        else:
+            views = np.stack([self._plain(int(row)) for row in rows])
+        return {"spectrograms": torch.from_numpy(views)}
 
     def _plain(self, row: int) -> np.ndarray:
         return padded(self._banks[row], self._frames)
@@ -53,7 +53,7 @@ class Recordings(Media):
         if rng.random() >= 0.5:
             return self._plain(row)
         partner = int(rng.integers(len(self._files)))
-        (rate, own), (_, second) = (samples(self._files[each], self._names[each]) for each in (row, partner))
+        (rate, own), (_, second) = (samples(path, name) for name, path in (self._files[row], self._files[partner]))
         weight = rng.beta(10, 10)
         weight = max(weight, 1 - weight)
         other = np.zeros_like(own)
@@ -106,22 +106,24 @@ class LabelledAudio(CorpusSource):
         names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(place)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
-        files, listed = located(place, names), list(names)
+        listed = list(names)
+        files = dict(zip(listed, located(place, listed), strict=True))
         labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
-        rate = samples(files[0], listed[0])[0]
+        rate, _ = samples(files[listed[0]], listed[0])
 
         def bank(row: int) -> np.ndarray:
-            found, wave = samples(files[row], listed[row])
+            name = listed[row]
+            found, wave = samples(files[name], name)
             if found != rate:
                 raise UserError(
-                    f"{place} has recordings at {sorted({rate, found})} samples per second, such as {listed[row]}; "
+                    f"{place} has recordings at {sorted({rate, found})} samples per second, such as {name}; "
                     "resample them to one rate"
                 )
             return energies(wave, rate, bins=self.bins, frames=self.frames)
 
         key = digest("filterbanks", VERSION, self._content(root), listed, self.frames)
         banks = cached_ragged(key, len(files), self.bins, bank)
-        return Recordings(files, listed, banks, labels, bins=self.bins, frames=self.frames, augment=self.augment)
+        return Recordings(files, banks, labels, bins=self.bins, frames=self.frames, augment=self.augment)
 
     def _content(self, root: Path | None) -> str:
         place = self.require(root) / self.path

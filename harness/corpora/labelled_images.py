@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from harness.corpora.base import CorpusSource, Media, check_positive
-from harness.corpora.readable import replace_unreadable
-from harness.encoders.pictures import UNREADABLE, Encoded, described, opened
+from harness.corpora.base import CorpusSource, Media, check_positive, some_of
+from harness.encoders.pictures import UNREADABLE, Encoded, decoded, described, opened
 from harness.encoders.vision import VERSION, Augmentation
 from harness.errors import UserError
 from harness.parquet import column_names, read_columns
 from harness.seeds import generator
-from harness.sources import Missing, digest, file_hash
+from harness.sources import Missing, cache_folder, digest, file_hash, write_text
 
+log = logging.getLogger(__name__)
 SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
-class Images(Media):
+class EncodedImages(Media):
     """Encoded images, decoded when a batch needs them."""
 
     costly = True
@@ -80,22 +84,24 @@ class LabelledImages(CorpusSource):
         `bad` is left out: it changes no number.
         """
         place = self.require(root) / self.path
-        files = [place] if place.is_file() else [item for _, item in _listed(place)]
+        files = [place] if place.is_file() else _listed(place)
         content = [[file.relative_to(place.parent).as_posix(), file_hash(file)] for file in files]
         return digest(VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
-    def load(self, root: Path | None) -> Images:
+    def load(self, root: Path | None) -> EncodedImages:
         """Read the labels, and bytes or paths of the images. Raises MissingData or UserError."""
         place = self.require(root) / self.path
         items, classes = _parquet(place) if place.is_file() else _folder(place)
         rows = self._sampled(classes)
         labels = np.unique(classes[rows], return_inverse=True)[1] if self.labelled else np.arange(len(rows))
-        kept: list[Encoded] = [items[row] for row in rows]
-        names = [item.relative_to(place).as_posix() if isinstance(item, Path) else f"row {row + 1}"
-                 for row, item in zip(rows, kept, strict=True)]  # fmt: skip
-        order, warnings = replace_unreadable(kept, names, self.path, self.bad, self.fingerprint(root))
+        kept = [items[row] for row in rows]
+        names = [
+            item.relative_to(place).as_posix() if isinstance(item, Path) else f"row {row + 1}"
+            for row, item in zip(rows, kept, strict=True)
+        ]
+        order, warnings = self._readable(kept, names, self.fingerprint(root))
         labels = labels.astype(np.int64)[order]
-        return Images([kept[row] for row in order], labels, Augmentation(self.size), warnings)
+        return EncodedImages([kept[row] for row in order], labels, Augmentation(self.size), warnings)
 
     def _sampled(self, classes: np.ndarray) -> np.ndarray:
         if self.per_class is None:
@@ -104,8 +110,51 @@ class LabelledImages(CorpusSource):
         kept = [order[classes[order] == name][: self.per_class] for name in np.unique(classes)]
         return np.sort(np.concatenate(kept))
 
+    def _readable(self, items: Sequence[Encoded], names: Sequence[str], key: str) -> tuple[np.ndarray, list[str]]:
+        """Map each of n images to itself, or to the next readable one, wrapping at the end: (n,), and a warning.
 
-def _parquet(path: Path) -> tuple[list[bytes], np.ndarray]:
+        Raises UserError, naming the first ones, for more than `bad` unreadable images.
+        """
+        bad = _unreadable(items, key)
+        order = np.arange(len(items))
+        if not bad:
+            return order, []
+        found = f"{self.path}: {len(bad)} of {len(items)} images cannot be decoded"
+        listed = some_of([f"{names[row]} ({why})" for row, why in bad.items()])
+        if len(bad) > self.bad or len(bad) == len(items):
+            raise UserError(
+                f"{found}: {listed}; remove or replace them, or set bad = {len(bad)} for the corpus to use the next "
+                "images in their place"
+            )
+        good = np.delete(order, list(bad))
+        warning = f"{found} and are replaced by the next ones: {listed}"
+        log.warning(warning)
+        return good[np.searchsorted(good, order) % len(good)], [warning]
+
+
+def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
+    """The reason for each unreadable image, by its number; cached by `key`, which identifies the content."""
+    note = cache_folder() / "readable" / f"{digest('readable', key)}.json"
+    if note.is_file():
+        return {int(row): why for row, why in json.loads(note.read_text()).items()}
+    # Pillow releases the interpreter's lock
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}
+    write_text(note, json.dumps(found))
+    return found
+
+
+def _why_not(item: Encoded) -> str:
+    try:
+        decoded(item)
+    except UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno:
+            raise UserError(f"an image cannot be read: {error}; check its folder") from error
+        return described(error)
+    return ""
+
+
+def _parquet(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
     named = "label_name" if "label" not in column_names(path) else "label"
     table = read_columns(path, "jpeg", named).to_pydict()
     items, labels = table["jpeg"], table[named]
@@ -115,18 +164,14 @@ def _parquet(path: Path) -> tuple[list[bytes], np.ndarray]:
     return items, np.array(labels)
 
 
-def _folder(path: Path) -> tuple[list[Path], np.ndarray]:
-    found = _listed(path)
-    if not found:
+def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
+    files = _listed(path)
+    if not files:
         raise UserError(f"{path} has no folders with images ({', '.join(SUFFIXES)}); put one folder per class there")
-    return [item for _, item in found], np.array([name for name, _ in found])
+    return files, np.array([file.parent.name for file in files])
 
 
-def _listed(path: Path) -> list[tuple[str, Path]]:
-    """Class and file of every image, sorted by name."""
-    return [
-        (folder.name, file)
-        for folder in sorted(item for item in path.iterdir() if item.is_dir())
-        for file in sorted(folder.iterdir())
-        if file.suffix.lower() in SUFFIXES
-    ]
+def _listed(path: Path) -> list[Path]:
+    """The images of all classes, sorted by class and name."""
+    folders = sorted(item for item in path.iterdir() if item.is_dir())
+    return [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]

@@ -24,53 +24,16 @@ SUFFIXES = ("", ".jpg", ".jpeg", ".png")
 COLUMN = "jpeg"
 
 
-class Pixels(Sequence[np.ndarray]):
-    """n images, each (h, w, 3) uint8. Slices are lazy; iterating over one decodes in threads, slightly ahead."""
+class Decoder:
+    """Decodes images by number, in threads slightly ahead of the reader. Raises UserError naming the image."""
 
-    def __init__(
-        self,
-        read: Callable[[int], Encoded],
-        name: Callable[[int], str],
-        rows: np.ndarray | range,
-        content: Callable[[], str] = str,
-    ) -> None:
-        """`read` and `name` return the encoded file and the name of an image number, `rows` lists the numbers.
-
-        `content` returns the fingerprint of images that are not part of the fingerprint of the captions.
-        """
-        self._read, self._name, self._rows, self.content = read, name, rows, content
+    def __init__(self, read: Callable[[int], Encoded], name: Callable[[int], str], count: int) -> None:
+        """`read` and `name` return the encoded file and the name of an image number below `count`."""
+        self._read, self._name, self.count = read, name, count
         self._waiting: dict[int, Future[np.ndarray]] = {}
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> SomePixels: ...
-
-    def __getitem__(self, place: int | slice) -> np.ndarray | SomePixels:
-        """An image, or a lazy slice. Raises UserError for an image that cannot be decoded."""
-        return SomePixels(self, range(len(self))[place]) if isinstance(place, slice) else self._decoded(place)
-
-    def ahead(self, places: range) -> Iterator[np.ndarray]:
-        """Yield the images of a range while the next ones are decoded."""
-        for place in range(places.start, min(places.stop + AHEAD, len(self))):
-            if place not in self._waiting:
-                self._waiting[place] = self._pool.submit(self._decoded, place)
-        for place in [place for place in self._waiting if place < places.start]:
-            self._waiting.pop(place).cancel()
-        for place in places:
-            yield self._waiting.pop(place).result()
-
-    @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        # Pillow releases the interpreter's lock
-        return ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-
-    def _decoded(self, place: int) -> np.ndarray:
-        number = int(self._rows[place])
+    def one(self, number: int) -> np.ndarray:
+        """Decode an image: (h, w, 3) uint8."""
         try:
             return decoded(self._read(number))
         except UNREADABLE as error:
@@ -78,29 +41,46 @@ class Pixels(Sequence[np.ndarray]):
                 f"the image {self._name(number)} cannot be decoded: {described(error)}; replace it or remove its row"
             ) from error
 
+    def several(self, numbers: range) -> Iterator[np.ndarray]:
+        """Yield images in order while the next ones are decoded."""
+        for number in range(numbers.start, min(numbers.stop + AHEAD, self.count)):
+            if number not in self._waiting:
+                self._waiting[number] = self.pool.submit(self.one, number)
+        for number in [number for number in self._waiting if number < numbers.start]:
+            self._waiting.pop(number).cancel()
+        for number in numbers:
+            yield self._waiting.pop(number).result()
 
-class SomePixels(Sequence[np.ndarray]):
-    """A range of `Pixels`."""
+    @cached_property
+    def pool(self) -> ThreadPoolExecutor:
+        """The threads; Pillow releases the interpreter's lock."""
+        return ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
-    def __init__(self, whole: Pixels, places: range) -> None:
-        self._whole, self._places = whole, places
+
+class Pixels(Sequence[np.ndarray]):
+    """n images, each (h, w, 3) uint8. Slices are lazy; iterating over one decodes slightly ahead."""
+
+    def __init__(self, decoder: Decoder, content: Callable[[], str] = str, numbers: range | None = None) -> None:
+        """`content` returns the fingerprint of images that are not part of the fingerprint of the captions."""
+        self.decoder, self.content = decoder, content
+        self._numbers = range(decoder.count) if numbers is None else numbers
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._numbers)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return self._whole.ahead(self._places)
+        return self.decoder.several(self._numbers)
 
     @overload
     def __getitem__(self, place: int) -> np.ndarray: ...
 
     @overload
-    def __getitem__(self, place: slice) -> SomePixels: ...
+    def __getitem__(self, place: slice) -> Pixels: ...
 
-    def __getitem__(self, place: int | slice) -> np.ndarray | SomePixels:
+    def __getitem__(self, place: int | slice) -> np.ndarray | Pixels:
         if isinstance(place, slice):
-            return SomePixels(self._whole, self._places[place])
-        return self._whole[self._places[place]]
+            return Pixels(self.decoder, self.content, self._numbers[place])
+        return self.decoder.one(self._numbers[place])
 
 
 class CaptionImages(Source):
@@ -124,12 +104,13 @@ class CaptionImages(Source):
             return digest("images", COLUMN)
         return digest("images", [[file.name, file.stat().st_size] for file in self._files(root)])
 
-    def pixels(self, root: Path | None, rows: np.ndarray) -> Pixels:
-        """The images with these numbers in the captions file. Files are located on access."""
-        names = cache(lambda: self.names(root))
-        return Pixels(self._reader(root), lambda number: names()[number], rows, lambda: self.fingerprint(root))
+    def pixels(self, root: Path | None, count: int) -> Pixels:
+        """The images of the captions file, located on access."""
+        names = cache(lambda: self._names(root))
+        decoder = Decoder(self._reader(root), lambda number: names()[number], count)
+        return Pixels(decoder, lambda: self.fingerprint(root))
 
-    def names(self, root: Path | None) -> list[str]:
+    def _names(self, root: Path | None) -> list[str]:
         """The ids of the images. Raises UserError if the captions file has none."""
         ids = self._ids(root)
         if ids is None:
@@ -146,7 +127,7 @@ class CaptionImages(Source):
     def _files(self, root: Path | None) -> list[Path]:
         folder, files = self.require(root) / self.images, []
         there = {entry.name for entry in os.scandir(folder)}
-        for name in self.names(root):
+        for name in self._names(root):
             found = next((name + suffix for suffix in SUFFIXES if name + suffix in there), None)
             if found is None:
                 raise UserError(f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}); fetch the images again")

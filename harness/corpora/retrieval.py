@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.features import FeatureFile, Stored, StoredFeatures, standardised
+from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.corpora import ToyPairs
@@ -45,14 +45,14 @@ class LikeTraining(FeatureFile):
         self.training = FeatureFile(training, how)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """Missing files."""
+        """The missing files."""
         return super().missing(root) + self.training.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of both files."""
         return digest("standardised", super().fingerprint(root), self.training.fingerprint(root))
 
-    def read(self, root: Path | None) -> Stored:
+    def read(self, root: Path | None) -> IdsAndFeatures:
         """Read ids and features. Raises MissingData or UserError."""
         (ids, values), (_, known) = super().read(root), self.training.read(root)
         if values.shape[1] != known.shape[1]:
@@ -86,44 +86,42 @@ class CaptionedFile(FileSource):
     def missing(self, root: Path | None) -> list[Missing]:
         """The captions, and stored features unless the images or the features of some teacher exist."""
         absent = [file.missing(root) for file in self.features.values()]
-        if not all(absent) or self._pixels_there(root):
-            return super().missing(root)
-        return super().missing(root) + [item for each in absent for item in each]
+        features = [item for each in absent for item in each] if all(absent) and not self._pixels(root) else []
+        return super().missing(root) + features
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of the features and images that exist."""
-        whole = {teacher: file for teacher, file in self.features.items() if not file.missing(root)}
-        features = {teacher: file.fingerprint(root) for teacher, file in whole.items()}
-        if self.pixels and self._pixels_there(root):
-            features["images"] = self.pixels.fingerprint(root)
-        return digest(super().fingerprint(root), self.split, features)
+        found = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
+        if pixels := self._pixels(root):
+            found["images"] = pixels.fingerprint(root)
+        return digest(super().fingerprint(root), self.split, found)
 
     def load(self, root: Path | None) -> CaptionedImages:
         """Read the captions; features are read on access. Raises MissingData or UserError."""
         ids, captions = self._captions(root)
-        numbers = np.arange(len(captions))
+        pixels, count = self._pixels(root), len(captions)
         images = Pairs(
             [texts[0] for texts in captions],
-            self.pixels.pixels(root, numbers) if self.pixels and self._pixels_there(root) else None,
-            StoredFeatures(self.features, root, lambda: ids, len(captions)),
+            pixels.pixels(root, count) if pixels else None,
+            StoredFeatures(self.features, root, lambda: ids, count),
         )
         texts = [text for each in captions for text in each]
-        return CaptionedImages(texts, np.repeat(numbers, [len(each) for each in captions]), images)
+        return CaptionedImages(texts, np.repeat(np.arange(count), [len(each) for each in captions]), images)
 
     def _captions(self, root: Path | None) -> tuple[list[str] | None, list[list[str]]]:
         (path,) = self.paths(root)
         return read_captions(path) if self.split is None else _split_captions(path, self.split)
 
-    def _pixels_there(self, root: Path | None) -> bool:
-        return self.pixels is not None and not self.pixels.missing(root)
+    def _pixels(self, root: Path | None) -> CaptionImages | None:
+        """The image files, if they exist."""
+        return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
 class ToyRetrieval(Generated):
     """Pictures of the toy world's test split, each with a caption that describes no other picture."""
 
     def __init__(self, name: str, size: int) -> None:
-        self.name = name
-        self.pairs = ToyPairs(split="test", size=size)
+        self.name, self.pairs = name, ToyPairs(split="test", size=size)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of captions and pictures."""
@@ -160,16 +158,8 @@ def _stored(folder: str) -> dict[str, FeatureFile]:
 
 
 _HOW = "put Flickr8k's images and features there: Parquet, columns image_id and captions, image_id and feature"
-FLICKR8K = CaptionedFile(
-    "Flickr8k",
-    "paired/flickr8k/test.parquet",
-    _HOW,
-    {
-        "squeezenet": LikeTraining(
-            "paired/flickr8k/test_squeezenet.parquet", "paired/flickr8k/train_squeezenet.parquet", _HOW
-        )
-    },
-)
+_SQUEEZENET = LikeTraining("paired/flickr8k/test_squeezenet.parquet", "paired/flickr8k/train_squeezenet.parquet", _HOW)
+FLICKR8K = CaptionedFile("Flickr8k", "paired/flickr8k/test.parquet", _HOW, {"squeezenet": _SQUEEZENET})
 FLICKR30K = CaptionedFile(
     "Flickr30k",
     "captions/flickr30k_captions.tsv.gz",

@@ -11,10 +11,10 @@ import logging
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
-from harness.corpora.pixels import Pixels
+from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
 from harness.sources import Missing, cache_folder, digest, file_hash, write_text
 
@@ -25,19 +25,20 @@ VERSION = 1
 IMAGES, CAPTION = ("jpg", "jpeg", "png"), "txt"
 
 
-class Index(TypedDict):
-    """The pairs of a shard as (key, caption, start, size of the image), and a description of each flaw."""
-
-    pairs: list[tuple[str, str, int, int]]
-    flaws: list[str]
-
-
-class Member(NamedTuple):
-    """A file of a shard: its key, and its caption or the place of its image."""
+class ShardPair(NamedTuple):
+    """A caption, and the place of its image in the shard, in bytes."""
 
     key: str
-    caption: str | None = None
-    place: tuple[int, int] = (0, 0)
+    caption: str
+    start: int
+    size: int
+
+
+class Index(NamedTuple):
+    """The pairs of a shard, and a description of each flaw."""
+
+    pairs: list[ShardPair]
+    flaws: list[str]
 
 
 class ShardPairs(CorpusSource):
@@ -64,36 +65,38 @@ class ShardPairs(CorpusSource):
 
     def load(self, root: Path | None) -> Pairs:
         """Load the captions; images are read on access. Raises MissingData or UserError."""
-        places: list[tuple[Path, int, int]] = []
-        names: list[str] = []
-        texts: list[str] = []
+        pairs: list[tuple[Path, ShardPair]] = []
         flaws: list[str] = []
         for shard in self._shards(root):
             index = _index(shard)
-            flaws += [f"{shard.name}: {flaw}" for flaw in index["flaws"]]
-            for key, text, start, size in index["pairs"]:
-                places.append((shard, start, size))
-                names.append(f"{shard.name}/{key}")
-                texts.append(text)
-            if self.limit and len(texts) >= self.limit:
+            flaws += [f"{shard.name}: {flaw}" for flaw in index.flaws]
+            pairs += [(shard, pair) for pair in index.pairs]
+            if self.limit and len(pairs) >= self.limit:
                 break
-        warnings = self._judged(flaws, len(texts))
-        rows = range(len(texts[: self.limit]))
-        return Pairs(
-            texts[: self.limit], Pixels(lambda number: _bytes(*places[number]), names.__getitem__, rows), {}, warnings
-        )
+        warnings = self._checked(flaws, len(pairs))
+        pairs = pairs[: self.limit]
 
-    def _judged(self, flaws: list[str], found: int) -> list[str]:
+        def read(number: int) -> bytes:
+            shard, pair = pairs[number]
+            return _bytes(shard, pair.start, pair.size)
+
+        def name(number: int) -> str:
+            shard, pair = pairs[number]
+            return f"{shard.name}/{pair.key}"
+
+        return Pairs([pair.caption for _, pair in pairs], Pixels(Decoder(read, name, len(pairs))), {}, warnings)
+
+    def _checked(self, flaws: list[str], found: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
         listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {some_of(flaws)}"
         if len(flaws) > self.bad:
             raise UserError(f"{listed}; fetch the shards again, or set bad = {len(flaws)} for the corpus to skip them")
         if not found or (self.limit and found < self.limit):
             raise UserError(f"{self.path} has {found} pairs, fewer than the limit {self.limit or 1}; fetch more shards")
-        warnings = [f"{listed}; they are skipped"] if flaws else []
-        for warning in warnings:
-            log.warning(warning)
-        return warnings
+        if not flaws:
+            return []
+        log.warning("%s; they are skipped", listed)
+        return [f"{listed}; they are skipped"]
 
     def _shards(self, root: Path | None) -> list[Path]:
         return sorted((self.require(root) / self.path).glob("*.tar"))
@@ -109,45 +112,44 @@ def _index(shard: Path) -> Index:
     """The index of a shard, cached by content."""
     note = cache_folder() / "shards" / f"{digest('shard', VERSION, file_hash(shard))}.json"
     if note.is_file():
-        kept: Index = json.loads(note.read_text(encoding="utf-8"))
-        return kept
+        kept = json.loads(note.read_text(encoding="utf-8"))
+        return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
-    for key, caption, place in _members(shard, flaws):
-        if key in (images if caption is None else captions):
+    for key, found in _members(shard, flaws):
+        if key in (captions if isinstance(found, str) else images):
             flaws.append(f"{key} has two files of one kind, only the first is read")
-        elif caption is None:
-            images[key] = place
+        elif isinstance(found, str):
+            captions[key] = found
         else:
-            captions[key] = caption
+            images[key] = found
     flaws += [f"{key} has no caption" for key in images if key not in captions]
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    found = Index(pairs=[(key, captions[key], *images[key]) for key in both if captions[key]], flaws=flaws)
-    write_text(note, json.dumps(found, ensure_ascii=False))
-    return found
+    index = Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
+    write_text(note, json.dumps(index._asdict(), ensure_ascii=False))
+    return index
 
 
-def _members(shard: Path, flaws: list[str]) -> Iterator[Member]:
-    """Images and captions in the order of the shard; a key ends at the first full stop of the file name."""
+def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[int, int]]]:
+    """Yield keys with captions, or with start and size of images; a key ends at the first full stop of the name."""
     try:
         with tarfile.open(shard, "r:") as archive:
             for member in archive:
-                folder, slash, name = member.name.rpartition("/")
-                stem, _, ending = name.partition(".")
-                key, kind = folder + slash + stem, ending.lower()
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
                     continue
+                folder, slash, name = member.name.rpartition("/")
+                stem, _, ending = name.partition(".")
+                key, kind, place = folder + slash + stem, ending.lower(), (member.offset_data, member.size)
                 # the data of a member may be truncated after a complete header
-                if member.offset_data + member.size > shard.stat().st_size:
+                if sum(place) > shard.stat().st_size:
                     raise tarfile.ReadError("unexpected end of data")
                 if kind in IMAGES:
-                    yield Member(key, place=(member.offset_data, member.size))
+                    yield key, place
                 elif kind == CAPTION:
-                    raw = _bytes(shard, member.offset_data, member.size)
-                    yield Member(key, " ".join(raw.decode("utf-8", errors="replace").split()))
+                    yield key, " ".join(_bytes(shard, *place).decode("utf-8", errors="replace").split())
             # tarfile takes a truncated or missing header for the end of the archive, which is a block of zeros
             if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError("no end mark")

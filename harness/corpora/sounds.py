@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import tarfile
 import wave
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,24 +21,22 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
     Raises UserError naming the recording.
     """
     try:
-        rate, values = _wav(path.read_bytes()) if path.suffix.lower() == ".wav" else _other(path)
+        rate, values = _wav(path) if path.suffix.lower() == ".wav" else _other(path)
     except ImportError as error:
         raise UserError(
             f"{path.suffix} files need the package soundfile; run pip install 'sentence-harness[audio]'"
         ) from error
     except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
-        raise UserError(
-            f"the recording {name} cannot be read: {str(error) or 'unexpected end of file'}; remove or replace it"
-        ) from error
-    if not len(values):
-        raise UserError(f"the recording {name} is empty; remove or replace it")
-    if not np.isfinite(values).all():
-        raise UserError(f"the recording {name} has samples that are not finite numbers; remove or replace it")
-    return rate, values.astype(np.float32)
+        why = f"cannot be read: {str(error) or 'unexpected end of file'}"
+    else:
+        if len(values) and np.isfinite(values).all():
+            return rate, values.astype(np.float32)
+        why = "has samples that are not finite numbers" if len(values) else "is empty"
+    raise UserError(f"the recording {name} {why}; remove or replace it")
 
 
-def _wav(raw: bytes) -> tuple[int, np.ndarray]:
-    with wave.open(io.BytesIO(raw)) as file:
+def _wav(path: Path) -> tuple[int, np.ndarray]:
+    with wave.open(str(path)) as file:
         if file.getsampwidth() != 2:
             raise ValueError("its samples do not have 16 bits")
         found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
@@ -53,16 +50,16 @@ def _other(path: Path) -> tuple[int, np.ndarray]:
     return int(rate), values.mean(axis=1)
 
 
-def located(place: Path, names: Mapping[str, str]) -> list[Path]:
+def located(place: Path, names: Sequence[str]) -> list[Path]:
     """The file of each recording in a folder or an archive. Raises UserError naming a missing one."""
-    files = _unpacked(place, list(names)) if place.is_file() else [place / name for name in names]
+    files = _unpacked(place, names) if place.is_file() else [place / name for name in names]
     absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
     if absent is not None:
         raise UserError(f"{place} has no recording {absent}, which its index lists; fetch both again")
     return files
 
 
-def _unpacked(place: Path, names: list[str]) -> list[Path]:
+def _unpacked(place: Path, names: Sequence[str]) -> list[Path]:
     """Unpack members of an archive into the cache, all or none, under numbers instead of their own paths.
 
     Links are not followed.

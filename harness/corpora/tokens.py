@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from harness.sources import cache_folder, digest, file_hash, locked, write_text
+from harness.sources import cache_folder, digest, file_hash, locked, write_bytes, write_text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +31,6 @@ log = logging.getLogger(__name__)
 VERSION = 1
 #: sentences tokenised at a time, in parallel
 CHUNK = 16384
-#: called with the number of sentences tokenised so far
-TokensDone = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Tokens:
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
 
 
-def tokenizer_key(tokenizer: Any) -> str:
+def tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:
     """A hash of everything that determines the token ids of a sentence."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     if fast is None:
@@ -89,7 +90,7 @@ def tokenizer_key(tokenizer: Any) -> str:
     return digest(type(tokenizer).__name__, {**described, "truncation": None, "padding": None})
 
 
-def tokenised(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[list[int]]]:
+def tokenised(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Iterator[list[list[int]]]:
     """Yield token ids of texts, truncated at `max_length` tokens with special tokens, chunk by chunk.
 
     A fast tokenizer uses all cores for a chunk.
@@ -107,13 +108,14 @@ def tokenised(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator
 def cached_tokens(
     content: str,
     texts: Callable[[], Iterable[str]],
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerBase,
     max_length: int,
-    report: TokensDone = lambda done: None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> TokenFile:
     """The tokens of a corpus, mapped from the cache; if they are not cached, `texts` is called and tokenised.
 
-    `content` is the fingerprint of the corpus. One process tokenises while others wait; damaged files are replaced.
+    `content` is the fingerprint of the corpus; `report` is called with the number of sentences tokenised so far. One
+    process tokenises while others wait; damaged files are replaced.
     """
     key = digest("tokens", VERSION, content, tokenizer_key(tokenizer), max_length)
     folder = cache_folder() / "tokens"
@@ -122,7 +124,9 @@ def cached_tokens(
     with locked(folder / f"{key}.lock", note):
         if not _whole(note):
             _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
-        return _mapped(note)
+        ids, offsets = _files(note)
+        dtype = json.loads(note.read_text())["dtype"]
+        return TokenFile(np.memmap(ids, dtype, mode="r"), np.memmap(offsets, "<i8", mode="r"))
 
 
 def _files(note: Path) -> tuple[Path, Path]:
@@ -141,28 +145,16 @@ def _whole(note: Path) -> bool:
     return False
 
 
-def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: TokensDone) -> None:
+def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]) -> None:
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
     ids_path, offsets_path = _files(note)
-    lengths: list[np.ndarray] = []
-    done = 0
+    lengths = [0]
     with ids_path.open("wb") as stream:
         for chunk in chunks:
-            lengths.append(np.array([len(ids) for ids in chunk], dtype=np.int64))
+            lengths += map(len, chunk)
             stream.write(np.fromiter((token for ids in chunk for token in ids), dtype).tobytes())
-            done += len(chunk)
-            report(done)
+            report(len(lengths) - 1)
         stream.flush()
         os.fsync(stream.fileno())
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*lengths, np.zeros(0, np.int64)]))])
-    with offsets_path.open("wb") as stream:
-        stream.write(offsets.astype("<i8").tobytes())
-        stream.flush()
-        os.fsync(stream.fileno())
+    write_bytes(offsets_path, np.cumsum(lengths).astype("<i8").tobytes())
     write_text(note, json.dumps({"dtype": dtype.str, "ids": file_hash(ids_path), "offsets": file_hash(offsets_path)}))
-
-
-def _mapped(note: Path) -> TokenFile:
-    ids_path, offsets_path = _files(note)
-    ids = np.memmap(ids_path, json.loads(note.read_text())["dtype"], mode="r")
-    return TokenFile(ids, np.memmap(offsets_path, "<i8", mode="r"))

@@ -30,12 +30,14 @@ ComputeRows = Callable[[int, int], np.ndarray]
 RowsDone = Callable[[int, int], None]
 
 
-def _silent(done: int, rows: int) -> None:
-    """Ignore progress."""
-
-
 def cached_features(
-    key: str, rows: int, compute: ComputeRows, *, dtype: str = "float32", chunk: int = 4096, report: RowsDone = _silent
+    key: str,
+    rows: int,
+    compute: ComputeRows,
+    *,
+    dtype: str = "float32",
+    chunk: int = 4096,
+    report: RowsDone = lambda done, rows: None,
 ) -> np.ndarray:
     """Return the `rows` features of `key`, (rows, ...), read-only and memory-mapped; compute them if not cached.
 
@@ -48,11 +50,11 @@ def cached_features(
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
     folder = cache_folder() / "features"
     folder.mkdir(parents=True, exist_ok=True)
-    files = _Files(folder, digest(key, rows, dtype))
-    with locked(folder / f"{files.name}.lock", files.final):
-        if not files.whole():
-            _Writer(files, rows, np.dtype(dtype)).fill(compute, chunk, report)
-        array: np.ndarray = np.load(files.final, mmap_mode="r", allow_pickle=False)
+    store = _Store(folder / digest(key, rows, dtype), rows, np.dtype(dtype))
+    with locked(store.file(".lock"), store.file(".npy")):
+        if not store.whole():
+            store.fill(compute, chunk, report)
+        array: np.ndarray = np.load(store.file(".npy"), mmap_mode="r", allow_pickle=False)
         return array
 
 
@@ -115,46 +117,27 @@ def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 @dataclass(frozen=True)
-class _Files:
-    """The files of one key."""
+class _Store:
+    """The file of one key, `stem`.npy: a part file written chunk by chunk and renamed when it is complete."""
 
-    folder: Path
-    name: str
+    stem: Path
+    rows: int
+    dtype: np.dtype
 
-    @property
-    def final(self) -> Path:
-        return self.folder / f"{self.name}.npy"
-
-    @property
-    def note(self) -> Path:
-        return self.folder / f"{self.name}.sha256"
-
-    @property
-    def part(self) -> Path:
-        return self.folder / f"{self.name}.part"
-
-    @property
-    def progress(self) -> Path:
-        return self.folder / f"{self.name}.progress.json"
+    def file(self, suffix: str) -> Path:
+        """Return the file of this key with a suffix."""
+        return self.stem.with_suffix(suffix)
 
     def whole(self) -> bool:
         """Check the finished file by its hash; a damaged one is removed."""
-        if not (self.final.is_file() and self.note.is_file()):
+        final, note = self.file(".npy"), self.file(".sha256")
+        if not (final.is_file() and note.is_file()):
             return False
-        if file_hash(self.final) == self.note.read_text():
+        if file_hash(final) == note.read_text():
             return True
-        log.warning("the cached features %s are damaged; they are computed again", self.final)
-        self.final.unlink()
+        log.warning("the cached features %s are damaged; they are computed again", final)
+        final.unlink()
         return False
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """Write a part file chunk by chunk, and rename it when it is complete."""
-
-    files: _Files
-    rows: int
-    dtype: np.dtype
 
     def fill(self, compute: ComputeRows, chunk: int, report: RowsDone) -> None:
         """Compute the missing rows."""
@@ -165,30 +148,31 @@ class _Writer:
             if tail is not None and values.shape[1:] != tail:
                 raise UserError(
                     f"features have shape {values.shape[1:]}, but shape {tail} before the interruption; "
-                    f"delete {self.files.part} to compute them all again"
+                    f"delete {self.file('.part')} to compute them all again"
                 )
             tail = values.shape[1:]
             self._append(values, start)
-            write_text(self.files.progress, json.dumps({"done": stop, "tail": tail}))
+            write_text(self.file(".progress.json"), json.dumps({"done": stop, "tail": tail}))
             report(stop, self.rows)
-        write_text(self.files.note, file_hash(self.files.part))
-        self.files.part.replace(self.files.final)
-        self.files.progress.unlink()
+        write_text(self.file(".sha256"), file_hash(self.file(".part")))
+        self.file(".part").replace(self.file(".npy"))
+        self.file(".progress.json").unlink()
 
     def _kept(self) -> tuple[int, tuple[int, ...] | None]:
         """Return the number of rows of an interrupted computation, and the shape of a row."""
-        if not (self.files.progress.is_file() and self.files.part.is_file()):
+        progress, part = self.file(".progress.json"), self.file(".part")
+        if not (progress.is_file() and part.is_file()):
             return 0, None
-        noted = json.loads(self.files.progress.read_text())
+        noted = json.loads(progress.read_text())
         done, tail = int(noted["done"]), tuple(noted["tail"])
-        if self.files.part.stat().st_size < self._place(done, tail):
-            log.warning("the features %s are truncated; they are computed again", self.files.part)
+        if part.stat().st_size < self._place(done, tail):
+            log.warning("the features %s are truncated; they are computed again", part)
             return 0, None
         return done, tail
 
     def _append(self, values: np.ndarray, start: int) -> None:
         """Write rows after the first `start`, overwriting the rest, and flush them to disk."""
-        with self.files.part.open("r+b" if start else "wb") as stream:
+        with self.file(".part").open("r+b" if start else "wb") as stream:
             if not start:
                 stream.write(self._header(values.shape[1:]))
             stream.seek(self._place(start, values.shape[1:]))
@@ -203,9 +187,8 @@ class _Writer:
             raise ValueError(f"{len(values)} features computed for the rows {start} to {stop}")
         with np.errstate(over="ignore"):
             cast = np.ascontiguousarray(values, dtype=self.dtype)
-        finite = np.isfinite(cast).reshape(len(cast), -1).all(axis=1)
-        if not finite.all():
-            bad = np.flatnonzero(~finite) + start
+        bad = np.flatnonzero(~np.isfinite(cast).reshape(len(cast), -1).all(axis=1)) + start
+        if len(bad):
             named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
             raise UserError(
                 f"the features of the rows {named} are not finite numbers in {self.dtype}; "

@@ -26,27 +26,24 @@ _MODULES = {"Transformer", "Pooling", "Normalize", "Dense"}
 
 
 def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head: Mapping[str, Tensor]) -> None:
-    """Write the files beside a saved encoder; nothing where sentence-transformers lacks the pooling.
+    """Write the files beside a saved encoder; nothing for a pooling that sentence-transformers does not have.
 
     `width` are the encoder's dimensions, `longest` the tokens of its longest sequence. `head` holds `weight` (d, d)
     and `bias` (d,) of the linear layer before a tanh. Raises UserError for a pooling that needs a head without one.
     """
     if pooling.switch is None:
         return
-    kinds = {"Transformer": "", "Pooling": "1_Pooling"}
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
+    paths = {"Transformer": "", "Pooling": "1_Pooling"} | ({"Dense": "2_Dense"} if pooling.head else {})
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (kind, path) in enumerate(paths.items())
+    ]
     switches = dict.fromkeys(_SWITCHES, False) | {pooling.switch: True}
-    _write(folder / kinds["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches})
     if pooling.head:
-        kinds["Dense"] = "2_Dense"
-        _write_dense(folder / kinds["Dense"], head)
-    _write(
-        folder / "modules.json",
-        [
-            {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for index, (kind, path) in enumerate(kinds.items())
-        ],
-    )
+        _write_dense(folder / paths["Dense"], head)
+    _write(folder / paths["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches})
+    _write(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
+    _write(folder / "modules.json", modules)
 
 
 def read_modules(folder: Path) -> tuple[Path, str | None]:
@@ -58,9 +55,7 @@ def read_modules(folder: Path) -> tuple[Path, str | None]:
     if not listed.is_file():
         return folder, None
     try:
-        modules = {
-            module["type"].rpartition(".")[2]: folder / module["path"] for module in json.loads(listed.read_text())
-        }
+        modules = {each["type"].rpartition(".")[2]: folder / each["path"] for each in json.loads(listed.read_text())}
         settings = json.loads((modules["Pooling"] / "config.json").read_text())
     except (OSError, KeyError, ValueError) as error:
         raise UserError(f"{listed} cannot be read as sentence-transformers writes it: {error}") from error
@@ -96,9 +91,8 @@ def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:
             "name an encoder such as BERT or RoBERTa"
         )
     width_out, width_in = head["weight"].shape
-    activation = "torch.nn.modules.activation.Tanh"
-    shape = {"in_features": width_in, "out_features": width_out, "bias": True, "activation_function": activation}
-    _write(folder / "config.json", shape)
+    shape = {"in_features": width_in, "out_features": width_out, "bias": True}
+    _write(folder / "config.json", {**shape, "activation_function": "torch.nn.modules.activation.Tanh"})
     layer = {f"linear.{name}": value.detach().contiguous() for name, value in head.items()}
     save_file(layer, str(folder / "model.safetensors"), metadata={"format": "pt"})
 

@@ -5,21 +5,16 @@ It maps the features of an independent image network and sentence encoder into o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
 from harness.encoders.features import Stacked
 from harness.errors import UserError
 
-_SIDES, _ARRAYS = ("images", "captions"), ("mean", "spread", "weight")
 #: rows read at a time for the moments
 CHUNK = 4096
 #: CLIP's upper bound of 1 / temperature
@@ -50,21 +45,6 @@ class Projections:
     #: the temperature at the end of the fit
     temperature: float
 
-    def save(self, path: Path) -> None:
-        """Write a safetensors file."""
-        tensors = {f"{side}.{name}": getattr(getattr(self, side), name) for side in _SIDES for name in _ARRAYS}
-        save_file({**tensors, "temperature": np.array([self.temperature])}, path)
-
-    @classmethod
-    def load(cls, path: Path) -> Projections:
-        """Read a file written by `save`. Raises UserError."""
-        try:
-            tensors = load_file(path)
-            image, caption = (Tower(*(tensors[f"{side}.{name}"] for name in _ARRAYS)) for side in _SIDES)
-            return cls(image, caption, float(tensors["temperature"][0]))
-        except (OSError, KeyError, SafetensorError) as error:
-            raise UserError(f"the projections {path} cannot be read: {error}; fit them again") from error
-
 
 def fit(
     images: np.ndarray | Stacked,
@@ -93,7 +73,9 @@ def fit(
     learnt = [*(side.weight for side in sides), log_scale]
     optimizer = torch.optim.AdamW(learnt, lr=learning_rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for rows in _batches(len(images), batch_size, steps, random):
+    for _ in range(steps):
+        # distinct rows in file order, for features mapped from disk
+        rows = np.sort(torch.randperm(len(images), generator=random)[:batch_size].numpy())
         first, second = (side.project(rows, dropout, random) for side in sides)
         loss = _loss(first, second, log_scale)
         optimizer.zero_grad()
@@ -118,12 +100,6 @@ class _Side:
         values = (np.asarray(self.features[rows], dtype=np.float32) - self.mean) / self.spread
         kept = torch.rand(values.shape, generator=random) >= dropout
         return functional.normalize((torch.from_numpy(values) * kept) @ self.weight.T, dim=1)
-
-
-def _batches(pairs: int, size: int, steps: int, random: torch.Generator) -> Iterator[np.ndarray]:
-    """Yield the rows of each step, distinct and in file order."""
-    for _ in range(steps):
-        yield np.sort(torch.randperm(pairs, generator=random)[:size].numpy())
 
 
 def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:

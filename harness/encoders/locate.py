@@ -12,10 +12,8 @@ from harness.errors import MissingData, UserError
 from harness.sources import Missing, Source, digest, file_hash
 
 #: Files that a model's output depends on; a README or a second weight format does not count.
-_PATTERNS = ("*.safetensors", "pytorch_model*.bin", "*.json", "vocab.txt", "merges.txt", "*.model")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-
-
+_PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model")
 #: in place of a commit: the commit in the local cache, which then counts as pinned
 MAIN = "main"
 
@@ -29,8 +27,7 @@ class FolderModel(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """Report a missing folder or missing weights."""
-        found = self.folder.is_dir() and any(next(self.folder.glob(pattern), None) for pattern in _WEIGHTS)
-        return [] if found else [Missing(f"model weights in {self.folder}", self.how)]
+        return [] if _has_weights(self.folder) else [Missing(f"model weights in {self.folder}", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the weights, configurations and tokenizer files, by name."""
@@ -72,13 +69,8 @@ class HubModel(Source):
         return found
 
     def _snapshot(self) -> Path | None:
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(self.hub, "config.json", revision=self.revision)
-        if not isinstance(found, str):
-            return None
-        folder = Path(found).parent
-        return folder if any(next(folder.glob(pattern), None) for pattern in _WEIGHTS) else None
+        folder = _cached(self.hub, self.revision)
+        return folder if folder and _has_weights(folder) else None
 
 
 ModelSource = FolderModel | HubModel
@@ -86,12 +78,22 @@ ModelSource = FolderModel | HubModel
 
 def cached_revision(hub: str, name: str) -> str:
     """Return the commit of a hub model's branch or tag in the local cache. Raises UserError."""
-    from huggingface_hub import try_to_load_from_cache
-
-    found = try_to_load_from_cache(hub, "config.json", revision=name)
-    if not isinstance(found, str):
+    folder = _cached(hub, name)
+    if folder is None:
         raise UserError(
             f"the encoder '{hub}' is in no profile and not in the local hub cache; run `hf download {hub}`, "
             f"pin a commit with {hub}@COMMIT, or give a folder: --encoders NAME=FOLDER"
         )
-    return Path(found).parent.name
+    return folder.name
+
+
+def _cached(hub: str, revision: str) -> Path | None:
+    """Return the folder of a snapshot in the local hub cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(hub, "config.json", revision=revision)
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(next(folder.glob(pattern), None) for pattern in _WEIGHTS)

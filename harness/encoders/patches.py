@@ -6,6 +6,7 @@ SSAST; their output is the input of the first layer (NonLing section 3.3, Figure
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -17,13 +18,11 @@ from harness.errors import UserError
 #: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
 _LAYOUTS = (
     (
-        "embeddings.cls_token",
-        "embeddings.position_embeddings",
-        "embeddings.patch_embeddings.projection.weight",
-        "embeddings.patch_embeddings.projection.bias",
+        *("embeddings.cls_token", "embeddings.position_embeddings"),
+        *("embeddings.patch_embeddings.projection.weight", "embeddings.patch_embeddings.projection.bias"),
     ),
     ("cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"),
-    ("class_embedding", "positional_embedding", "conv1.weight", None),
+    ("class_embedding", "positional_embedding", "conv1.weight"),
 )
 _PREFIXES = ("", "vit.", "visual.")
 
@@ -69,14 +68,12 @@ class ImagePatches(nn.Module):
 
         Raises UserError where the folder has none, or one of another width than the encoder.
         """
-        tensors = _embedding(folder)
-        found = tensors[0].numel()
-        if found != width:
+        token, positions, weight, bias = _embedding(folder)
+        if token.numel() != width:
             raise UserError(
-                f"the patch embedding in {folder} is {found} wide and the encoder {width}; "
+                f"the patch embedding in {folder} is {token.numel()} wide and the encoder {width}; "
                 "name one of the encoder's width with the option patches=NAME"
             )
-        token, positions, weight, bias = tensors
         return cls(token.view(-1), positions.view(-1, width), weight, bias)
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -121,8 +118,8 @@ class AudioPatches(nn.Module):
 def media_forward(model: nn.Module, embeddings: Tensor) -> Tensor:
     """Run embeddings (N, L, d) through a text encoder's layers and take the first position: (N, d).
 
-    The text's embedding layer is skipped, and no position is masked. Raises UserError for an encoder whose layers are
-    not laid out as in BERT and RoBERTa.
+    The text's embedding layer is skipped, and no position is masked. Raises UserError for an encoder with
+    layers that are not laid out as in BERT and RoBERTa.
     """
     layers = getattr(model, "encoder", None)
     # the encoders of T5 and ALBERT take other inputs
@@ -140,12 +137,11 @@ def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         try:
             with safe_open(path, framework="pt") as file:
                 names = set(file.keys())
-                for prefix in _PREFIXES:
-                    for layout in _LAYOUTS:
-                        wanted = [prefix + name for name in layout if name is not None]
-                        if names.issuperset(wanted):
-                            found = [file.get_tensor(name).float() for name in wanted]
-                            return found[0], found[1], found[2], found[3] if len(found) == 4 else None
+                for prefix, layout in product(_PREFIXES, _LAYOUTS):
+                    wanted = [prefix + name for name in layout]
+                    if names.issuperset(wanted):
+                        token, positions, weight, *bias = (file.get_tensor(name).float() for name in wanted)
+                        return token, positions, weight, bias[0] if bias else None
         except (OSError, SafetensorError) as error:
             raise UserError(f"the weights {path} cannot be read: {error}; fetch them again") from error
     raise UserError(

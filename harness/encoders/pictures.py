@@ -10,19 +10,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from harness.errors import first_line
+
 #: bytes or path of an image file
 Encoded = bytes | Path
 #: raised by Pillow for a file that it cannot decode
 UNREADABLE = (
-    OSError,
-    EOFError,
-    SyntaxError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    struct.error,
-    zlib.error,
-    Image.DecompressionBombError,
+    *(OSError, EOFError, SyntaxError, ValueError, LookupError, ArithmeticError),
+    *(struct.error, zlib.error, Image.DecompressionBombError),
 )
 #: pixels of the largest image that is decoded: 267 MB of RGB
 LARGEST = 89_478_485
@@ -54,5 +49,5 @@ def decoded(item: Encoded) -> np.ndarray:
 
 def described(error: Exception) -> str:
     """Describe an error in one line, without the memory address in Pillow's message."""
-    text = next(iter(str(error).splitlines()), "") or type(error).__name__
+    text = first_line(error)
     return "not an image format that Pillow knows" if "cannot identify image file" in text else text

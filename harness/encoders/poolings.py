@@ -83,7 +83,7 @@ class FirstLastPooling(Pooling):
 
 def pooling_named(name: str) -> Pooling:
     """Return a registered pooling. Raises UserError for an unknown name."""
-    pooling = registry.get_class("pooling", name, Pooling)()  # type: ignore[type-abstract]
+    pooling = registry.get_class("pooling", name, Pooling)()
     pooling.name = name
     return pooling
 

@@ -61,10 +61,8 @@ def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragge
     with locked(folder.with_suffix(".lock"), folder):
         lengths = []
         for chunk, start in enumerate(range(0, rows, CHUNK)):
-            kept = _kept(folder, chunk)
-            if kept is None:
-                kept = _made(folder, chunk, range(start, min(start + CHUNK, rows)), compute)
-            lengths.append(np.array(kept, dtype=np.int64))
+            data, numbers = _data(folder, chunk), range(start, min(start + CHUNK, rows))
+            lengths.append(np.array(_kept(data) or _made(data, numbers, compute), dtype=np.int64))
     return Ragged(folder, lengths, width)
 
 
@@ -72,28 +70,25 @@ def _data(folder: Path, chunk: int) -> Path:
     return folder / f"{chunk:06d}.bin"
 
 
-def _kept(folder: Path, chunk: int) -> list[int] | None:
-    """Return the lengths of a chunk's rows; None where it is missing or damaged."""
-    data = _data(folder, chunk)
+def _kept(data: Path) -> list[int]:
+    """Return the lengths of a chunk's rows; none where it is missing or damaged."""
     note = data.with_suffix(".json")
     if not (data.is_file() and note.is_file()):
-        return None
+        return []
     about = json.loads(note.read_text())
     if about["sha256"] == file_hash(data):
         return list(about["lengths"])
     log.warning("the cached rows %s are damaged; they are computed again", data)
-    return None
+    return []
 
 
-def _made(folder: Path, chunk: int, rows: range, compute: ComputeRow) -> list[int]:
+def _made(data: Path, rows: range, compute: ComputeRow) -> list[int]:
     """Compute a chunk, flush it and record lengths and hash."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
-    data = _data(folder, chunk)
     part = data.with_suffix(".part")
     with part.open("wb") as stream:
-        for row in found:
-            stream.write(np.ascontiguousarray(row).tobytes())
+        stream.writelines(row.tobytes() for row in found)
         stream.flush()
         os.fsync(stream.fileno())
     part.replace(data)

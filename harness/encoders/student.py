@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from harness.encoders.folder import write_modules
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 
 #: Padded tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
 TOKENS_A_BATCH = 8192
@@ -27,8 +27,7 @@ class Student(nn.Module):
 
     def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
         super().__init__()
-        self.model = model
-        self.tokenizer = tokenizer
+        self.model, self.tokenizer = model, tokenizer
         self.pooling = pooling_named(pooling)
         self.patches = nn.ModuleDict()
         # in a tuple, since the head belongs to the method: its parameters are not the student's
@@ -49,10 +48,8 @@ class Student(nn.Module):
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             model = AutoModel.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32)
         except (OSError, ValueError) as error:
-            first = str(error).splitlines()[0]
-            raise UserError(
-                f"the model folder {folder} cannot be read: {first}; save it again with transformers"
-            ) from error
+            why = f"the model folder {folder} cannot be read: {first_line(error)}"
+            raise UserError(f"{why}; save it again with transformers") from error
         student = cls(model, tokenizer, pooling)
         if student.pooling.head:
             student.read_through(pooler_head(model))
@@ -61,14 +58,10 @@ class Student(nn.Module):
         return student
 
     @property
-    def config(self) -> Any:
-        """The encoder's own configuration."""
-        return self.model.config
-
-    @property
     def width(self) -> int:
         """Dimensions of a sentence vector."""
-        return int(self.config.hidden_size)
+        config: Any = self.model.config
+        return int(config.hidden_size)
 
     @property
     def device(self) -> torch.device:
@@ -101,16 +94,15 @@ class Student(nn.Module):
         Sentences (input_ids and attention_mask, (B, L)) and spectrograms (B, frames, bins) are repeated; pixels
         are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of patches.
         """
-        if "input_ids" not in inputs:
-            return self._encode_media(inputs, views)
-        repeated = {name: value.repeat_interleave(views, dim=0) for name, value in inputs.items()}
-        hidden: Tensor = self.model(**repeated).last_hidden_state[:, 0]
-        return hidden.view(-1, views, hidden.shape[-1])
-
-    def _encode_media(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        ((name, values),) = inputs.items()
-        flat = values.flatten(0, 1) if name == "pixels" else values.repeat_interleave(views, dim=0)
-        hidden = media_forward(self.model, self.patches[name](flat))
+        flat = {
+            name: value.flatten(0, 1) if name == "pixels" else value.repeat_interleave(views, dim=0)
+            for name, value in inputs.items()
+        }
+        if "input_ids" in flat:
+            hidden: Tensor = self.model(**flat).last_hidden_state[:, 0]
+        else:
+            ((name, media),) = flat.items()
+            hidden = media_forward(self.model, self.patches[name](media))
         return hidden.view(-1, views, hidden.shape[-1])
 
     def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
@@ -134,7 +126,10 @@ class Student(nn.Module):
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
         for rows in _batches(lengths):
-            tokens = self._padded([encoded[row] for row in rows])
+            listed = [torch.tensor(encoded[row]) for row in rows]
+            ids = pad_sequence(listed, batch_first=True, padding_value=self.tokenizer.pad_token_id)
+            mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths[rows]).unsqueeze(1)).long()
+            tokens = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
             vectors[rows] = self.pooled(tokens).float().cpu().numpy()
         self.train(was_training)
         return vectors
@@ -142,26 +137,14 @@ class Student(nn.Module):
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer as a folder that AutoModel and sentence-transformers load.
 
-        The head becomes the model's pooler: the same layer and tanh. Where sentence-transformers lacks the pooling,
-        only AutoModel loads the folder. Raises UserError for a pooling that needs a head where there is none.
+        The head becomes the model's pooler: the same layer and tanh. Only AutoModel loads a folder with a pooling
+        that sentence-transformers does not have. Raises UserError for a pooling that needs a head where there is none.
         """
         head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
         state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}
         self.model.save_pretrained(str(folder), state_dict=state)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
-
-    def _padded(self, rows: list[list[int]]) -> dict[str, Tensor]:
-        longest = max(len(ids) for ids in rows)
-        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id, dtype=np.int64)
-        mask = np.zeros_like(ids)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = row
-            mask[index, : len(row)] = 1
-        return {
-            "input_ids": torch.from_numpy(ids).to(self.device),
-            "attention_mask": torch.from_numpy(mask).to(self.device),
-        }
 
 
 def pooler_head(model: Any) -> nn.Module | None:
@@ -175,7 +158,7 @@ def _batches(lengths: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(-lengths, kind="stable")
     batches, start = [], 0
     while start < len(order):
-        size = max(1, math.floor(TOKENS_A_BATCH / max(1, int(lengths[order[start]]))))
+        size = max(1, TOKENS_A_BATCH // max(1, int(lengths[order[start]])))
         batches.append(order[start : start + size])
         start += size
     return batches

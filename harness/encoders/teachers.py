@@ -6,21 +6,26 @@ A kind is registered under an entry point of `harness.teacher_kinds` that names 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from safetensors import SafetensorError
 
 from harness import registry
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.inputs import FeatureKind
 
-#: raised by the libraries for a folder, a configuration or weights that they cannot read
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, UnpicklingError, SafetensorError)
-Images = Sequence[np.ndarray] | np.ndarray
+#: n images, each (h, w, 3) uint8.
+ImageArrays = Sequence[np.ndarray] | np.ndarray
 
 
 class Teacher(ABC):
@@ -43,7 +48,7 @@ class Teacher(ABC):
         where the model leaves that open.
         """
 
-    def images(self, pixels: Images) -> np.ndarray:
+    def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
         raise self._refusal("image")
 
@@ -62,7 +67,7 @@ class Teacher(ABC):
 
 def teacher_class(kind: str) -> type[Teacher]:
     """Return the class of a registered kind of teacher. Raises UserError for an unknown kind."""
-    return registry.get_class("teacher kind", kind, Teacher)  # type: ignore[type-abstract]
+    return registry.get_class("teacher kind", kind, Teacher)
 
 
 def open_teacher(
@@ -72,12 +77,23 @@ def open_teacher(
     return teacher_class(kind)(folder, pooling=pooling, max_length=max_length, device=device)
 
 
-def unreadable(folder: Path, error: Exception | str, needs: str) -> UserError:
-    """Make the one-line error for a teacher folder that a library cannot read."""
-    first = next(iter(str(error).splitlines()), "") or type(error).__name__
-    if not folder.is_dir():
-        first = "there is no such folder"
-    return UserError(f"the teacher folder {folder} cannot be read: {first}; it needs {needs}")
+@contextmanager
+def reading(folder: Path, needs: str) -> Iterator[None]:
+    """Turn what a library raises for a teacher folder that it cannot read into a UserError; `needs` names its files."""
+    try:
+        yield
+    except UNREADABLE as error:
+        why = first_line(error) if folder.is_dir() else "there is no such folder"
+        raise UserError(f"the teacher folder {folder} cannot be read: {why}; it needs {needs}") from error
+
+
+def in_batches(items: Any, size: int, compute: Callable[[Any], Tensor]) -> np.ndarray:
+    """Compute features of n > 0 items `size` at a time, without gradients: (n, ...) float32."""
+    import torch
+
+    with torch.inference_mode():
+        parts = [compute(items[start : start + size]) for start in range(0, len(items), size)]
+        return np.concatenate([part.float().cpu().numpy() for part in parts])
 
 
 def check_vocabulary(student: Path, teacher: Path, name: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from harness.encoders.poolings import pooling_named
 from harness.encoders.student import Student, pooler_head
-from harness.encoders.teachers import UNREADABLE, Teacher, unreadable
+from harness.encoders.teachers import Teacher, in_batches, reading
 
 #: sentences in one forward pass
 BATCH = 128
@@ -24,13 +24,14 @@ class TextTeacher(Teacher):
     gives = ("caption", "tokens")
     pooled = True
 
-    def __init__(self, folder: Path, *, pooling: str = "cls", max_length: int = 32, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
         """Load a model folder of transformers in float32; sentences are cut at `max_length` tokens.
 
         Raises UserError for an unknown pooling, a folder that cannot be read, or missing weights.
         """
-        with_head = pooling_named(pooling).head
-        model, tokenizer = _loaded(folder, with_pooler=with_head)
+        with_pooler = pooling_named(pooling).head
+        with reading(folder, "config.json, weights and a tokenizer, as transformers saves them"):
+            model, tokenizer = _loaded(folder, with_pooler)
         self._student = Student(model, tokenizer, pooling).eval()
         self._student.read_through(pooler_head(model))
         self._student.to(torch.device(device))
@@ -49,44 +50,39 @@ class TextTeacher(Teacher):
             vectors[rows] = self._student.pooled(self._inputs(tokens)).float().cpu().numpy()
         return vectors
 
-    @torch.inference_mode()
     def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:
         """Compute the last layer at all positions of sentences padded to `max_length`: (n, max_length, d) float32.
 
         Position 0 and padding are included: the public code of DALR normalises over all tokens.
         """
-        vectors = np.empty((len(sentences), max_length, self._student.width), dtype=np.float32)
-        for start in range(0, len(sentences), BATCH):
-            part = list(sentences[start : start + BATCH])
+
+        def hidden(part: Sequence[str]) -> Tensor:
             tokens = self._student.tokenizer(
-                part, truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
+                list(part), truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
             )
-            hidden = self._student.model(**self._inputs(tokens)).last_hidden_state
-            vectors[start : start + len(part)] = hidden.float().cpu().numpy()
-        return vectors
+            states: Tensor = self._student.model(**self._inputs(tokens)).last_hidden_state
+            return states
+
+        return in_batches(sentences, BATCH, hidden)
 
     def _inputs(self, tokens: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
 
 
 def _loaded(folder: Path, with_pooler: bool) -> tuple[Any, Any]:
-    """Load model and tokenizer. Raises UserError where needed weights are not in the folder."""
+    """Load model and tokenizer. Raises one of UNREADABLE, also for missing weights, which transformers would draw."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()
     set_verbosity_error()  # missing weights are checked below
-    needs = "config.json, weights and a tokenizer, as transformers saves them"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        model, found = AutoModel.from_pretrained(
-            str(folder), local_files_only=True, dtype=torch.float32, output_loading_info=True
-        )
-    except UNREADABLE as error:
-        raise unreadable(folder, error, needs) from error
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    model, found = AutoModel.from_pretrained(
+        str(folder), local_files_only=True, dtype=torch.float32, output_loading_info=True
+    )
     absent = sorted(name for name in found["missing_keys"] if with_pooler or not name.startswith("pooler."))
     if with_pooler and getattr(model, "pooler", None) is None:
         absent = ["pooler"]
     if absent:
-        raise unreadable(folder, f"it has no weights of {absent[0]}", needs)
+        raise ValueError(f"it has no weights of {absent[0]}")
     return model, tokenizer

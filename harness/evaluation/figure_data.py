@@ -11,33 +11,32 @@ Random draws depend only on the suite's seed and the task, so that all runs show
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.correlation import spearman
+from harness.evaluation.cosines import spearman, units
 from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasViews
-from harness.evaluation.figure_views import sentence_triples, view_cosines
-from harness.evaluation.neighbours import neighbours_of
-from harness.evaluation.planes import clusters_of, plane
-from harness.evaluation.ranking import units
-from harness.evaluation.retrieval import ImagesWithCaptions
+from harness.evaluation.figure_arrays import (
+    clusters_of,
+    neighbours_of,
+    plane,
+    sentence_triples,
+    similarities,
+    view_cosines,
+)
+from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
 from harness.evaluation.sts import cosines_and_gold
-from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values, sentences_of
+from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values, pairs_of, sentences_of
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
 
 #: Triples of captions, one for each of KDMCSE's Figures 8 to 12.
 TRIPLES = 5
-#: Bin edges of the histogram of cosines: steps of a hundredth.
-EDGES = np.linspace(-1, 1, 201)
-#: Cosines in memory at a time: 64 MB in float32.
-_CELLS = 1 << 24
 Arrays = dict[str, np.ndarray]
 _SIMILARITY, _RETRIEVAL = "similarity task", "retrieval task"
 
@@ -79,12 +78,13 @@ class FiguresSuite(Suite):
         self.captions, self.clusters, self.views, self.queries, self.seed = captions, clusters, views, queries, seed
 
     @classmethod
-    def find(cls, task: str) -> Any:
+    def find(cls, task: str) -> SimilarityTask | RetrievalTask:
         """Return a similarity or retrieval task by name. Raises UserError for one that is neither."""
-        retrieval = registry.names(_RETRIEVAL)
-        if task not in retrieval and task not in registry.names(_SIMILARITY):
-            raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
-        return registry.get(_RETRIEVAL if task in retrieval else _SIMILARITY, task)
+        for kind in (_RETRIEVAL, _SIMILARITY):
+            if task in registry.names(kind):
+                found: SimilarityTask | RetrievalTask = registry.get(kind, task)
+                return found
+        raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the protocol, its options, the tasks and their contents."""
@@ -99,7 +99,7 @@ class FiguresSuite(Suite):
             if name in registry.names(_RETRIEVAL):
                 data: ImagesWithCaptions = task.load(root)
                 scores[name], found = self._of_captions(name, data, embed)
-                found |= self._of_queries(name, data, embed)
+                found |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
                 arrays |= _of_spaces(name, data, embed)
                 remarks = [] if "views" in found else ["repeated encodings left out: the model has no dropout views"]
             else:
@@ -108,61 +108,30 @@ class FiguresSuite(Suite):
             warnings += [f"{self.name}: {name}: {line}" for line in remarks]
         return SuiteScores({**scores, AVERAGE: {}}, warnings=warnings, arrays=arrays)
 
+    def _rng(self, task: str, part: str) -> np.random.Generator:
+        return generator(suite=self.name, task=task, seed=self.seed, part=part)
+
     def _of_captions(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> tuple[Values, Arrays]:
-        texts, seed = _first_captions(data), derive_seed(suite=self.name, task=name, seed=self.seed)
+        """Place the first caption of each image in the plane, and encode triples repeatedly where the model can."""
+        seed = derive_seed(suite=self.name, task=name, seed=self.seed)
         counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
-        rng = generator(suite=self.name, task=name, seed=self.seed, part="captions")
-        rows = np.sort(rng.permutation(len(texts))[: self.captions])
-        vectors = units(np.nan_to_num(embed([texts[row] for row in rows])))
+        firsts = np.unique(data.image_of, return_index=True)[1]
+        chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
+        vectors = units(np.nan_to_num(embed([data.texts[row] for row in chosen])))
         found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
         if not isinstance(embed, HasViews):
             return counts, found
-        triples = sentence_triples(data, TRIPLES, generator(suite=self.name, task=name, seed=self.seed, part="triples"))
-        views = np.stack([_units_of_views(embed.views(triple, self.views, seed)) for triple in triples])
-        found["triples"] = np.array(triples)
-        found["views"] = np.stack([_views_plane(each, seed) for each in views])
-        return counts | view_cosines(views), found
-
-    def _of_queries(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> Arrays:
-        rng = generator(suite=self.name, task=name, seed=self.seed, part="queries")
-        return neighbours_of(list(data.texts), embed, self.queries, rng)
-
-
-def _units_of_views(views: np.ndarray) -> np.ndarray:
-    """Scale encodings of s sentences, (s, n, d), to Euclidean norm 1."""
-    return units(np.nan_to_num(views).reshape(-1, views.shape[-1])).reshape(views.shape)
-
-
-def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> Arrays:
-    """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each caption (n,).
-
-    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions by cosine, ties
-    before it; for `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
-    """
-    texts, images = units(texts), units(images)
-    worst = np.zeros(len(images), dtype=np.int32)
-    true, every = (np.zeros(len(EDGES) - 1, dtype=np.int64) for _ in range(2))
-    for block, cosines in _blocks(images, texts):
-        own = image_of[None, :] == block[:, None]
-        least = np.where(own, cosines, np.inf).min(axis=1)
-        worst[block] = np.count_nonzero(cosines >= least[:, None], axis=1)
-        every += np.histogram(cosines, len(EDGES) - 1, (-1, 1))[0]
-        true += np.histogram(cosines[own], len(EDGES) - 1, (-1, 1))[0]
-    return {"worst_rank": worst, "similarity_true": true, "similarity_other": every - true, "similarity_edges": EDGES}
-
-
-def _blocks(images: np.ndarray, texts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows of some images, and their cosines with all captions, clipped to [-1, 1]."""
-    size = max(1, _CELLS // len(texts))
-    for top in range(0, len(images), size):
-        block = np.arange(top, min(top + size, len(images)))
-        yield block, np.clip(images[block] @ texts.T, -1, 1)
+        triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
+        encoded = [embed.views(triple, self.views, seed) for triple in triples]
+        views = np.stack([units(np.nan_to_num(each).reshape(-1, each.shape[-1])) for each in encoded])
+        places = np.stack([plane(each, seed) for each in views])
+        found |= {"triples": np.array(triples), "views": places.reshape(TRIPLES, 3, self.views, 2)}
+        return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), found
 
 
 def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:
     subsets = task.load(root)
-    pairs = [pair for subset in subsets.values() for pair in subset]
-    cosines, gold = cosines_and_gold(pairs, Embedded(embed, sentences_of(subsets)))
+    cosines, gold = cosines_and_gold(pairs_of(subsets), Embedded(embed, sentences_of(subsets)))
     found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
     if rank is None:
@@ -172,26 +141,15 @@ def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple
 
 def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
     """Compute similarities in the method's own space and in the teacher's, where they exist."""
-    spaces: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    spaces: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
     if isinstance(embed, HasSpaces):
         if embed.shared is not None:
             spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
-        both = embed.teacher.both(data.texts, data.images, name) if embed.teacher is not None else None
-        if both is not None:
-            spaces["teacher"] = both
+        if embed.teacher is not None:
+            spaces["teacher"] = embed.teacher.both(data.texts, data.images, name)
     return {
         ArrayName(name, what, space): values
-        for space, (texts, images) in spaces.items()
-        for what, values in similarities(texts, images, data.image_of).items()
+        for space, both in spaces.items()
+        if both is not None
+        for what, values in similarities(*both, data.image_of).items()
     }
-
-
-def _first_captions(data: ImagesWithCaptions) -> list[str]:
-    """Return the first caption of each image."""
-    _, rows = np.unique(data.image_of, return_index=True)
-    return [data.texts[row] for row in rows]
-
-
-def _views_plane(views: np.ndarray, seed: int) -> np.ndarray:
-    """Place encodings of three captions, (3, v, d), in one plane: (3, v, 2)."""
-    return plane(views.reshape(-1, views.shape[-1]), seed).reshape(*views.shape[:2], 2)

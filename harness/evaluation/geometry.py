@@ -19,8 +19,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from harness.evaluation.cosines import normalised
 from harness.evaluation.embed import Embedded
-from harness.evaluation.suites import PairSuite, SentencePair, Subsets, TaskScores
+from harness.evaluation.suites import PairSuite, SentencePair, Subsets, TaskScores, pairs_of, sentences_of
 from harness.metrics import Metric
 
 #: Gold score (of 0 to 5) from which a pair counts as positive.
@@ -32,6 +33,7 @@ _BLOCK = 1024
 #: Summed variance of normalised vectors below which float32 vectors count as equal.
 _NO_VARIANCE = 1e-12
 
+#: Why a metric is undefined.
 _WHY = {
     "alignment": f"no pair has a gold score above {POSITIVE}",
     "alignment_batch128": f"no pair has a gold score of {POSITIVE} or more",
@@ -49,7 +51,7 @@ def alignment(x: np.ndarray, y: np.ndarray) -> float:
     """
     if not len(x):
         raise ValueError("alignment needs at least one pair")
-    difference = _normalised(x) - _normalised(y)
+    difference = normalised(x) - normalised(y)
     return float(np.einsum("nd,nd->n", difference, difference).mean())
 
 
@@ -61,7 +63,7 @@ def uniformity(z: np.ndarray) -> float:
     n = len(z)
     if n < 2:
         raise ValueError("uniformity needs at least two vectors")
-    z = _normalised(z)
+    z = normalised(z)
     squares = np.einsum("nd,nd->n", z, z)
     total = 0.0
     for top in range(0, n, _BLOCK):
@@ -82,7 +84,7 @@ def mean_cosine(z: np.ndarray) -> float:
     n = len(z)
     if n < 2:
         raise ValueError("a mean cosine needs at least two vectors")
-    z = _normalised(z)
+    z = normalised(z)
     # the squared norm of the sum is the sum of all n x n cosines, less those of rows with themselves
     total = z.sum(axis=0)
     return float((total @ total - np.einsum("nd,nd->", z, z)) / (n * (n - 1)))
@@ -93,7 +95,7 @@ def spectrum(z: np.ndarray) -> np.ndarray:
 
     Shares add up to 1; all are 0 where the rows are equal in float32.
     """
-    z = _normalised(z)
+    z = normalised(z)
     z -= z.mean(axis=0)
     values = np.maximum(np.linalg.eigvalsh(z.T @ z / len(z))[::-1], 0.0)
     return values / values.sum() if values.sum() > _NO_VARIANCE else np.zeros_like(values)
@@ -118,11 +120,9 @@ class GeometrySuite(PairSuite):
     # 2 adds readings by subsets, mean_cosine, top_variance and effective_rank; the other numbers are as in 1
     version = 2
     metrics = (
-        Metric("alignment", larger_is_better=False, digits=3),
-        Metric("uniformity", larger_is_better=False, digits=3),
         *(
-            Metric(f"{name}_{reading}", larger_is_better=False, digits=3, shown=False)
-            for reading in ("batch128", "subsets")
+            Metric(f"{name}{reading}", larger_is_better=False, digits=3, shown=not reading)
+            for reading in ("", "_batch128", "_subsets")
             for name in ("alignment", "uniformity")
         ),
         Metric("mean_cosine", larger_is_better=False, shown=False),
@@ -132,42 +132,36 @@ class GeometrySuite(PairSuite):
 
     def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
         """Score one task, with a warning for each undefined metric."""
-        pairs = [pair for subset in subsets.values() for pair in subset]
+        pairs, batches = pairs_of(subsets), list(_batches(subsets))
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
-        batches = list(_batches(subsets))
-        sized = [(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]
         values = {
-            "alignment": alignment(*_sides(positive, vectors)) if positive else None,
+            "alignment": _alignment(positive, vectors),
             "alignment_batch128": _batch_alignment(batches, vectors),
             "alignment_subsets": _subset_alignment(subsets, vectors),
             "uniformity": _uniformity(pairs, vectors),
-            "uniformity_batch128": _mean([_uniformity(batch, vectors) for batch in batches]),
-            "uniformity_subsets": _weighted(sized),
-            **_spread(pairs, vectors),
+            "uniformity_batch128": _mean([(_uniformity(batch, vectors), 1) for batch in batches]),
+            "uniformity_subsets": _mean([(_uniformity(subset, vectors), len(subset)) for subset in subsets.values()]),
+            **_spread(vectors.rows(dict.fromkeys(sentences_of(subsets)))),
         }
-        counts = {"n": len(pairs), "n_positive": len(positive)}
         warnings = [f"{name} left out, {_WHY[name]}" for name, value in values.items() if value is None]
         defined = {name: value for name, value in values.items() if value is not None}
-        return TaskScores(defined | counts, warnings=warnings)
+        return TaskScores(defined | {"n": len(pairs), "n_positive": len(positive)}, warnings=warnings)
 
 
 def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:
     """Compute the alignment of the public MCSE code; None without positives."""
-    positive = [[pair for pair in batch if pair[2] >= POSITIVE] for batch in batches]
-    if not any(positive):
-        return None
-    return _mean([alignment(*_sides(batch, vectors)) if batch else 0.0 for batch in positive])
+    each = [_alignment([pair for pair in batch if pair[2] >= POSITIVE], vectors) for batch in batches]
+    return None if all(value is None for value in each) else _mean([(value or 0.0, 1) for value in each])
 
 
 def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
     """Compute the alignment of the public DALR code over the subsets with positives; None where there are none."""
-    positive = {name: [pair for pair in pairs if pair[2] > POSITIVE] for name, pairs in subsets.items()}
-    each = [(alignment(*_sides(found, vectors)), len(subsets[name])) for name, found in positive.items() if found]
-    return _weighted(each) if each else None
+    each = [(_alignment([p for p in pairs if p[2] > POSITIVE], vectors), len(pairs)) for pairs in subsets.values()]
+    defined = [(value, weight) for value, weight in each if value is not None]
+    return _mean(defined) if defined else None
 
 
-def _spread(pairs: Sequence[SentencePair], vectors: Embedded) -> dict[str, float | None]:
-    z = vectors.rows(dict.fromkeys(sentence for first, second, _ in pairs for sentence in (first, second)))
+def _spread(z: np.ndarray) -> dict[str, float | None]:
     shares = spectrum(z)
     return {
         "mean_cosine": mean_cosine(z) if len(z) > 1 else None,
@@ -190,6 +184,10 @@ def _batches(subsets: Subsets) -> Iterator[Sequence[SentencePair]]:
             yield ordered[start : start + BATCH]
 
 
+def _alignment(pairs: Sequence[SentencePair], vectors: Embedded) -> float | None:
+    return alignment(*_sides(pairs, vectors)) if pairs else None
+
+
 def _uniformity(pairs: Sequence[SentencePair], vectors: Embedded) -> float:
     return uniformity(np.concatenate(_sides(pairs, vectors)))
 
@@ -198,16 +196,6 @@ def _sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray
     return vectors.rows(pair[0] for pair in pairs), vectors.rows(pair[1] for pair in pairs)
 
 
-def _normalised(x: np.ndarray) -> np.ndarray:
-    """Scale rows to Euclidean norm 1 in float64; a zero row stays zero."""
-    x = x.astype(np.float64)
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(norms > 0, norms, 1.0)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _weighted(values: Sequence[tuple[float, int]]) -> float:
+def _mean(values: Sequence[tuple[float, int]]) -> float:
+    """Average (value, weight) pairs."""
     return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)

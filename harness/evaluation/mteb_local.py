@@ -15,21 +15,22 @@ A name ends in `-file` where mteb has a task with the same data, to keep their r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.errors import UserError
 from harness.evaluation.sts_files import STSB, SimilarityFile
-from harness.evaluation.suites import Task
-from harness.sources import FileSource, Missing, Source, digest
+from harness.evaluation.suites import Task, pairs_of
+from harness.sources import FileSource, digest
 from harness.textfiles import read_lines, read_table
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
 
-#: type of a task -> mteb's main score
-MAIN_SCORES = {
+TaskType = Literal["STS", "Classification", "Retrieval", "Reranking"]
+#: mteb's main score of each type
+MAIN_SCORES: Mapping[TaskType, str] = {
     "STS": "cosine_spearman",
     "Classification": "accuracy",
     "Retrieval": "ndcg_at_10",
@@ -50,8 +51,7 @@ class OfflineTask(Task, Protocol):
     """
 
     name: str
-    #: a key of MAIN_SCORES
-    type: str
+    type: TaskType
     #: as mteb writes it, such as eng-Latn
     language: str
     #: attributes of mteb's task class that differ from its own, such as `samples_per_label`
@@ -66,7 +66,7 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
     from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
-    bases: dict[str, Any] = {"STS": AbsTaskSTS, "Classification": AbsTaskClassification}
+    bases: dict[TaskType, type[AbsTask]] = {"STS": AbsTaskSTS, "Classification": AbsTaskClassification}
     metadata = TaskMetadata(
         type=task.type,
         name=task.name,
@@ -95,54 +95,53 @@ def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
     if kind == "Classification":
         # numbers: mteb's average precision of two classes takes no names
         numbers = {label: number for number, label in enumerate(sorted({label for label, _ in data["train"]}))}
-        return DatasetDict({split: _labelled(data[split], numbers) for split in ("train", "test")})
+        labelled = {
+            split: {"label": [numbers[label] for label, _ in data[split]], "text": [text for _, text in data[split]]}
+            for split in ("train", "test")
+        }
+        return DatasetDict({split: Dataset.from_dict(table) for split, table in labelled.items()})
     texts = {
         part: Dataset.from_dict({"id": list(data[part]), "text": list(data[part].values())})
         for part in ("corpus", "queries")
     }
-    return {
-        "default": {"test": texts | {"relevant_docs": dict(data["relevant"]), "top_ranked": data.get("candidates")}}
-    }
+    judgements = {"relevant_docs": dict(data["relevant"]), "top_ranked": data.get("candidates")}
+    return {"default": {"test": texts | judgements}}
 
 
-def _labelled(rows: Sequence[tuple[str, str]], numbers: Mapping[str, int]) -> Any:
-    from datasets import Dataset
+class LocalTask(FileSource):
+    """A task in files below the data root; subclasses add `type` and `load`."""
 
-    return Dataset.from_dict({"label": [numbers[label] for label, _ in rows], "text": [text for _, text in rows]})
-
-
-class SimilarityFileTask(Source):
-    """A similarity file as a task of mteb."""
-
-    type, language = "STS", "eng-Latn"
+    language = "eng-Latn"
     settings: Mapping[str, Any] = {}
 
+    def __init__(self, name: str, *files: str, how: str = _HOW) -> None:
+        super().__init__(dict.fromkeys(files), how)
+        self.name = name
+
+
+class SimilarityFileTask(LocalTask):
+    """A similarity file as a task of mteb."""
+
+    type = "STS"
+
     def __init__(self, name: str, source: SimilarityFile) -> None:
-        self.name, self.source = name, source
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """List the file if it is missing."""
-        return self.source.missing(root)
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Return the file's fingerprint."""
-        return self.source.fingerprint(root)
+        super().__init__(name, *source.files, how=source.how)
+        self._source = source
 
     def load(self, root: Path | None) -> dict[str, Any]:
         """Read the `pairs` of all subsets."""
-        return {"pairs": [pair for subset in self.source.load(root).values() for pair in subset]}
+        return {"pairs": pairs_of(self._source.load(root))}
 
 
-class ClassificationFiles(FileSource):
+class ClassificationFiles(LocalTask):
     """Labelled texts: one file with a column split, or one file per split."""
 
     type = "Classification"
 
     def __init__(self, name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> None:
         """`samples` per label train mteb's classifier, as in its own task with these data."""
-        super().__init__(dict.fromkeys((train, test)), _HOW)
-        self.name, self.language = name, language
-        self.settings = {"samples_per_label": samples}
+        super().__init__(name, train, test)
+        self.language, self.settings = language, {"samples_per_label": samples}
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash content and settings."""
@@ -157,15 +156,10 @@ class ClassificationFiles(FileSource):
         }
 
 
-class RetrievalFiles(FileSource):
-    """Documents, queries and judgements of the test split."""
+class RetrievalFiles(LocalTask):
+    """Documents, queries and judgements of the test split, a file each."""
 
-    type, language = "Retrieval", "eng-Latn"
-    settings: Mapping[str, Any] = {}
-
-    def __init__(self, name: str, corpus: str, queries: str, judgements: str) -> None:
-        super().__init__([corpus, queries, judgements], _HOW)
-        self.name = name
+    type = "Retrieval"
 
     def load(self, root: Path | None) -> dict[str, Any]:
         """Read `corpus` (title before text), `queries` with a judgement, and `relevant`."""
@@ -174,26 +168,16 @@ class RetrievalFiles(FileSource):
         for row in read_table(judgements, "split", "query_id", "doc_id", "score"):
             if row["split"] == "test":
                 relevant.setdefault(row["query_id"], {})[row["doc_id"]] = int(row["score"])
-        return {
-            "corpus": {row["doc_id"]: f"{row['title']} {row['text']}".strip() for row in _objects(corpus)},
-            "queries": {
-                row["query_id"]: row["text"]
-                for row in read_table(queries, "query_id", "text")
-                if row["query_id"] in relevant
-            },
-            "relevant": relevant,
-        }
+        documents = {row["doc_id"]: f"{row['title']} {row['text']}".strip() for row in _objects(corpus)}
+        texts = {row["query_id"]: row["text"] for row in read_table(queries, "query_id", "text")}
+        judged = {query: text for query, text in texts.items() if query in relevant}
+        return {"corpus": documents, "queries": judged, "relevant": relevant}
 
 
-class RerankingFile(FileSource):
+class RerankingFile(LocalTask):
     """Queries with correct and wrong candidates; the test split's queries with both."""
 
-    type, language = "Reranking", "eng-Latn"
-    settings: Mapping[str, Any] = {}
-
-    def __init__(self, name: str, file: str) -> None:
-        super().__init__([file], _HOW)
-        self.name = name
+    type = "Reranking"
 
     def load(self, root: Path | None) -> dict[str, Any]:
         """Read `corpus` (all candidates), `queries`, `relevant` and `candidates`."""

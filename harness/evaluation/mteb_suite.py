@@ -26,11 +26,12 @@ from harness import registry
 from harness.errors import MissingData, UserError
 from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Suite, SuiteScores
+from harness.evaluation.suites import Suite, SuiteScores, Values
 from harness.metrics import AVERAGE, Metric
 from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:
+    from mteb import ResultCache
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
     from mteb.results import TaskResult
@@ -47,13 +48,17 @@ class OwnTasks(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """List the tasks whose data are not in the local cache."""
-        parts = [part for task in self.build() for part in _parts(task)]
-        return [_absent(task.metadata.name) for task in parts if not _is_cached(task.metadata.dataset)]
+        return [_absent(task.metadata.name) for task in self._parts() if not _is_cached(task.metadata.dataset)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash names, pinned revisions, splits and subsets."""
-        parts = [part for task in self.build() for part in _parts(task)]
-        return digest([[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in parts])
+        return digest(
+            [[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in self._parts()]
+        )
+
+    def _parts(self) -> list[AbsTask]:
+        """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts."""
+        return [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
 
     def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
@@ -83,6 +88,7 @@ class MTEBSuite(Suite):
     """
 
     name = "mteb"
+    hub_task = "feature-extraction"
     version = 1
     metrics = (Metric("main_score"),)
     kind = "mteb task"
@@ -99,15 +105,13 @@ class MTEBSuite(Suite):
     def identity(self, root: Path | None) -> str:
         """Identify offline tasks by their content, mteb's own by name and by mteb's version, which pins their data."""
         parts = [
-            task.name
-            if isinstance(task, OwnTasks)
-            else [str(item) for item in task.missing(root)] or task.fingerprint(root)
+            task.name if isinstance(task, OwnTasks) else list(map(str, task.missing(root))) or task.fingerprint(root)
             for task in self._tasks.values()
         ]
         return digest(self.name, self.version, version("mteb"), list(self._tasks), parts)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Add the version of mteb, whose classes are the protocol, to `Suite.fingerprint`."""
+        """Add the version of mteb, which defines the protocol, to `Suite.fingerprint`."""
         return digest(super().fingerprint(root), version("mteb"))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
@@ -116,7 +120,9 @@ class MTEBSuite(Suite):
         from mteb import ResultCache
 
         disable_progress_bars()
-        tasks = [task for each in self._tasks.values() for task in _built(each, root)]
+        tasks: list[AbsTask] = []
+        for named in self._tasks.values():
+            tasks += named.build() if isinstance(named, OwnTasks) else [build(named, root)]
         names = [task.metadata.name for task in tasks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -131,15 +137,12 @@ class MTEBSuite(Suite):
         remarks = [f"{name}: main_score left out, undefined" for name, row in scores.items() if "main_score" not in row]
         if model.not_finite:
             remarks.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")
-        means = self._means(tasks, scores)
-        return SuiteScores({**scores, **means}, warnings=[f"{self.name}: {line}" for line in remarks])
-
-    def _means(self, tasks: Iterable[AbsTask], scores: Mapping[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-        by_type: dict[str, dict[str, dict[str, float]]] = {}
+        by_type: dict[str, dict[str, Values]] = {}
         for task in tasks:
             by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[task.metadata.name]
         means = {f"{AVERAGE}[{kind}]": self.average(rows) for kind, rows in by_type.items()}
-        return {**means, AVERAGE: self.average(scores)}
+        warned = [f"{self.name}: {line}" for line in remarks]
+        return SuiteScores({**scores, **means, AVERAGE: self.average(scores)}, warnings=warned)
 
 
 class MTEBModel:
@@ -179,11 +182,7 @@ class MTEBModel:
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
-def _built(task: OfflineTask | OwnTasks, root: Path | None) -> list[AbsTask]:
-    return task.build() if isinstance(task, OwnTasks) else [build(task, root)]
-
-
-def _evaluated(model: MTEBModel, task: AbsTask, cache: Any) -> TaskResult:
+def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskResult:
     """Evaluate one task. Raises MissingData where its data cannot be loaded."""
     import mteb
 
@@ -200,10 +199,9 @@ def _evaluated(model: MTEBModel, task: AbsTask, cache: Any) -> TaskResult:
     return found.task_results[0]
 
 
-def _scores(result: TaskResult, task: AbsTask) -> dict[str, float]:
+def _scores(result: TaskResult, task: AbsTask) -> Values:
     # mteb's files keep six decimals: a result read back equals the computed one
-    main = 100 * round(float(result.get_score()), 6)
-    count = _count(task)
+    main, count = 100 * round(float(result.get_score()), 6), _count(task)
     return ({"main_score": main} if math.isfinite(main) else {}) | ({} if count is None else {"n": count})
 
 
@@ -216,11 +214,6 @@ def _count(task: AbsTask) -> int | None:
         return None
     data: Any = task.dataset
     return len(data["test"]) if "test" in data else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
-
-
-def _parts(task: AbsTask) -> list[AbsTask]:
-    """Return the tasks with data: the parts of an aggregate such as CQADupstackRetrieval."""
-    return list(getattr(task.metadata, "tasks", None) or [task])
 
 
 def _is_cached(dataset: Mapping[str, Any]) -> bool:

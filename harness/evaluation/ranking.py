@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.evaluation.cosines import row_blocks, units
 from harness.evaluation.suites import Values
 
 #: Cosines that differ by less count as equal: four steps of float32 just below 1.
@@ -16,8 +17,6 @@ TIE = 2.0**-22
 TOP = (1, 5, 10)
 #: Captions of an image in the reading 'five'; the usual splits of COCO cut the images that have more.
 FIVE = 5
-#: Cosines in memory at a time: 64 MB in float32.
-_CELLS = 1 << 24
 
 
 def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> np.ndarray:
@@ -33,9 +32,7 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
     if not (first < last).all():
         raise ValueError("a query has no true row in the gallery")
     found = np.empty(len(queries), dtype=np.int64)
-    size = max(1, _CELLS // len(gallery))
-    for top in range(0, len(queries), size):
-        block = slice(top, top + size)
+    for block in row_blocks(len(queries), len(gallery)):
         found[block] = _ranks(queries[block] @ gallery.T, order, first[block], (last - first)[block])
     return found
 
@@ -81,12 +78,5 @@ def _ranks(cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np
     rows = np.repeat(np.arange(len(cosines)), counts)
     true = cosines[rows, order[np.repeat(first - starts, counts) + np.arange(counts.sum())]]
     least = np.maximum.reduceat(true, starts) - np.float32(TIE)
-    similar: np.ndarray = np.count_nonzero(cosines >= least[:, None], axis=1)
-    return 1 + similar - np.add.reduceat(true >= least[rows], starts)
-
-
-def units(x: np.ndarray) -> np.ndarray:
-    """Scale rows to Euclidean norm 1, computed in float64, returned as float32; not finite values count as 0."""
-    x = np.where(np.isfinite(x), x, 0).astype(np.float64)
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+    similar = np.count_nonzero(cosines >= least[:, None], axis=1)
+    return np.asarray(1 + similar - np.add.reduceat(true >= least[rows], starts))

@@ -9,6 +9,7 @@ Table 4). Here the shared space is that of the method's own projection heads, an
 from __future__ import annotations
 
 from collections.abc import Sized
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, HasSpaces, ImageTextSpace
 from harness.evaluation.ranking import TOP, both_ways
-from harness.evaluation.suites import Suite, SuiteScores, Task, Values
+from harness.evaluation.suites import Suite, SuiteScores, Task, TaskScores
 from harness.metrics import AVERAGE, Metric
 
 
@@ -67,25 +68,24 @@ class RetrievalSuite(Suite):
         shared = embed.shared if isinstance(embed, HasSpaces) else None
         if shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
-        scores: dict[str, Values] = {}
-        parts: dict[str, dict[str, Values]] = {}
-        warnings: list[str] = []
-        for name, task in self._tasks.items():
-            scores[name], parts[name], not_finite = _ranked(name, task.load(root), shared)
-            if not_finite:
-                warnings.append(f"{self.name}: {name}: {not_finite} vectors are not finite; NaN counted as 0")
-        readings = parts[self.tasks[0]] if all(parts.values()) else {}
-        parts[AVERAGE] = {part: self.average({name: parts[name][part] for name in scores}) for part in readings}
-        scores[AVERAGE] = self.average(scores)
-        return SuiteScores(scores, {name: each for name, each in parts.items() if each}, warnings)
+        found = {name: _ranked(name, task.load(root), shared) for name, task in self._tasks.items()}
+        scored = self.collect(found)
+        if not all(each.parts for each in found.values()):
+            return scored
+        readings = {name: each.parts for name, each in found.items()}
+        averages = {
+            part: self.average({name: parts[part] for name, parts in readings.items()})
+            for part in readings[self.tasks[0]]
+        }
+        return replace(scored, parts=readings | {AVERAGE: averages})
 
 
-def _ranked(name: str, data: ImagesWithCaptions, shared: ImageTextSpace) -> tuple[Values, dict[str, Values], int]:
-    """Score one task: its scores, its parts, and the number of vectors that are not finite."""
+def _ranked(name: str, data: ImagesWithCaptions, shared: ImageTextSpace) -> TaskScores:
     if not np.array_equal(np.unique(data.image_of), np.arange(len(data.images))):
         raise UserError(f"the retrieval task '{name}' has an image without a caption; fix its data or leave it out")
     texts, images = Embedded(shared.texts, data.texts), shared.images(data.images, name)
     if images.ndim != 2 or len(images) != len(data.images):
         raise ValueError(f"the shared space returned shape {images.shape} for {len(data.images)} images")
     scores, parts = both_ways(texts.rows(data.texts), images, data.image_of)
-    return scores, parts, texts.not_finite + int(np.count_nonzero(~np.isfinite(images).all(axis=1)))
+    not_finite = texts.not_finite + int(np.count_nonzero(~np.isfinite(images).all(axis=1)))
+    return TaskScores(scores, parts, [f"{not_finite} vectors are not finite; NaN counted as 0"] if not_finite else [])

@@ -6,8 +6,7 @@ columns are ignored, so the order of columns is free):
     sts/STS12.tsv ... sts/STS16.tsv     subset, score, sentence1, sentence2
     sts/STSB-{train,dev,test}.tsv       score, sentence1, sentence2
     sts/SICK-{trial,test}.tsv           relatedness, sentence1, sentence2
-
-The multilingual STS Benchmark is in `harness.evaluation.sts_multi`.
+    sts/multilingual/stsb-LANGUAGE.tsv.gz (machine translations)   split, score, sentence1, sentence2
 
 Scores run from 0 to 5 (SICK: 1 to 5). Pairs without a gold score (2015, 2016) are not in the files. Runs of
 blanks inside a sentence become one blank, as in SentEval.
@@ -16,6 +15,7 @@ blanks inside a sentence become one blank, as in SentEval.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import UserError
@@ -27,29 +27,21 @@ _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
     "originals are in SimCSE's SentEval archive (its download_dataset.sh) and on the SemEval STS pages"
 )
+_HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"
 
 
 class SimilarityFile(FileSource):
     """A similarity task in one file."""
 
     def __init__(
-        self,
-        name: str,
-        file: str,
-        score: str = "score",
-        subset: str | None = None,
-        split: str | None = None,
-        how: str = _HOW,
+        self, name: str, file: str, score: str = "score", subset: str = "", split: str = "", how: str = _HOW
     ) -> None:
         """`score` and `subset` are columns; without `subset` the task is one set, named ''.
 
         With `split` the task is the rows with this value in the column 'split'.
         """
         super().__init__([file], how)
-        self.name = name
-        self._score = score
-        self._subset = subset
-        self._split = split
+        self.name, self._score, self._subset, self._split = name, score, subset, split
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the file's content, and the split where it has several."""
@@ -62,10 +54,10 @@ class SimilarityFile(FileSource):
         Raises MissingData, or UserError naming the file and line that cannot be read.
         """
         (path,) = self.paths(root)
-        selected = [name for name in (self._subset, "split" if self._split else None) if name]
+        selected = filter(None, (self._subset, "split" if self._split else ""))
         found: dict[str, list[SentencePair]] = {}
         for line, row in enumerate(read_table(path, self._score, "sentence1", "sentence2", *selected), start=2):
-            if self._split is None or row["split"] == self._split:
+            if not self._split or row["split"] == self._split:
                 first, second = (" ".join(row[side].split()) for side in ("sentence1", "sentence2"))
                 subset = row[self._subset] if self._subset else ""
                 found.setdefault(subset, []).append((first, second, _number(path, line, row[self._score])))
@@ -73,13 +65,15 @@ class SimilarityFile(FileSource):
 
 
 def _number(path: Path, line: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UserError(f"{path}, line {line}: the gold score '{text}' is not a number; correct or remove the line")
-    return value
+    with suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise UserError(f"{path}, line {line}: the gold score '{text}' is not a number; correct or remove the line")
+
+
+def _translated(language: str, split: str = "test") -> SimilarityFile:
+    name = f"STS-B-{language}" if split == "test" else f"STS-B-{language}-{split}"
+    return SimilarityFile(name, f"sts/multilingual/stsb-{language}.tsv.gz", split=split, how=_HOW_TRANSLATED)
 
 
 STS12 = SimilarityFile("STS12", "sts/STS12.tsv", subset="subset")
@@ -92,3 +86,13 @@ STSB_DEV = SimilarityFile("STS-B-dev", "sts/STSB-dev.tsv")
 STSB_TRAIN = SimilarityFile("STS-B-train", "sts/STSB-train.tsv")
 SICK = SimilarityFile("SICK-R", "sts/SICK-test.tsv", score="relatedness")
 SICK_DEV = SimilarityFile("SICK-R-dev", "sts/SICK-trial.tsv", score="relatedness")
+DE, DE_DEV = _translated("de"), _translated("de", "dev")
+ES, ES_DEV = _translated("es"), _translated("es", "dev")
+FR, FR_DEV = _translated("fr"), _translated("fr", "dev")
+IT, IT_DEV = _translated("it"), _translated("it", "dev")
+JA, JA_DEV = _translated("ja"), _translated("ja", "dev")
+NL, NL_DEV = _translated("nl"), _translated("nl", "dev")
+PL, PL_DEV = _translated("pl"), _translated("pl", "dev")
+PT, PT_DEV = _translated("pt"), _translated("pt", "dev")
+RU, RU_DEV = _translated("ru"), _translated("ru", "dev")
+ZH, ZH_DEV = _translated("zh"), _translated("zh", "dev")

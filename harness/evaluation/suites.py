@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -37,7 +38,7 @@ class Task(Protocol):
 class SimilarityTask(Task, Protocol):
     """A task of the entry points `harness.similarity`: sentence pairs with gold scores from 0 to 5.
 
-    A task without subsets loads as one whose name is ''.
+    A task without subsets loads as one subset named ''.
     """
 
     name: str
@@ -48,9 +49,9 @@ class SimilarityTask(Task, Protocol):
 
 @dataclass(frozen=True)
 class SuiteScores:
-    """What a suite found: `scores` are task -> metric -> value, `parts` are task -> part -> metric -> value.
+    """The scores of one evaluation: `scores` are task -> metric -> value, `parts` are task -> part -> metric -> value.
 
-    No value is NaN: an undefined one is left out and a warning says so. A part is a subset or another reading of a
+    Undefined values are left out, with a warning; none is NaN. A part is a subset or another reading of a
     task. `arrays` are raw data for figures; they are kept in a file of their own.
     """
 
@@ -58,6 +59,15 @@ class SuiteScores:
     parts: dict[str, dict[str, Values]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     arrays: Mapping[ArrayName, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """One task's scores, those of its parts, and a warning for each undefined value, which is left out."""
+
+    scores: Values
+    parts: dict[str, Values] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 class Suite(ABC):
@@ -71,6 +81,8 @@ class Suite(ABC):
     metrics: ClassVar[tuple[Metric, ...]]
     #: Whether the vectors of its sentences are kept for other suites.
     remembers: ClassVar[bool] = True
+    #: The hub's type of its tasks, for model cards; cards leave out the scores of a suite without one.
+    hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
     kind: ClassVar[str] = "similarity task"
 
@@ -102,7 +114,7 @@ class Suite(ABC):
         return digest(self.name, self.version, contents)
 
     def identity(self, root: Path | None) -> str:
-        """Return the fingerprint, or the first absent item; computed for every plan, so it must be quick."""
+        """Return the fingerprint, or the first missing item; computed for every plan, so it must be quick."""
         absent = self.missing(root)
         return f"absent: {absent[0].what}" if absent else self.fingerprint(root)
 
@@ -118,14 +130,16 @@ class Suite(ABC):
         shared = [m.name for m in self.metrics if all(m.name in row for row in scores.values())]
         return {metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared}
 
-
-@dataclass(frozen=True)
-class TaskScores:
-    """One task's scores, those of its parts, and a warning for each undefined value, which is left out."""
-
-    scores: Values
-    parts: dict[str, Values] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    def collect(self, found: Mapping[str, TaskScores], warnings: Iterable[str] = ()) -> SuiteScores:
+        """Join the scores and warnings of all tasks, and average; `warnings` are of no one task."""
+        scores = {name: each.scores for name, each in found.items()}
+        average = self.average(scores)
+        lines = [*warnings, *(f"{name}: {line}" for name, each in found.items() for line in each.warnings)]
+        left_out = [metric.name for metric in self.metrics if metric.name not in average]
+        if left_out:
+            lines.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
+        parts = {name: each.parts for name, each in found.items() if each.parts}
+        return SuiteScores({**scores, AVERAGE: average}, parts, [f"{self.name}: {line}" for line in lines])
 
 
 class PairSuite(Suite):
@@ -137,29 +151,20 @@ class PairSuite(Suite):
         for name, subsets in loaded.items():
             if not subsets or not all(subsets.values()):
                 raise UserError(f"the similarity task '{name}' has no pairs in a subset; fix its data or leave it out")
-        vectors = Embedded(embed, _sentences(loaded.values()))
+        vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
         found = {name: self.score(subsets, vectors) for name, subsets in loaded.items()}
-        scores = {name: each.scores for name, each in found.items()}
-        average = self.average(scores)
-        warnings = vectors.warnings + [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
-        left_out = [metric.name for metric in self.metrics if metric.name not in average]
-        if left_out:
-            warnings.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
-        return SuiteScores(
-            {**scores, AVERAGE: average},
-            {name: each.parts for name, each in found.items() if each.parts},
-            [f"{self.name}: {line}" for line in warnings],
-        )
+        return self.collect(found, vectors.warnings)
 
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
         """Score one task."""
 
 
+def pairs_of(subsets: Subsets) -> list[SentencePair]:
+    """List the pairs of all subsets, in order."""
+    return list(chain.from_iterable(subsets.values()))
+
+
 def sentences_of(subsets: Subsets) -> Iterable[str]:
     """Yield both sentences of every pair, in order, with repeats."""
-    return (sentence for pairs in subsets.values() for first, second, _ in pairs for sentence in (first, second))
-
-
-def _sentences(tasks: Iterable[Subsets]) -> Iterable[str]:
-    return (sentence for subsets in tasks for sentence in sentences_of(subsets))
+    return (sentence for first, second, _ in pairs_of(subsets) for sentence in (first, second))

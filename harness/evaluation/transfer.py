@@ -18,12 +18,10 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder
-from harness.evaluation.probes.folds import Split, stratified
-from harness.evaluation.probes.linear import Probe
-from harness.evaluation.probes.modes import L2, MODES, Mode
-from harness.evaluation.suites import Suite, SuiteScores, Values
+from harness.evaluation.probes.base import L2, MODES, Mode, Probe, Split, stratified
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values
 from harness.evaluation.transfer_tasks import Labelled
-from harness.metrics import AVERAGE, Metric
+from harness.metrics import Metric
 from harness.sources import digest
 
 PROBES = ("senteval", "lbfgs")
@@ -47,6 +45,7 @@ class TransferSuite(Suite):
     """
 
     name = "transfer"
+    hub_task = "text-classification"
     version = 1
     metrics = (Metric("acc"), Metric("devacc", shown=False))
     kind = "transfer task"
@@ -75,9 +74,8 @@ class TransferSuite(Suite):
         sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
-        scores = {name: score(splits, vectors, probe) for name, splits in loaded.items()}
-        warnings = [f"{self.name}: {line}" for line in vectors.warnings]
-        return SuiteScores({**scores, AVERAGE: self.average(scores)}, warnings=warnings)
+        found = {name: TaskScores(score(splits, vectors, probe)) for name, splits in loaded.items()}
+        return self.collect(found, vectors.warnings)
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
         """Check that every class can be in every fold, outer and inner. Raises UserError."""

@@ -48,10 +48,8 @@ class TransferFiles(FileSource):
     ) -> None:
         """`files` by split: 'all', or 'train' and 'test', or these and 'dev'; `classes` are the labels in order."""
         super().__init__(files.values(), _HOW)
-        self.name = name
-        self.classes = classes.split()
-        self._splits = tuple(files)
-        self._columns = columns
+        self.name, self.classes = name, classes.split()
+        self._splits, self._columns = tuple(files), columns
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
         """Read the samples of each split in SentEval's order. Raises MissingData, or UserError naming the line."""
@@ -60,15 +58,13 @@ class TransferFiles(FileSource):
     def _read(self, path: Path) -> Labelled:
         table = read_table(path, "label", *self._columns)
         rows = [
-            (self._class(path, line, row["label"]), [row[column].split() for column in self._columns])
+            ([row[column].split() for column in self._columns], self._class(path, line, row["label"]))
             for line, row in enumerate(table, start=2)
         ]
-        rows.sort(key=lambda row: (*(len(words) for words in row[1]), row[0]))
-        sides = zip(*(texts for _, texts in rows), strict=True)
-        return Labelled(
-            tuple([" ".join(words) or "." for words in side] for side in sides),
-            np.array([label for label, _ in rows], dtype=np.int64),
-        )
+        rows.sort(key=lambda row: (*map(len, row[0]), row[1]))
+        texts, labels = zip(*rows, strict=True)
+        sides = tuple([" ".join(words) or "." for words in side] for side in zip(*texts, strict=True))
+        return Labelled(sides, np.array(labels, dtype=np.int64))
 
     def _class(self, path: Path, line: int, label: str) -> int:
         if label not in self.classes:
@@ -78,23 +74,13 @@ class TransferFiles(FileSource):
         return self.classes.index(label)
 
 
-def _whole(name: str) -> TransferFiles:
-    return TransferFiles(name, {"all": f"transfer/{name}.tsv"})
+def _files(name: str) -> dict[str, str]:
+    return {split: f"transfer/{name}-{split}.tsv" for split in ("train", "test")}
 
 
-MR = _whole("MR")
-CR = _whole("CR")
-SUBJ = _whole("SUBJ")
-MPQA = _whole("MPQA")
+MR, CR, SUBJ, MPQA = (TransferFiles(name, {"all": f"transfer/{name}.tsv"}) for name in ("MR", "CR", "SUBJ", "MPQA"))
 SST2 = TransferFiles(
-    "SST2",
-    {"train": "transfer/SST2-train.tsv.gz", "dev": "transfer/SST2-dev.tsv", "test": "transfer/SST2-test.tsv"},
+    "SST2", {"train": "transfer/SST2-train.tsv.gz", "dev": "transfer/SST2-dev.tsv", "test": "transfer/SST2-test.tsv"}
 )
-TREC = TransferFiles(
-    "TREC",
-    {"train": "transfer/TREC-train.tsv", "test": "transfer/TREC-test.tsv"},
-    classes="ABBR DESC ENTY HUM LOC NUM",
-)
-MRPC = TransferFiles(
-    "MRPC", {"train": "transfer/MRPC-train.tsv", "test": "transfer/MRPC-test.tsv"}, columns=("s1", "s2")
-)
+TREC = TransferFiles("TREC", _files("TREC"), classes="ABBR DESC ENTY HUM LOC NUM")
+MRPC = TransferFiles("MRPC", _files("MRPC"), columns=("s1", "s2"))

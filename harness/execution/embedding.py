@@ -13,7 +13,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction
-from harness.execution.features import RunFeatures
+from harness.execution.training_data import RunFeatures
 
 #: Rows that pass a head at once.
 ROWS = 4096

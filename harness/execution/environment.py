@@ -7,6 +7,7 @@ import platform
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -37,10 +38,8 @@ def package_versions() -> dict[str, str]:
     """Installed versions of the packages that can change numbers, by package."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -94,11 +93,9 @@ def pick_device(asked: DeviceChoice) -> Device:
 def processor() -> str:
     """Model name of the processor."""
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text().splitlines() if info.is_file() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, "") or platform.processor() or platform.machine()
 
 
 @cache
@@ -107,15 +104,14 @@ def revision() -> str | None:
     folder = Path(harness.__file__).resolve().parent.parent
     if not (folder / ".git").exists():
         return None
+
+    def git(*words: str) -> str:
+        return subprocess.check_output(["git", "-C", folder, *words], stderr=subprocess.DEVNULL, text=True).strip()
+
     try:
-        head = _git(folder, "rev-parse", "HEAD")
-        return head + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def _git(folder: Path, *words: str) -> str:
-    return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def machine() -> dict[str, str]:

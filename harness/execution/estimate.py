@@ -8,7 +8,7 @@ is an order of magnitude: methods differ, and so do batches and machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,7 +48,16 @@ def estimate(plan: Plan) -> Estimate | None:
 
 def minutes_an_example() -> float:
     """Minutes of one A100 an example, the mean over the four rows of DALR Table 7."""
-    rates = list(_printed_rates())
+    printed = {
+        (key.method, key.setting, key.task): number.value
+        for key, number in read_published().items()
+        if (key.paper, key.table) == ("dalr", "T7")
+    }
+    rates = [
+        minutes / (printed[method, setting, "epochs"] * sum(EXAMPLES.get(name, MILLION) for name in setting.split("+")))
+        for (method, setting, task), minutes in printed.items()
+        if task == "total_time_min"
+    ]
     return sum(rates) / len(rates)
 
 
@@ -56,14 +65,13 @@ def examples_seen(run: Resolved) -> float | None:
     """Examples of BERT-base's size that a run trains on; None where a corpus is none of the papers'."""
     if not run.method.trains:
         return 0.0
-    own = run.method.own_steps(run.hyperparameters)
-    sizes = [_size(run, name, stream) for name, stream in run.streams.items() if stream not in own]
+    sizes = [_size(run, name, stream) for name, stream in run.streams.items() if stream not in run.own_steps]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
     training = run.training
     steps = training.steps or math.ceil(training.epochs * sum(known) / training.batch_size)
-    batch = training.batch_size + sum(stream.batch_size for stream in own.values())
+    batch = training.batch_size + sum(stream.batch_size for stream in run.own_steps.values())
     return steps * batch * (LARGE if "large" in run.spec.encoder else 1.0)
 
 
@@ -84,18 +92,3 @@ def _from_finished(run: PlannedRun, finished: Sequence[Result]) -> float:
         found = [evaluation.seconds for one in pool if (evaluation := one.latest(suite))]
         seconds += sum(found) / len(found) if found else 0.0
     return seconds
-
-
-def _printed_rates() -> Iterator[float]:
-    printed = {
-        (key.method, key.setting, key.task): number.value
-        for key, number in read_published().items()
-        if (key.paper, key.table) == ("dalr", "T7")
-    }
-    for (method, setting, task), minutes in printed.items():
-        if task == "total_time_min":
-            yield minutes / (printed[method, setting, "epochs"] * _examples(setting.split("+")))
-
-
-def _examples(corpora: Iterable[str]) -> int:
-    return sum(EXAMPLES.get(name, MILLION) for name in corpora)

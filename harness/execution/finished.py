@@ -1,8 +1,8 @@
-"""Finished runs: finding one, and loading its model again."""
+"""Finished runs: finding one, loading its model again, and confirming results of schema 1."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from harness.command_line import harness_command
@@ -29,11 +29,6 @@ def find_result(what: str, results: Path) -> tuple[Result, Store]:
         listed = ", ".join(str(store.path(result)) for result in found)
         raise UserError(f"{results} has {len(found)} results of {what}; give the file of one of them: {listed}")
     return found[0], store
-
-
-def student_of(result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> Student:
-    """Load the best model of a finished run; the arguments are those of `FinishedRun`. Raises UserError."""
-    return FinishedRun(result, store, profile, encoder).student()
 
 
 class FinishedRun:
@@ -102,6 +97,28 @@ class FinishedRun:
             set=self.result.overrides,
             results="AGAIN",
         )
+
+
+class Confirmation:
+    """Compares results with the shipped profiles; `data` is the root of data files, which fingerprints cover."""
+
+    def __init__(self, data: Path | None) -> None:
+        self._inventory = cache(lambda profile: Inventory(load_profile(profile), data, {}))
+
+    def __call__(self, result: Result) -> Result:
+        """The result with the profile's origin and the group of its training, if both can be confirmed.
+
+        They are confirmed if the shipped profile makes the same training of the run's key and overrides, down to the
+        contents of data and models. Otherwise the result is returned as it is.
+        """
+        try:
+            inventory = self._inventory(result.profile)
+            run = resolve(inventory.profile, RunSpec.parse(result.spec.key), result.overrides)
+            experiment = Experiments(inventory, result.overrides).of(run)
+            same = experiment.fingerprint == result.fingerprint
+        except UserError:
+            return result
+        return result.model_copy(update={"profile_origin": "package", "group": experiment.group}) if same else result
 
 
 def _profile(result: Result, given: str | None) -> Profile:

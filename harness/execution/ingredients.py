@@ -11,8 +11,10 @@ from harness.encoders.patches import fresh_size
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
-from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder, named_runs, with_default
+from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
+from harness.inputs import Stream
+from harness.registry import errors_of
 from harness.sources import Missing, digest
 from harness.spec import RunSpec
 
@@ -31,7 +33,7 @@ class Ingredients:
     encoder: Ingredient[ModelSource]
     corpora: tuple[UsedCorpus, ...] = ()
     features: Mapping[str, RoleFeatures] = field(default_factory=dict)
-    patches: Mapping[str, Ingredient[ModelSource]] = field(default_factory=dict)
+    patches: Mapping[Stream, Ingredient[ModelSource]] = field(default_factory=dict)
     dev: Ingredient[SimilarityTask] | None = None
 
     def __iter__(self) -> Iterator[Ingredient[Checkable]]:
@@ -68,11 +70,13 @@ class Experiment:
     def identity(self) -> dict[str, object]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""
         run, read = self.resolved, self.ingredients
+        with errors_of("method", run.spec.variant.name):
+            hyperparameters = run.hyperparameters.identity()
         identity: dict[str, object] = {
             "method": run.spec.variant.name,
             "reading": run.spec.variant.reading,
             "encoder": read.encoder.fingerprint,
-            "hyperparameters": run.hyperparameters.identity(),
+            "hyperparameters": hyperparameters,
             "seed": run.spec.seed,
         }
         if read.dev is None:
@@ -111,52 +115,50 @@ class Experiments:
 
     def __init__(self, inventory: Inventory, overrides: Overrides) -> None:
         self.inventory, self.overrides = inventory, overrides
-        self._known: dict[RunSpec, Experiment | None] = {}
+        self._known: dict[RunSpec, Experiment] = {}
+        self._unfinished: set[RunSpec] = set()
 
     def of(self, run: Resolved) -> Experiment:
-        """A run with its ingredients and its teachers. Raises UserError."""
-        if run.spec not in self._known:
-            self._known[run.spec] = None  # until its teachers are resolved
-            self._known[run.spec] = self._complete(run)
-        found = self._known[run.spec]
-        if found is None:
+        """A run with its ingredients and its teachers.
+
+        Raises UserError, and PlugInError where the code of another package fails.
+        """
+        if run.spec in self._unfinished:
             raise UserError(f"{run.spec} is its own teacher, or a teacher of its teacher; name another run")
-        return found
+        if run.spec not in self._known:
+            self._unfinished.add(run.spec)
+            try:
+                self._known[run.spec] = self._complete(run)
+            finally:
+                self._unfinished.remove(run.spec)
+        return self._known[run.spec]
 
     def _complete(self, run: Resolved) -> Experiment:
-        inventory = self.inventory
+        inventory, teachers = self.inventory, dict[str, Experiment]()
         encoder = inventory.encoder(run.spec.encoder)
         if not run.method.trains:
             return Experiment(run, Ingredients(encoder))
+
+        def find(name: str) -> RunModel:
+            found = self._teacher(name)
+            teachers.update({one.key: one for one in (*found.teachers, found)})
+            return RunModel(found.missing, found.fingerprint, found.resolved.pooling)
+
         corpora = tuple(inventory.corpus(name, run) for name in run.streams)
         pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
-        teachers = self._teachers(run)
-        finder = TeacherFinder(run, inventory, {name: _model(teacher) for name, teacher in teachers.items()})
+        finder = TeacherFinder(run, inventory, find)
         features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
-        ingredients = Ingredients(encoder, corpora, features, self._patches(run), inventory.dev(run.dev))
-        first = {one.key: one for teacher in teachers.values() for one in (*teacher.teachers, teacher)}
-        return Experiment(run, ingredients, tuple(first.values()))
-
-    def _teachers(self, run: Resolved) -> dict[str, Experiment]:
-        """The runs whose encoders are teachers of a run, by the names that they have there."""
-        profile = self.inventory.profile
-        asked = [with_default(one, profile, run).teacher for one in run.features.values()]
-        return {name: self._teacher(name) for one in asked for name in named_runs(one, profile)}
+        named = {stream: steps.patches.pretrained for stream, steps in run.own_steps.items()}
+        patches = {
+            stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
+        }
+        ingredients = Ingredients(encoder, corpora, features, patches, inventory.dev(run.dev))
+        return Experiment(run, ingredients, tuple(teachers.values()))
 
     def _teacher(self, name: str) -> Experiment:
+        """The run that is a teacher under the name `run:KEY`."""
         spec = RunSpec.parse(name.removeprefix(RUN))
         try:
             return self.of(resolve(self.inventory.profile, spec, self.overrides))
         except UnfitSettingError as error:
             raise UserError(f"the teacher {name} cannot be trained: {error}") from error
-
-    def _patches(self, run: Resolved) -> dict[str, Ingredient[ModelSource]]:
-        """The pretrained patch embeddings of the streams that have one."""
-        own = run.method.own_steps(run.hyperparameters)
-        named = {stream: steps.patches.pretrained for stream, steps in own.items()}
-        pretrained = {stream: name for stream, name in named.items() if name and fresh_size(name) is None}
-        return {stream: self.inventory.patches(name) for stream, name in pretrained.items()}
-
-
-def _model(teacher: Experiment) -> RunModel:
-    return RunModel(teacher.missing, teacher.fingerprint, teacher.resolved.pooling)

@@ -1,12 +1,13 @@
-"""Everything that a profile names, each thing found once: encoders, corpora, patch embeddings, tasks and suites."""
+"""The sources that a profile names, each found once: encoders, corpora, patch embeddings, tasks and suites."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from harness.corpora.base import CorpusSource
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
@@ -16,14 +17,14 @@ from harness.grid import Resolved
 from harness.inputs import Stream
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
-from harness.registry import get, suggest
+from harness.registry import errors_of, get, get_class, suggest
 from harness.setting import read_with
 from harness.sources import Missing
 from harness.store import Protocol as EvaluationProtocol
 
 
 class Checkable(Protocol):
-    """What a source says of itself before it is loaded."""
+    """A source of data, or several."""
 
     def missing(self, root: Path | None) -> list[Missing]:
         """What is absent below the data root."""
@@ -82,15 +83,27 @@ class Inventory:
     def __init__(self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource]) -> None:
         """`root` is the data root; `given` are encoders, by name, that the profile need not have."""
         self.profile, self.root, self.given = profile, root, given
-        self._found: dict[Checkable, Ingredient[Checkable]] = {}
+        self._found: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
-        self._dev: dict[str, Ingredient[SimilarityTask]] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
-        self._retrieval: dict[str, Ingredient[Checkable]] = {}
+
+    def once(self, source: T) -> Ingredient[T]:
+        """The ingredient of a source, the same for equal sources."""
+        return self._found.setdefault(source, Ingredient(source, self.root))
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
         """An encoder by a name of the command line or the profile, or a hub model. Raises UserError."""
-        return self.once(self._encoder(name))
+        if name in self.given:
+            return self.once(self.given[name])
+        if name in self.profile.encoders:
+            return self.once(self.place("encoder", self.profile.encoders[name]))
+        if "/" in name:
+            return self.once(HubModel(name, cached_revision(name, "main")))
+        hint = suggest(name, sorted(self.profile.encoders))
+        raise UserError(
+            f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
+            "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
+        )
 
     def patches(self, name: str) -> Ingredient[ModelSource]:
         """A pretrained image patch embedding of the profile. Raises UserError."""
@@ -99,16 +112,13 @@ class Inventory:
             raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
         return self.once(self.place("teacher", self.profile.patches[name]))
 
-    def once(self, source: T) -> Ingredient[T]:
-        """The ingredient of a source, the same for equal sources."""
-        return cast("Ingredient[T]", self._found.setdefault(source, Ingredient(source, self.root)))
-
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
         """Where a model of the profile is found; `kind` is that of registered ones."""
         if table.hub is not None:
             return HubModel(table.hub, str(table.revision))
         if table.registered is not None:
-            return FolderModel(get(kind, table.registered)())
+            with errors_of(kind, table.registered):
+                return FolderModel(get(kind, table.registered)())
         if self.root is None:
             return FolderModel(Path(str(table.folder)), "give the data root it lies in: --data-root or HARNESS_DATA")
         return FolderModel(self.root / str(table.folder))
@@ -117,8 +127,9 @@ class Inventory:
     def corpora(self) -> dict[str, UsedCorpus]:
         """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or option."""
         found = {}
-        for name in self.profile.corpora:
-            plain = Ingredient(self._corpus(name), self.root)
+        for name, table in self.profile.corpora.items():
+            with self._table(f"corpora.{name}"):
+                plain: Ingredient[CorpusSource] = Ingredient(get("corpus", table.kind)(**table.options), self.root)
             found[name] = self._used(name, plain, plain)
         return found
 
@@ -133,21 +144,21 @@ class Inventory:
         return self._corpora[key]
 
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
-        """A similarity task, to pick the best checkpoint by."""
-        if name not in self._dev:
-            self._dev[name] = Ingredient(get("similarity task", name), self.root)
-        return self._dev[name]
+        """A similarity task, to select the best checkpoint."""
+        return self._task("similarity task", name)
 
     def retrieval_content(self, task: str) -> str:
         """The fingerprint of a retrieval task's captions, images and stored features."""
-        if task not in self._retrieval:
-            self._retrieval[task] = Ingredient(get("retrieval task", task), self.root)
-        return self._retrieval[task].fingerprint
+        return self._task("retrieval task", task).fingerprint
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
-        return {name: self._suite(name) for name in self.profile.suites}
+        found = {}
+        for name, table in self.profile.suites.items():
+            with self._table(f"suites.{name}"):
+                found[name] = get_class("suite", name, Suite)(table.tasks, **table.options)
+        return found
 
     def protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
@@ -162,34 +173,16 @@ class Inventory:
         pixels = plain.source.pixels
         return UsedCorpus(name, read, plain, stored, Ingredient(pixels, self.root) if pixels is not None else None)
 
-    def _encoder(self, name: str) -> ModelSource:
-        if name in self.given:
-            return self.given[name]
-        if name in self.profile.encoders:
-            return self.place("encoder", self.profile.encoders[name])
-        if "/" not in name:
-            hint = suggest(name, sorted(self.profile.encoders))
-            raise UserError(
-                f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
-                "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
-            )
-        return HubModel(name, cached_revision(name, "main"))
+    def _task(self, kind: str, name: str) -> Ingredient[Any]:
+        if (kind, name) not in self._found:
+            self._found[kind, name] = Ingredient(get(kind, name), self.root)
+        return self._found[kind, name]
 
-    def _corpus(self, name: str) -> CorpusSource:
-        table = self.profile.corpora[name]
+    @contextmanager
+    def _table(self, name: str) -> Iterator[None]:
+        """Convert the TypeError of an unknown option into a UserError that names the profile's table."""
         try:
-            source: CorpusSource = get("corpus", table.kind)(**table.options)
+            yield
         except TypeError as error:
-            raise UserError(f"{self._table('corpora', name, error)}; see the kind '{table.kind}'") from error
-        return source
-
-    def _suite(self, name: str) -> Suite:
-        table = self.profile.suites[name]
-        try:
-            suite: Suite = get("suite", name)(table.tasks, **table.options)
-        except TypeError as error:
-            raise UserError(self._table("suites", name, error)) from error
-        return suite
-
-    def _table(self, kind: str, name: str, error: TypeError) -> str:
-        return f"the profile {self.profile.name}, table [{kind}.{name}]: {str(error).rpartition('__init__() ')[2]}"
+            reason = str(error).rpartition("__init__() ")[2]
+            raise UserError(f"the profile {self.profile.name}, table [{name}]: {reason}") from error

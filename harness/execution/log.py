@@ -9,15 +9,9 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.execution.events import Event, Preparation
-from harness.training.record import TrainingProgress
 
 #: Warnings kept per session of a run.
 WARNINGS = 200
-
-
-def utc_now() -> datetime:
-    """The current time, in UTC."""
-    return datetime.now(UTC)
 
 
 def preparation_text(preparation: Preparation) -> str:
@@ -34,7 +28,7 @@ class RunLog:
     killed run is continued.
     """
 
-    def __init__(self, path: Path, key: str, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, path: Path, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """`key` is the run's own; lines about another run, its teacher, start with that run's key."""
         self.path, self.key, self.now = path, key, now
         self._pending: Event | None = None
@@ -61,8 +55,7 @@ class RunLog:
 
     def __call__(self, event: Event) -> None:
         """Write the lines of an event; a preparation is held back until another one or another event follows."""
-        held = self._pending.preparation if self._pending else None
-        new = event.preparation
+        held, new = self._pending and self._pending.preparation, event.preparation
         if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
             self._flush_pending()
         if new:
@@ -80,15 +73,16 @@ class RunLog:
         return self.path.read_text(encoding="utf-8", errors="replace")
 
     def _texts(self, event: Event) -> Iterator[str]:
-        run = "" if event.run == self.key else f"{event.run}: "
         if event.kind == "start":
             yield f"start {event.run} on {event.device}"
         elif event.progress:
+            made, run = event.progress, self._prefix(event)
             if event.run not in self._training:
                 self._training.add(event.run)
-                yield f"{run}{_training_text(event.progress)}"
-            if event.progress.scored:
-                yield f"{run}{_score_text(event.progress)}"
+                start = f"resumes at step {made.first} of {made.steps}" if made.first else f"starts: {made.steps} steps"
+                yield f"{run}training {start}"
+            if made.scored:
+                yield f"{run}step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s"
         elif event.kind == "suite":
             yield f"suite {event.suite} starts"
         elif event.kind == "evaluated":
@@ -99,22 +93,14 @@ class RunLog:
     def _flush_pending(self) -> None:
         event, self._pending = self._pending, None
         if event and event.preparation:
-            run = "" if event.run == self.key else f"{event.run}: "
-            self._line(f"{run}{preparation_text(event.preparation)}")
+            self._line(f"{self._prefix(event)}{preparation_text(event.preparation)}")
+
+    def _prefix(self, event: Event) -> str:
+        return "" if event.run == self.key else f"{event.run}: "
 
     def _line(self, text: str) -> None:
         self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(text.split())}\n")
         self._stream.flush()
-
-
-def _training_text(progress: TrainingProgress) -> str:
-    if progress.first:
-        return f"training resumes at step {progress.first} of {progress.steps}"
-    return f"training starts: {progress.steps} steps"
-
-
-def _score_text(progress: TrainingProgress) -> str:
-    return f"step {progress.step}/{progress.steps}, dev {progress.dev:.2f}, {progress.rate:.1f} steps/s"
 
 
 class _Warnings(logging.Handler):

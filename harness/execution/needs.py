@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from harness.catalogue import providers
 from harness.execution.inventory import Checkable, Inventory
 
 
@@ -33,3 +34,27 @@ def all_needs(inventory: Inventory) -> Iterator[Need]:
     for name in inventory.profile.encoders:
         yield Need(f"encoder {name}", inventory.encoder(name).source)
     yield from data_needs(inventory)
+
+
+class NeededFiles(NamedTuple):
+    """Files of one need that share a state and the entries of the catalogue that provide them, as texts."""
+
+    label: str
+    files: str
+    state: Literal["found", "missing"]
+    entries: str
+
+
+def needed_files(inventory: Inventory) -> Iterator[NeededFiles]:
+    """The files that corpora and suites read, each need's files by state and entry."""
+    for need in data_needs(inventory):
+        missing = {item.what for item in need.source.missing(inventory.root)}
+        found: dict[tuple[Literal["found", "missing"], str], list[str]] = {}
+        for item in need.source.missing(None):
+            entries = ", ".join(entry.name for entry in providers(item.what))
+            absent = item.what in missing
+            text = str(item) if absent and not entries else item.what
+            found.setdefault(("missing" if absent else "found", entries), []).append(text)
+        for (state, entries), files in found.items():
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            yield NeededFiles(need.label, f"{files[0]}{more}", state, entries)

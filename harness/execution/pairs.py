@@ -1,12 +1,14 @@
-"""Pairs with the fingerprints of their contents, which features of them are kept by."""
+"""Pairs with the fingerprints that features of them are kept by, and what computing features depends on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.corpora.base import Pairs
 from harness.errors import UserError
+from harness.execution.events import Preparation
 from harness.execution.inventory import UsedCorpus
 from harness.inputs import FeatureKind
 
@@ -38,3 +40,18 @@ class KnownPairs:
     def rows(self, of: FeatureKind) -> int:
         """The number of images, or of captions."""
         return self.pairs.image_count if of == "image" else len(self.pairs)
+
+
+@dataclass(frozen=True)
+class FeatureContext:
+    """For which student, a model folder, the features of one run are computed, and where.
+
+    `max_length` is the number of tokens that teachers of captions read, special ones included. `trained` returns the
+    model folder of a run that is a teacher, by its fingerprint; the run is trained first if it has to be.
+    """
+
+    student: Path
+    max_length: int
+    device: str
+    trained: Callable[[str], Path]
+    listen: Callable[[Preparation], None]

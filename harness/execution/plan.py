@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
@@ -47,16 +47,6 @@ class PlannedRun:
         """The identity of the run's training."""
         return self.experiment.fingerprint
 
-    @property
-    def missing(self) -> tuple[Missing, ...]:
-        """What must be fetched before the run can be trained."""
-        return self.experiment.missing
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The fingerprints of the runs that are its teachers."""
-        return frozenset(teacher.fingerprint for teacher in self.experiment.teachers)
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -82,22 +72,34 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """Everything absent that some run to do needs, each thing once."""
-        return list(dict.fromkeys(item for run in self.todo for item in run.missing))
+        return list(dict.fromkeys(item for run in self.todo for item in run.experiment.missing))
 
 
 def make_plan(request: Request, store: Store) -> Plan:
-    """Expand a request and look up what is done. Loads no data and no model. Raises UserError."""
+    """Expand a request and look up what is done. Loads no data and no model.
+
+    Runs whose code in another package fails are skipped. Raises UserError.
+    """
     inventory = Inventory(request.profile, data_root(request.data), request.given)
     without_data = suites_without_data(request, inventory)
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
+    ordered: dict[str, Experiment] = {}
+    for run in runs:
+        try:
+            experiment = experiments.of(run)
+            _ = experiment.fingerprint
+        except PlugInError as error:
+            skipped.append(Skipped(str(run.spec.variant), str(error)))
+        else:
+            ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
     failures = store.failures()
     planned = []
-    for experiment in _teachers_first([experiments.of(run) for run in runs]):
+    for experiment in ordered.values():
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
         suites = [name for name in wanted if name not in without_data]
         planned.append(_planned(experiment, inventory, suites, store, failures))
-    return Plan(request, store, inventory, tuple(planned), tuple(skipped), without_data)
+    return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
@@ -106,15 +108,14 @@ def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
     if request.wanted is None:
         return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
     check_overrides(request.methods, overrides)
-    runs: list[Resolved] = []
-    skipped: dict[Skipped, None] = {}
+    runs, skipped = [], []
     for spec in sorted(request.wanted, key=lambda one: one.seed):
         try:
             _check_names(request, spec)
             runs.append(resolve(profile, spec, overrides))
-        except UnfitSettingError as error:
-            skipped[Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error))] = None
-    return runs, list(skipped)
+        except (UnfitSettingError, PlugInError) as error:
+            skipped.append(Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error)))
+    return runs, skipped
 
 
 def _check_names(request: Request, spec: RunSpec) -> None:
@@ -155,12 +156,6 @@ def _group(experiment: Experiment, others: Sequence[Result]) -> str:
     """
     same = (one.group for one in others if experiment.fingerprint_of(one.spec.seed) == one.fingerprint)
     return next(same, experiment.group)
-
-
-def _teachers_first(runs: Sequence[Experiment]) -> list[Experiment]:
-    """The runs and their teachers, each teacher before the first run that needs it."""
-    ordered = {one.key: one for run in runs for one in (*run.teachers, run)}
-    return list(ordered.values())
 
 
 def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:

@@ -50,15 +50,15 @@ class _Lines:
         self.last: dict[str, float] = {}
 
     def show(self, event: Event) -> None:
-        """Print the event's line, if it has one."""
         if event.progress is not None:
             now = time.monotonic()
             if now - self.last.get(event.run, now - LINE_EVERY_S) >= LINE_EVERY_S:
                 self.last[event.run] = now
-                self.line(f"{event.run}  {progress_text(event.progress)}")
+                self.line(f"{event.run}  {_doing(event)}")
         elif event.kind in ("done", "failed"):
             self.ended += 1
-            self.line(f"[{self.ended}/{self.total}] {event.run}  {_end_text(event)}")
+            end = f"FAILED: {event.error}" if event.result is None else _result_text(event.result)
+            self.line(f"[{self.ended}/{self.total}] {event.run}  {end}")
         elif event.kind == "start":
             self.line(f"{event.run}  starts")
         elif event.kind == "suite":
@@ -77,7 +77,6 @@ class _Rows(_Lines):
         self.rows: dict[str, Event] = {}
 
     def show(self, event: Event) -> None:
-        """Update the run's row; print its end."""
         if event.kind in ("done", "failed"):
             self.rows.pop(event.run, None)
             super().show(event)
@@ -85,19 +84,16 @@ class _Rows(_Lines):
             self.rows[event.run] = event
 
     def grid(self) -> Table:
-        """The runs in progress."""
         grid = Table.grid(padding=(0, 2))
         for run, event in self.rows.items():
-            if event.progress is None:
-                grid.add_row(Text(run), "", _doing(event))
-            else:
-                bar = ProgressBar(event.progress.steps, event.progress.step, width=20)
-                grid.add_row(Text(run), bar, progress_text(event.progress))
+            made = event.progress
+            bar = "" if made is None else ProgressBar(made.steps, made.step, width=20)
+            grid.add_row(Text(run), bar, _doing(event))
         return grid
 
 
 class _Notebook(_Rows):
-    """One output of a notebook cell, redrawn in place: finished runs, then those in progress."""
+    """One output of a notebook cell, redrawn FRAMES times a second at most: finished runs, then those in progress."""
 
     def __init__(self, total: int) -> None:
         from IPython.display import display as show_output
@@ -108,17 +104,14 @@ class _Notebook(_Rows):
         self.drawn = time.monotonic()
 
     def show(self, event: Event) -> None:
-        """Update the run's row and redraw, FRAMES times a second at most."""
         super().show(event)
         if time.monotonic() - self.drawn >= 1 / FRAMES:
             self.draw()
 
     def line(self, text: str) -> None:
-        """Keep the line of a finished run."""
         self.ends.append(text)
 
     def draw(self) -> None:
-        """Redraw the output."""
         whole = Table.grid()
         for text in self.ends:
             whole.add_row(Text(text))
@@ -138,14 +131,11 @@ def progress_text(progress: TrainingProgress) -> str:
 
 
 def _doing(event: Event) -> str:
-    """What a run without a progress bar is doing."""
+    if event.progress is not None:
+        return progress_text(event.progress)
     if event.preparation is not None:
         return preparation_text(event.preparation)
     return f"evaluating {event.suite}" if event.kind == "suite" else "loading"
-
-
-def _end_text(event: Event) -> str:
-    return f"FAILED: {event.error}" if event.result is None else _result_text(event.result)
 
 
 def _result_text(result: Result) -> str:

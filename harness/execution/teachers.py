@@ -9,7 +9,7 @@ corpus are read; all others are computed once and kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,16 +24,14 @@ from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
 from harness.errors import UserError
 from harness.execution.events import Preparation
-from harness.execution.feature_context import FeatureContext, TrainedModels
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
-from harness.execution.pairs import KnownPairs
+from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.grid import Resolved
 from harness.inputs import FeatureKind
 from harness.method import Feature
-from harness.profiles import Profile
-from harness.registry import suggest
+from harness.registry import errors_of, suggest
 from harness.seeds import generator
-from harness.sources import Missing, Source, digest
+from harness.sources import Generated, Missing, Source, digest
 from harness.spec import CONTROLS
 
 RUN = "run:"
@@ -48,7 +46,7 @@ BY_MODEL_ALONE = ("open-clip", "timm")
 Compute = Callable[[int, int], np.ndarray]
 
 
-class FeatureMaker(ABC):
+class _Maker(ABC):
     """Computes a teacher's features of pairs."""
 
     @abstractmethod
@@ -65,7 +63,7 @@ class FeatureMaker(ABC):
 
 
 @dataclass(frozen=True)
-class FrozenModel(Source):
+class _FrozenModel(Source):
     """A pretrained model and how it is read."""
 
     kind: str
@@ -73,7 +71,6 @@ class FrozenModel(Source):
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The model's missing files."""
         return self.model.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
@@ -83,8 +80,7 @@ class FrozenModel(Source):
             return digest(self.kind, self.pooling, fingerprint)
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
-    def folder(self, models: TrainedModels) -> Path:
-        """The model's folder. Raises MissingData."""
+    def folder(self, context: FeatureContext) -> Path:
         return self.model.path()
 
 
@@ -105,17 +101,17 @@ class RunModel(Source):
         """The run's fingerprint."""
         return self.training
 
-    def folder(self, models: TrainedModels) -> Path:
+    def folder(self, context: FeatureContext) -> Path:
         """The model folder of the finished run."""
-        return models.folder(self.training)
+        return context.trained(self.training)
 
 
 @dataclass(frozen=True)
-class ModelTeacher(FeatureMaker):
+class _ModelTeacher(_Maker):
     """A pretrained model, or the encoder of a run."""
 
     name: str
-    model: Ingredient[FrozenModel | RunModel]
+    model: Ingredient[_FrozenModel | RunModel]
 
     def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The model, and the corpus's image files if it reads them."""
@@ -130,7 +126,6 @@ class ModelTeacher(FeatureMaker):
         return digest(content, self.model.fingerprint, of, None)
 
     def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
-        """The model's own features."""
         teacher = cache(lambda: self._opened(of, context))
         pairs = known.pairs
 
@@ -146,26 +141,20 @@ class ModelTeacher(FeatureMaker):
         return rows
 
     def _opened(self, of: FeatureKind, context: FeatureContext) -> Teacher:
-        source = self.model.source
-        folder = source.folder(context.models)
+        source, length = self.model.source, context.max_length
+        folder = source.folder(context)
         if of == "tokens":
-            check_vocabulary(context.student.source.path(), folder, self.name)
-        return open_teacher(
-            source.kind, folder, pooling=source.pooling, max_length=context.max_length, device=context.device
-        )
+            check_vocabulary(context.student, folder, self.name)
+        return open_teacher(source.kind, folder, pooling=source.pooling, max_length=length, device=context.device)
 
 
 @dataclass(frozen=True)
-class LitTeacher(FeatureMaker, Source):
+class _LitTeacher(_Maker, Generated):
     """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
 
     images: NamedTeacher
     captions: NamedTeacher
     corpus: UsedCorpus
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing of its own."""
-        return []
 
     def fingerprint(self, root: Path | None) -> str:
         """The version of the fit; what is fitted counts separately."""
@@ -179,13 +168,13 @@ class LitTeacher(FeatureMaker, Source):
         return found
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
-        """The projected features, and all that the projections are fitted on."""
+        """The features that are projected, and all that the projections are fitted on."""
         fitted = [need.fingerprint for need in self.needs(self.corpus, of)]
         inner = self._side(of).key(known, context)
         return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
 
     def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
-        """Fit both projections and apply the one asked for."""
+        """Fit both projections and apply the one of `of`."""
         fitted = cache(lambda: self._fitted(context))
         features = cache(lambda: self._side(of).features(known, context))
 
@@ -212,7 +201,7 @@ class NamedTeacher:
 
     name: str
     of: FeatureKind
-    maker: FeatureMaker | str
+    maker: _Maker | str
 
     def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
@@ -222,7 +211,7 @@ class NamedTeacher:
 
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
-        if self._stored(known):
+        if self._is_stored(known):
             return digest("stored", known.images, known.stored[self.name])
         return self._made.key(known, self.of, context)
 
@@ -232,7 +221,7 @@ class NamedTeacher:
         return cached_features(
             self.key(known, context),
             known.rows(self.of),
-            self._from_file(known) if self._stored(known) else self._made.compute(known, self.of, context),
+            self._from_file(known) if self._is_stored(known) else self._made.compute(known, self.of, context),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=512,
             report=lambda done, rows: context.listen(Preparation("features", subject, done, rows)),
@@ -249,12 +238,12 @@ class NamedTeacher:
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
 
     @property
-    def _made(self) -> FeatureMaker:
+    def _made(self) -> _Maker:
         if isinstance(self.maker, str):
             raise UserError(self.maker)
         return self.maker
 
-    def _stored(self, known: KnownPairs) -> bool:
+    def _is_stored(self, known: KnownPairs) -> bool:
         return self.of == "image" and self.name in known.stored
 
     def _from_file(self, known: KnownPairs) -> Compute:
@@ -291,62 +280,61 @@ class RoleFeatures:
         return found
 
 
-def with_default(asked: Feature, profile: Profile, run: Resolved) -> Feature:
-    """The feature with the profile's own teacher for 'default'. Raises UserError if the profile has none."""
-    if asked.teacher not in (*CONTROLS, "default"):
-        return asked
-    if profile.images is None:
-        raise UserError(f"{run.spec.variant} needs image features; give the profile a top-level key images = TEACHER")
-    return asked if asked.teacher in CONTROLS else Feature(profile.images, asked.of)
-
-
-def named_runs(teacher: str, profile: Profile) -> Iterator[str]:
-    """The runs, as `run:KEY`, whose encoders a teacher reads."""
-    table = profile.teachers.get(teacher)
-    if teacher.startswith(RUN):
-        yield teacher
-    elif table is not None and table.kind == LIT:
-        yield from named_runs(str(table.images), profile)
-        yield from named_runs(str(table.captions), profile)
-
-
 @dataclass(frozen=True)
 class TeacherFinder:
-    """Finds the teachers of one run by name; `runs` are the runs that `named_runs` lists, by name."""
+    """Finds the teachers of one run by name; `find_run` gives the encoder of a run by its name, `run:KEY`."""
 
     run: Resolved
     inventory: Inventory
-    runs: Mapping[str, RunModel]
+    find_run: Callable[[str], RunModel]
 
     def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
         """The features that a method asks for, over these pair corpora. Raises UserError."""
-        asked = with_default(asked, self.inventory.profile, self.run)
-        name = str(self.inventory.profile.images) if asked.teacher in CONTROLS else asked.teacher
+        name = asked.teacher
+        if name in (*CONTROLS, "default"):
+            default = self.inventory.profile.images
+            if default is None:
+                variant = self.run.spec.variant
+                raise UserError(f"{variant} needs image features; give the profile a top-level key images = TEACHER")
+            asked = Feature(default, asked.of) if name == "default" else asked
+            name = default
         return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
 
-    def _named(self, name: str, of: FeatureKind) -> NamedTeacher:
-        return NamedTeacher(name, of, self._maker(name, of))
+    def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
+        """A teacher; `outer` are the `lit` teachers that read its features."""
+        if name in outer:
+            raise UserError(
+                f"the teacher '{name}' of the profile '{self.inventory.profile.name}' reads its own features; name "
+                "other teachers in its keys images and captions"
+            )
+        return NamedTeacher(name, of, self._maker(name, of, outer))
 
-    def _maker(self, name: str, of: FeatureKind) -> FeatureMaker | str:
+    def _maker(self, name: str, of: FeatureKind, outer: tuple[str, ...]) -> _Maker | str:
         """What computes the features, or why nothing does."""
         profile = self.inventory.profile
         table = profile.teachers.get(name)
-        if name not in self.runs and table is None:
+        if table is None and not name.startswith(RUN):
             stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
             hint = suggest(name, sorted({*profile.teachers, *stored}))
             return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
         kind = RunModel.kind if table is None else table.kind
-        gives = LIT_GIVES if kind == LIT else teacher_class(kind).gives
+        gives = LIT_GIVES if kind == LIT else _given(kind)
         if of not in gives:
             given = " and ".join(gives)
             return f"the teacher '{name}' ({kind}) gives features of {given}, not of {of}; name another teacher"
         if table is None:
-            return ModelTeacher(name, self.inventory.once(self.runs[name]))
+            return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
-            model = FrozenModel(kind, table.pooling, self.inventory.place("teacher", table.model))
-            return ModelTeacher(name, self.inventory.once(model))
+            model = _FrozenModel(kind, table.pooling, self.inventory.place("teacher", table))
+            return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))
             return f"the profile '{profile.name}' has no corpus '{table.corpus}' to fit the teacher '{name}' on; {hint}"
-        images, captions = self._named(str(table.images), "image"), self._named(str(table.captions), "caption")
-        return LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))
+        images = self._named(str(table.images), "image", (*outer, name))
+        captions = self._named(str(table.captions), "caption", (*outer, name))
+        return _LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))
+
+
+def _given(kind: str) -> tuple[FeatureKind, ...]:
+    with errors_of("teacher kind", kind):
+        return teacher_class(kind).gives

@@ -14,12 +14,11 @@ from harness.corpora.base import Media
 from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.dev import dev_scorer
+from harness.evaluation.sts import dev_scorer
 from harness.execution.events import Event, Listener
-from harness.execution.feature_context import FeatureContext
-from harness.execution.features import RunFeatures
 from harness.execution.ingredients import Experiment, Ingredients
-from harness.execution.training_data import training_data
+from harness.execution.pairs import FeatureContext
+from harness.execution.training_data import RunFeatures, training_data
 from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
@@ -91,39 +90,31 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
 
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
     """The teacher features of a run, computed on the bench's device."""
-
     context = FeatureContext(
-        experiment.ingredients.encoder,
-        experiment.resolved.training.max_length,
-        bench.device,
-        _Teachers(experiment, bench),
-        lambda made: bench.listen(Event("prepare", experiment.key, preparation=made)),
+        student=experiment.ingredients.encoder.source.path(),
+        max_length=experiment.resolved.training.max_length,
+        device=bench.device,
+        trained=lambda fingerprint: _teacher_folder(experiment, fingerprint, bench),
+        listen=lambda made: bench.listen(Event("prepare", experiment.key, preparation=made)),
     )
     return RunFeatures(experiment, context)
 
 
-@dataclass(frozen=True)
-class _Teachers:
-    """The runs that are teachers of one run (a `TrainedModels`)."""
+def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> Path:
+    """The model folder of a teacher; trained now if that has not been done or its weights were removed.
 
-    experiment: Experiment
-    bench: Bench
-
-    def folder(self, fingerprint: str) -> Path:
-        """The model folder of a teacher; trained now if that has not been done or its weights were removed.
-
-        Waits while another process trains it.
-        """
-        teacher = next(one for one in self.experiment.teachers if one.fingerprint == fingerprint)
-        if not teacher.resolved.method.trains:
-            return teacher.ingredients.encoder.source.path()
-        folder = self.bench.folder(teacher)
-        while not (folder / "trained.json").is_file():
-            with self.bench.store.lock(fingerprint) as acquired:
-                if acquired:
-                    train(teacher, self.bench)
-            time.sleep(0 if acquired else PATIENCE_S)
-        return folder / "best"
+    Waits while another process trains it.
+    """
+    teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
+    if not teacher.resolved.method.trains:
+        return teacher.ingredients.encoder.source.path()
+    folder = bench.folder(teacher)
+    while not (folder / "trained.json").is_file():
+        with bench.store.lock(fingerprint) as acquired:
+            if acquired:
+                train(teacher, bench)
+        time.sleep(0 if acquired else PATIENCE_S)
+    return folder / "best"
 
 
 def _built(experiment: Experiment, student: Student, data: TrainingData) -> Method:
@@ -136,7 +127,7 @@ def _built(experiment: Experiment, student: Student, data: TrainingData) -> Meth
             method = run.method(run.hyperparameters, Dimensions(student.width, widths))
         except ValueError as error:
             raise UserError(f"{run.spec.variant}: {error}") from error
-    for stream, steps in run.method.own_steps(run.hyperparameters).items():
+    for stream, steps in run.own_steps.items():
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(axis="patches", seed=run.spec.seed, stream=stream))
             _attach(student, stream, steps.patches, data.media[stream], experiment.ingredients)

@@ -1,26 +1,56 @@
-"""The rows that one run trains on: tokens, teacher features, images and recordings."""
+"""What one run trains on: tokens, images, recordings and teacher features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from harness.corpora.base import Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
+from harness.encoders.features import Stacked
 from harness.errors import UserError
 from harness.execution.events import Preparation
-from harness.execution.features import RunFeatures
+from harness.execution.ingredients import Experiment
 from harness.execution.inventory import UsedCorpus
-from harness.execution.pairs import KnownPairs
+from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.grid import Resolved
 from harness.inputs import Stream
 from harness.seeds import generator
 from harness.setting import kept_rows
+from harness.sources import digest
 from harness.training.streams import Subset, TrainingData
 
 #: streams that are not text
 MEDIA = ("images", "audio")
+
+
+@dataclass(frozen=True)
+class RunFeatures:
+    """The teacher features of one run: of its own pairs for training, and of other pairs for evaluation."""
+
+    experiment: Experiment
+    context: FeatureContext
+
+    def load(self, pairs: Sequence[KnownPairs]) -> dict[str, Stacked | np.ndarray]:
+        """The features of each role over the run's pair corpora, one row a caption, (n, ...)."""
+        roles, seed = self.experiment.ingredients.features, self.experiment.resolved.spec.seed
+        return {role: features.load(pairs, seed, self.context) for role, features in roles.items()}
+
+    def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
+        """The role 'image' of other images, (n, f); `content` is their hash. A control has the true features here."""
+        teacher = self.experiment.ingredients.features["image"].teacher
+        return teacher.features(KnownPairs.of_content(pairs, content), self.context)
+
+    def of_captions(self, texts: Sequence[str], content: str) -> np.ndarray | None:
+        """Features of n other captions, (n, f); None unless one teacher has both roles 'image' and 'caption'."""
+        roles = self.experiment.ingredients.features
+        image, caption = roles.get("image"), roles.get("caption")
+        if image is None or caption is None or image.asked.teacher != caption.asked.teacher:
+            return None
+        return caption.teacher.features(KnownPairs.of_content(Pairs(texts), digest("captions", content)), self.context)
 
 
 def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> TrainingData:

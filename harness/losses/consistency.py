@@ -13,8 +13,8 @@ from harness.losses.precision import in_float32
 def pair_consistency(texts: Tensor, matched: Tensor, mismatched: Tensor | None, margin: float) -> Tensor:
     """Cosine embedding loss over pairs, (N, d) each -> scalar, the mean over all pairs.
 
-    A text with its own image costs 1 - cos, with a wrong one max(0, cos - margin); without mismatched
-    images only the first kind counts. DALR Eq. 5.
+    A text with its own image costs 1 - cos, with a wrong one max(0, cos - margin); without mismatched images only the
+    first kind counts. DALR Eq. 5.
     """
     losses = 1 - _cosines(texts, matched)
     if mismatched is not None:

@@ -27,8 +27,8 @@ def cross_entropy_diagonal(logits: Tensor) -> Tensor:
 def info_nce(anchors: Tensor, positives: Tensor, temperature: float) -> Tensor:
     """InfoNCE in one direction: row i of `anchors` must find row i of `positives` among all N of them.
 
-    Shapes (N, d), (N, d) -> scalar; the mean over the batch. SimCSE Eq. 1 and MCSE Eq. 1 with the
-    two dropout views; MCSE Eq. 3 (one view) with sentence and image vectors.
+    Shapes (N, d), (N, d) -> scalar; the mean over the batch. SimCSE Eq. 1 and MCSE Eq. 1 with the two dropout views;
+    MCSE Eq. 3 (one view) with sentence and image vectors.
     """
     return cross_entropy_diagonal(cosine_matrix(anchors, positives) / temperature)
 
@@ -38,8 +38,8 @@ def info_nce_hard(
 ) -> Tensor:
     """InfoNCE with a hard negative for each row: row i must find its positive among N positives and N negatives.
 
-    Shapes (N, d) each -> scalar; the mean over the batch. `weight` is added to the logit of a row's own
-    negative, after the temperature. SimCSE Eq. 5 and appendix B; NonLing Eq. 3.
+    Shapes (N, d) each -> scalar; the mean over the batch. `weight` is added to the logit of a row's own negative, after
+    the temperature. SimCSE Eq. 5 and appendix B; NonLing Eq. 3.
     """
     near = cosine_matrix(anchors, positives) / temperature
     far = cosine_matrix(anchors, negatives) / temperature

@@ -26,9 +26,9 @@ def over_tokens(tokens: Tensor) -> Tensor:
 def in_batch_g2l(local: Tensor, sentences: Tensor, temperature: float, mask: Tensor | None = None) -> Tensor:
     """InfoNCE of each token with its sentence: (N, L, d), (N, d), mask (N, L) of 1 for tokens -> scalar.
 
-    Nothing is normalised. The negatives of a token of sentence i are the inner products of sentence i with
-    the tokens of all other sentences. The mean over a sentence's tokens, then over sentences; a
-    batch of one has no negatives and a loss of 0.
+    Nothing is normalised. The negatives of a token of sentence i are the inner products of sentence i with the tokens
+    of all other sentences. The mean over a sentence's tokens, then over sentences; a batch of one has no negatives and
+    a loss of 0.
     """
     count, length, _ = local.shape
     real = torch.ones_like(local[..., 0]) if mask is None else mask.to(local.dtype)

@@ -18,10 +18,9 @@ NEAR = ("clamp", "keep")
 def angular_margin(cosines: Tensor, margin: float, soft: Tensor | None = None, near: str = "clamp") -> Tensor:
     """Make each negative look nearer by an angle: cosines (N, N) -> cosines (N, N), the diagonal untouched.
 
-    The angle theta of a negative becomes theta - (1 - soft) * margin, in radians, or theta - margin
-    without soft labels `soft` (N, N). Past 0 the cosine would fall again: with `near` 'clamp' the angle
-    stops at 0, with 'keep' a negative with theta <= margin stays as it is. KDMCSE Eq. 12 and 13; 'keep' is
-    its public code.
+    The angle theta of a negative becomes theta - (1 - soft) * margin, in radians, or theta - margin without soft labels
+    `soft` (N, N). Past 0 the cosine would fall again: with `near` 'clamp' the angle stops at 0, with 'keep' a negative
+    with theta <= margin stays as it is. KDMCSE Eq. 12 and 13; 'keep' is its public code.
     """
     if margin == 0:
         return cosines
@@ -39,8 +38,8 @@ def angular_margin(cosines: Tensor, margin: float, soft: Tensor | None = None, n
 def too_alike(rows: Tensor, columns: Tensor, threshold: float, *, normalised: bool = True) -> Tensor:
     """Which negatives are none by a teacher's view: (N, f), (N, f) -> (N, N) bool, never on the diagonal.
 
-    Those whose cosine, or inner product of the features as they are, exceeds the threshold. KDMCSE Eq. 8
-    with its two cases swapped, as its section 3.2 wants them.
+    Those whose cosine, or inner product of the features as they are, exceeds the threshold. KDMCSE Eq. 8 with its two
+    cases swapped, as its section 3.2 wants them.
     """
     scores = cosine_matrix(rows, columns) if normalised else rows @ columns.T
     return (scores > threshold) & ~_diagonal(scores)

@@ -16,8 +16,8 @@ HALVES = (torch.float16, torch.bfloat16)
 def in_float32(function: Loss) -> Loss:
     """Let a function of tensors compute in float32 at least: half-precision inputs are promoted, autocast is off.
 
-    float64 inputs stay as they are. A cosine in bfloat16 has a step of 0.004 near 1, which a temperature
-    of 0.05 would make a step of 0.08 in the logit.
+    float64 inputs stay as they are. A cosine in bfloat16 has a step of 0.004 near 1, which a temperature of 0.05 would
+    make a step of 0.08 in the logit.
     """
 
     @functools.wraps(function)

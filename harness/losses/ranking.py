@@ -15,10 +15,10 @@ from harness.losses.precision import in_float32
 def list_mle(student: Tensor, teacher: Tensor, floor: float = 0.0) -> Tensor:
     """Negative log-likelihood of the teacher's order under the student's scores: (N, M), (N, M) -> scalar.
 
-    Scores come divided by their temperatures; of the teacher's only the order counts, equal ones keep
-    that of their columns. The loss of a row is the sum over its places of
-    log(sum of exp(score) from there on + floor) - score, each row's scores less their maximum; the mean over
-    rows. DALR Eq. 10, where the list holds all sentences of the batch; the public code has floor 1e-7.
+    Scores come divided by their temperatures; of the teacher's only the order counts, equal ones keep that of their
+    columns. The loss of a row is the sum over its places of log(sum of exp(score) from there on + floor) - score, each
+    row's scores less their maximum; the mean over rows. DALR Eq. 10, where the list holds all sentences of the batch;
+    the public code has floor 1e-7.
     """
     order = teacher.argsort(dim=1, descending=True, stable=True)
     scores = student.gather(1, order)
@@ -33,8 +33,8 @@ def list_mle(student: Tensor, teacher: Tensor, floor: float = 0.0) -> Tensor:
 def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Cross-entropy of the student's top-one probabilities under the teacher's: (N, N), (N, N) -> scalar.
 
-    The diagonal is no part of the lists, so that a batch of one has none and a loss of 0; the mean over
-    rows. The alternative of the public code of DALR.
+    The diagonal is no part of the lists, so that a batch of one has none and a loss of 0; the mean over rows. The
+    alternative of the public code of DALR.
     """
     wanted = functional.softmax(_off_diagonal(teacher), dim=1)
     return -(wanted * functional.log_softmax(_off_diagonal(student), dim=1)).sum(dim=1).mean()

@@ -16,9 +16,9 @@ def supcon(
 ) -> Tensor:
     """SupCon over all 2N vectors: views (N, d) twice, labels (N,) -> scalar. Without labels it is SimCLR.
 
-    The positives of a vector are its other view and both views of each item of its class; the log-probabilities
-    are averaged over the positives, then over the vectors. `base_temperature` multiplies the loss by
-    temperature / base_temperature. Khosla et al. 2020, the form with the mean outside the logarithm.
+    The positives of a vector are its other view and both views of each item of its class; the log-probabilities are
+    averaged over the positives, then over the vectors. `base_temperature` multiplies the loss by temperature /
+    base_temperature. Khosla et al. 2020, the form with the mean outside the logarithm.
     """
     items = torch.arange(len(first), device=first.device) if labels is None else labels
     vectors, classes = torch.cat([first, second]), torch.cat([items, items])
@@ -34,8 +34,8 @@ def supcon(
 def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """One logarithm of a ratio: the second views of a first view's class against all: (N, d) twice, (N,) -> scalar.
 
-    NonLing Eq. 4 and 6 with the positives in the denominator and first with second views throughout; with
-    classes that differ it is Eq. 5, InfoNCE. The mean over the batch.
+    NonLing Eq. 4 and 6 with the positives in the denominator and first with second views throughout; with classes that
+    differ it is Eq. 5, InfoNCE. The mean over the batch.
     """
     logits = cosine_matrix(first, second) / temperature
     own = logits.masked_fill(labels[:, None] != labels, -torch.inf)
@@ -46,8 +46,8 @@ def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature
 def class_rank_cross_entropy(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """Cross-entropy whose target column is the rank of a row's class in the batch: (N, d) twice, (N,) -> scalar.
 
-    What the public code of VisualCSE and AudioCSE computes for SupCon: row i is drawn towards the second view
-    of whichever item stands at the place of that rank.
+    What the public code of VisualCSE and AudioCSE computes for SupCon: row i is drawn towards the second view of
+    whichever item stands at the place of that rank.
     """
     ranks = torch.unique(labels, return_inverse=True)[1]
     return functional.cross_entropy(cosine_matrix(first, second) / temperature, ranks)

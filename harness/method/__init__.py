@@ -2,15 +2,26 @@
 
 from harness.inputs import FeatureKind, OptionValue, Stream
 from harness.method.base import Method, method_named
-from harness.method.batches import Batch, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
 from harness.method.hyperparameters import Hyperparameters, hyper
-from harness.method.mixing import MixingRule, by_batches
-from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps, Patches, Schedule
-from harness.method.teachers import split_teachers
-from harness.spec import NO_TEACHER
+from harness.method.interface import (
+    Batch,
+    CaptionRows,
+    Dimensions,
+    Encode,
+    Feature,
+    MediaBatch,
+    MixingRule,
+    OwnSteps,
+    PairBatch,
+    Patches,
+    Schedule,
+    SentenceBatch,
+    TripletBatch,
+    by_batches,
+)
+from harness.spec import split_teachers
 
 __all__ = [
-    "NO_TEACHER",
     "Batch",
     "CaptionRows",
     "Dimensions",

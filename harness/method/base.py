@@ -1,7 +1,7 @@
 """The base class of methods.
 
-A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss
-terms. It contains no training loop, optimizer, I/O or device code.
+A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss terms. It
+contains no training loop, optimizer, I/O or device code.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ from torch import Tensor, nn
 
 from harness.errors import UserError
 from harness.inputs import OptionValue, Stream
-from harness.method.batches import Batch, Encode, MediaBatch
 from harness.method.hyperparameters import Hyperparameters
-from harness.method.mixing import MixingRule, by_batches
-from harness.method.needs import CaptionRows, Dimensions, Feature, OwnSteps
+from harness.method.interface import (
+    Batch,
+    CaptionRows,
+    Dimensions,
+    Encode,
+    Feature,
+    MediaBatch,
+    MixingRule,
+    OwnSteps,
+    by_batches,
+)
 from harness.registry import get_class
 
 
 class Method(nn.Module, ABC):
     """A training objective with its heads.
 
-    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The
-    parameter `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
+    A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The parameter
+    `hyperparameters` of its methods is an instance of its own `Hyperparameters`.
     """
 
     name: ClassVar[str]
@@ -43,6 +51,8 @@ class Method(nn.Module, ABC):
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
     reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
+    #: stem of the notes on the method in reports/notes; the method's name if empty
+    notes: ClassVar[str] = ""
     trains: ClassVar[bool] = True
 
     def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
@@ -54,8 +64,8 @@ class Method(nn.Module, ABC):
     def features(cls, hyperparameters: Any) -> dict[str, Feature]:
         """Teacher features of paired batches, by role.
 
-        Roles are names of the method's choice; 'image' and 'caption' are the ones that `shared_space` reads.
-        Raises ValueError where an option names no teacher.
+        Roles are names of the method's choice; 'image' and 'caption' are the ones that `shared_space` reads. Raises
+        ValueError where an option names no teacher.
         """
         return {}
 
@@ -127,20 +137,21 @@ class Method(nn.Module, ABC):
         if reading not in cls.readings:
             known = ", ".join(f"@{name}" for name in cls.readings)
             raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
-        values: dict[str, Any] = {}
-        for layer in (cls.reading_values.get(reading, {}), *layers):
-            values |= layer
+        values = {
+            key: value for layer in (cls.reading_values.get(reading, {}), *layers) for key, value in layer.items()
+        }
         chosen = cls.Hyperparameters.read(cls.name, values)
         return dataclasses.replace(chosen, without=cls._checked_terms(chosen.without))
 
     @classmethod
     def _checked_terms(cls, without: str) -> str:
         """Sort the names in `without`. Raises UserError for an unknown name, or if no term is left."""
-        names = sorted({name for name in without.split("+") if name})
+        names, known = sorted(set(without.split("+")) - {""}), (*cls.terms, *cls.parts)
         for name in names:
-            if name not in (*cls.terms, *cls.parts):
-                known = ", ".join((*cls.terms, *cls.parts)) or "none"
-                raise UserError(f"the method '{cls.name}' has no loss term '{name}'; it has {known}")
+            if name not in known:
+                raise UserError(
+                    f"the method '{cls.name}' has no loss term '{name}'; it has {', '.join(known) or 'none'}"
+                )
         if names and set(cls.terms) <= set(names):
             raise UserError(f"'without={without}' leaves {cls.name} no loss term; keep at least one")
         return "+".join(names)

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from harness.inputs import Stream
 from harness.method.base import Method
-from harness.method.batches import Batch, MediaBatch, PairBatch, SentenceBatch, TripletBatch
-from harness.method.needs import Dimensions
+from harness.method.interface import Batch, Dimensions, MediaBatch, PairBatch, SentenceBatch, TripletBatch
 
 ROWS, WIDTH, LENGTH = 6, 8, 5
 
@@ -19,8 +18,8 @@ ROWS, WIDTH, LENGTH = 6, 8, 5
 def check_method(method: type[Method]) -> list[str]:
     """Check every reading of a method and return the problems found, one line each.
 
-    Documentation and sources, loss terms as declared and finite, weighted sums, terms left out, a valid
-    mixing rule. A method with optional terms is checked without them.
+    Documentation and sources, loss terms as declared and finite, weighted sums, terms left out, a valid mixing rule. A
+    method with optional terms is checked without them.
     """
     problems = [f"{name} is missing" for name in ("__doc__", "name", "paper") if not getattr(method, name, "")]
     unknown = set(method.reading_values) - set(method.readings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
@@ -27,14 +28,12 @@ def hyper(
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
     `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
-    `teacher` marks an option that names teachers, joined by '+', or holds one of the words of `NO_TEACHER`.
-    `later` marks an option added after results were published: at its default it is left out of a run's
-    identity, so that those results keep their fingerprint.
+    `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later`
+    marks an option added after results were published: at its default it is left out of a run's identity, so that those
+    results keep their fingerprint.
     """
-    allowed = {"choices": choices, "registered": registered}
-    return field(
-        default=default, metadata={"source": source, "unit": unit, "teacher": teacher, "later": later} | allowed
-    )
+    metadata = {"source": source, "unit": unit, "choices": choices, "registered": registered}
+    return field(default=default, metadata=metadata | {"teacher": teacher, "later": later})
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,17 @@ class Hyperparameters:
         return frozenset(name for name, item in cls.options().items() if item.metadata["teacher"])
 
     @classmethod
-    def read(cls, method: str, values: Mapping[str, Any]) -> Self:
+    def read(cls, method: str, values: Mapping[str, object]) -> Self:
         """Convert values from TOML or a command line. Raises UserError for an unknown option or a wrong value."""
         options = cls.options()
         for name in values:
             if name not in options:
                 hint = suggest(name, sorted(options)) if len(options) > 8 else f"valid: {', '.join(sorted(options))}"
                 raise UserError(f"the method '{method}' has no option '{name}'; {hint}")
-        read: dict[str, Any] = {options[name].name: _converted(method, options[name], values[name]) for name in values}
+        read: dict[str, Any] = {
+            options[name].name: _converted(f"{method}: '{name}'", options[name], value)
+            for name, value in values.items()
+        }
         return cls(**read)
 
     def named(self) -> dict[str, OptionValue]:
@@ -70,37 +72,28 @@ class Hyperparameters:
 
     def identity(self) -> dict[str, OptionValue]:
         """The values that distinguish one experiment from another."""
-        values = self.named()
+        options = self.options()
         return {
-            name: values[name]
-            for name, item in self.options().items()
-            if not (item.metadata["later"] and values[name] == item.default)
+            name: value
+            for name, value in self.named().items()
+            if not (options[name].metadata["later"] and value == options[name].default)
         }
 
 
-def _converted(method: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
-    """Convert a value to the type of the option's default."""
-    name = item.name.rstrip("_")
+def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionValue:
+    """Convert a value to the type of the option's default; `what` starts the error message."""
     kind: type[Any] = type(item.default)
     try:
-        converted: OptionValue = _boolean(value) if kind is bool else kind(value)
+        converted: OptionValue = {"true": True, "false": False}[str(value).lower()] if kind is bool else kind(value)
         if kind is int and float(value) != converted:
             raise ValueError
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{method}: '{name}' must be of type {kind.__name__}, not '{value}'") from error
-    if isinstance(converted, float) and not abs(converted) < float("inf"):
-        raise UserError(f"{method}: '{name}' must be a finite number, not '{value}'")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{what} must be of type {kind.__name__}, not '{value}'") from error
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise UserError(f"{what} must be a finite number, not '{value}'")
     if item.metadata["registered"]:
         target(item.metadata["registered"], str(converted))
     choices = item.metadata["choices"]
     if choices and converted not in choices:
-        raise UserError(f"{method}: '{name}' must be one of {', '.join(choices)}, not '{value}'")
+        raise UserError(f"{what} must be one of {', '.join(choices)}, not '{value}'")
     return converted
-
-
-def _boolean(value: Any) -> bool:
-    """Read true or false. Raises ValueError for anything else."""
-    text = str(value).lower()
-    if text not in ("true", "false"):
-        raise ValueError("neither true nor false")
-    return text == "true"

@@ -31,9 +31,8 @@ def wanted_runs(
     found: dict[str, Runs] = {}
     for text in papers:
         found |= paper_runs(find_paper(known, text), names, seeds)
-    entries: dict[str, PaperEntry] = {text: find_table(known, text) for text in tables}
-    entries |= {text: find_figure(known, text) for text in figures}
-    found |= {text: entry_runs(entry, names, seeds) for text, entry in entries.items()}
+    found |= {text: entry_runs(find_table(known, text), names, seeds) for text in tables}
+    found |= {text: entry_runs(find_figure(known, text), names, seeds) for text in figures}
     if not any(found.values()):
         raise UserError(
             f"the profile {profile.name} has no stand-in for anything in {', '.join(found)}; add one to its table "
@@ -47,11 +46,13 @@ def entry_runs(entry: PaperEntry, names: StandIns, seeds: Sequence[int] | None =
 
     Seeds count from 0; an untrained encoder has seed 0 only.
     """
-    runs: Runs = {}
+    parts = []
     for place, count, asked in _table_places(entry, names) if isinstance(entry, PaperTable) else _places(entry, names):
-        suites = [name for name in asked if names.has_suite(name)]
-        _add(runs, _specs(place, range(count) if seeds is None else seeds), suites)
-    return runs
+        suites = tuple(name for name in asked if names.has_suite(name))
+        variant, setting = Variant.parse(place.variant), parse_setting(place.setting)
+        chosen = (0,) if place.setting == UNTRAINED else range(count) if seeds is None else seeds
+        parts.append({RunSpec(variant, setting, place.encoder, seed): suites for seed in chosen})
+    return merged(parts)
 
 
 def paper_runs(paper: Paper, names: StandIns, seeds: Sequence[int] | None = None) -> dict[str, Runs]:
@@ -60,12 +61,12 @@ def paper_runs(paper: Paper, names: StandIns, seeds: Sequence[int] | None = None
     return {f"{paper.name}:{name}": entry_runs(entry, names, seeds) for name, entry in entries.items()}
 
 
-def merged(parts: Mapping[str, Runs]) -> Runs:
-    """Return every run once, with the suites of all entries that need it."""
+def merged(parts: Iterable[Runs]) -> Runs:
+    """Return every run once, with the suites of all parts that need it."""
     runs: Runs = {}
-    for part in parts.values():
+    for part in parts:
         for spec, suites in part.items():
-            _add(runs, [spec], suites)
+            runs[spec] = tuple(dict.fromkeys((*runs.get(spec, ()), *suites)))
     return runs
 
 
@@ -75,24 +76,22 @@ def find_table(papers: Sequence[Paper], text: str) -> PaperTable | NeighbourTabl
         for name, table in paper.configuration.items():
             if text == f"{paper.name}:{name}":
                 raise UserError(f"--table {text} needs no runs: {table.title}; choose another table")
-    return _found(
-        {f"{paper.name}:{name}": one for paper in papers for name, one in paper.run_tables.items()}, text, "table"
-    )
+    known = {f"{paper.name}:{name}": one for paper in papers for name, one in paper.run_tables.items()}
+    return _found("table", known, text)
 
 
 def find_figure(papers: Sequence[Paper], text: str) -> FigureSpec:
     """Look up a figure by PAPER:FIGURE. Raises UserError with the nearest names."""
-    return _found(
-        {f"{paper.name}:{name}": one for paper in papers for name, one in paper.figures.items()}, text, "figure"
-    )
+    known = {f"{paper.name}:{name}": one for paper in papers for name, one in paper.figures.items()}
+    return _found("figure", known, text)
 
 
 def find_paper(papers: Sequence[Paper], text: str) -> Paper:
     """Look up a paper by its key. Raises UserError with the nearest names."""
-    return _found({paper.name: paper for paper in papers}, text, "paper")
+    return _found("paper", {paper.name: paper for paper in papers}, text)
 
 
-def _found(known: Mapping[str, Named], text: str, kind: str) -> Named:
+def _found(kind: str, known: Mapping[str, Named], text: str) -> Named:
     if text not in known:
         raise UserError(f"--{kind} {text}: no such {kind}; {suggest(text, list(known))}")
     return known[text]
@@ -110,18 +109,7 @@ def _table_places(table: PaperTable, names: StandIns) -> Iterator[tuple[Place, i
 def _places(entry: FigureSpec | NeighbourTable, names: StandIns) -> Iterator[tuple[Place, int, Sequence[str]]]:
     extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
     for encoder in entry.encoders:
-        for variant, setting in pairs_of(entry):
-            place = names.place(variant, setting, encoder)
+        for pair in pairs_of(entry):
+            place = names.place(*pair, encoder)
             if place:
                 yield place, entry.seeds, (entry.suite, *extra)
-
-
-def _specs(place: Place, seeds: Iterable[int]) -> Iterator[RunSpec]:
-    variant, setting = Variant.parse(place.variant), parse_setting(place.setting)
-    for seed in (0,) if place.setting == UNTRAINED else seeds:
-        yield RunSpec(variant, setting, place.encoder, seed)
-
-
-def _add(runs: Runs, specs: Iterable[RunSpec], suites: Iterable[str]) -> None:
-    for spec in specs:
-        runs[spec] = tuple(dict.fromkeys((*runs.get(spec, ()), *suites)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -21,14 +21,15 @@ from harness.papers.schema import (
     PaperRow,
     PaperTable,
 )
-from harness.profiles.load import read_toml
-from harness.profiles.rules import Name
 from harness.stats import Summary
+from harness.tomlfiles import Name, read_toml
 
 #: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.
 PAPER_PROFILE = "paper"
 #: `source` of the numbers that a paper prints as its own
 OWN = "own"
+#: The folder reports/ as installed.
+REPORTS = Path(str(files("harness_reports")))
 
 
 class PublishedKey(NamedTuple):
@@ -97,8 +98,7 @@ class Paper(PaperPart):
 
 def read_papers() -> list[Paper]:
     """Read the papers in reports/papers, sorted by name."""
-    folder = Path(str(files("harness_reports") / "papers"))
-    return [read_paper(path) for path in sorted(folder.glob("*.toml"))]
+    return [read_paper(path) for path in sorted((REPORTS / "papers").glob("*.toml"))]
 
 
 def read_paper(path: Path) -> Paper:
@@ -106,39 +106,37 @@ def read_paper(path: Path) -> Paper:
     return read_toml(path, "paper file", Paper)
 
 
-def read_published(path: Path | None = None) -> dict[PublishedKey, Published]:
+def read_published(path: Path = REPORTS / "published.csv") -> dict[PublishedKey, Published]:
     """Read the printed numbers. Raises UserError naming the file and the line.
 
     Lines that repeat a key (positions on an axis, grids) are dropped; the first is kept.
     """
-    path = path or Path(str(files("harness_reports") / "published.csv"))
     numbers: dict[PublishedKey, Published] = {}
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            for line, row in enumerate(csv.DictReader(stream), start=2):
-                key, value = _published(row, f"{path}, line {line}")
-                numbers.setdefault(key, value)
-    except OSError as error:
-        raise UserError(f"the published numbers {path} cannot be read: {error.strerror}; check the path") from error
+    for where, row in csv_rows(path):
+        numbers.setdefault(*_published(where, row))
     return numbers
 
 
-def _published(row: Mapping[str, str], where: str) -> tuple[PublishedKey, Published]:
+def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place, for error messages, and the fields of each row. Raises UserError for an unreadable file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            for line, row in enumerate(csv.DictReader(stream), start=2):
+                yield f"{path}, line {line}", row
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; check the path") from error
+
+
+def _published(where: str, row: Mapping[str, str]) -> tuple[PublishedKey, Published]:
     try:
         key = PublishedKey(*(row[name] for name in PublishedKey._fields))
-        std, seeds = row["std"], row["seeds"]
-        value = Published(
-            float(row["value"]),
-            float(std) if std else None,
-            int(seeds) if seeds else None,
-            row["significant"] == "1",
-            row["note"],
-        )
+        value, star, note = float(row["value"]), row["significant"] == "1", row["note"]
+        std, seeds = float(row["std"]) if row["std"] else None, int(row["seeds"]) if row["seeds"] else None
     except KeyError as error:
         raise UserError(f"{where}: no column {error}; fix the file's first line") from error
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
-    return key, value
+    return key, Published(value, std, seeds, star, note)
 
 
 def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:

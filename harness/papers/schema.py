@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import Column, Metric
-from harness.profiles.rules import Name
 from harness.registry import names, suggest
 from harness.spec import Variant, parse_setting
+from harness.tomlfiles import Name
 
 Count = Annotated[int, Field(ge=1)]
 Decimals = Annotated[int, Field(ge=0, le=6)]
@@ -28,19 +28,16 @@ class PaperPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _own_variant(text: str) -> str:
-    return _spelled(text, str(Variant.parse(text)))
+def _spelled(parse: Callable[[str], Variant]) -> AfterValidator:
+    """Check that a name is spelled as in results."""
 
+    def check(text: str) -> str:
+        right = str(parse(text))
+        if text != right:
+            raise ValueError(f"'{text}' is spelled '{right}' in results; use that")
+        return text
 
-def _own_setting(text: str) -> str:
-    return _spelled(text, str(parse_setting(text)))
-
-
-def _spelled(text: str, right: str) -> str:
-    """Check that a name is spelled as in results. Raises ValueError with the right spelling."""
-    if text != right:
-        raise ValueError(f"'{text}' is spelled '{right}' in results; use that")
-    return text
+    return AfterValidator(check)
 
 
 def _figure_kind(text: str) -> str:
@@ -49,8 +46,8 @@ def _figure_kind(text: str) -> str:
     return text
 
 
-OwnVariant = Annotated[Name, AfterValidator(_own_variant)]
-OwnSetting = Annotated[Name, AfterValidator(_own_setting)]
+OwnVariant = Annotated[Name, _spelled(Variant.parse)]
+OwnSetting = Annotated[Name, _spelled(parse_setting)]
 
 
 class PaperColumn(PaperPart):

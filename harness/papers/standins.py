@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from harness.metrics import Score
 from harness.papers.schema import PaperColumn, PaperRow
 from harness.profiles.schema import Profile, StandsFor
-from harness.spec import NO_TEACHER, UNTRAINED, Place, Variant, parse_setting
+from harness.spec import NO_TEACHER, UNTRAINED, Place, Variant, parse_setting, split_teachers
 
 #: method name -> names of its options that name teachers
 TeacherOptions = Callable[[str], Collection[str]]
@@ -69,5 +69,5 @@ class StandIns:
 
     def _teachers(self, value: str) -> str | None:
         known = self.stands.teachers if self.stands else {}
-        names = [name if name in NO_TEACHER else known.get(name, "") for name in value.split("+")]
+        names = [name if name in NO_TEACHER else known.get(name, "") for name in split_teachers(value)]
         return "+".join(names) if all(names) else None

@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness import registry
-from harness.profiles.rules import Name, Rule
+from harness.errors import UserError
+from harness.inputs import OptionValue
+from harness.tomlfiles import Commit, Name, Table
 
-#: a commit of the hub
-Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+#: method -> reading -> values that the reading sets
+ReadingValues = Mapping[str, Mapping[str, Mapping[str, OptionValue]]]
 
 
-class Table(BaseModel):
-    """A table of a profile."""
+class OpenTable(BaseModel):
+    """A table whose further keys are keyword arguments of the registered class that it names."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The further keys."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Rule(BaseModel):
+    """Values for the runs that it matches; an absent list matches everything, and a later rule wins."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    methods: tuple[Name, ...] = ()
+    readings: tuple[Name, ...] = ()
+    settings: tuple[Name, ...] = ()
+    encoders: tuple[Name, ...] = ()
+    source: Annotated[Name, Field(description="where the values are published, or why they were chosen")]
+
+    @property
+    def values(self) -> dict[str, OptionValue]:
+        """The values that the rule sets, of the training or of the method."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def matches(self, method: str, reading: str, setting: str, encoder: str) -> bool:
+        """Whether the rule applies to a run."""
+        pairs = ((self.methods, method), (self.readings, reading), (self.settings, setting), (self.encoders, encoder))
+        return all(not listed or value in listed for listed, value in pairs)
+
+    @model_validator(mode="after")
+    def _plain_values(self) -> Rule:
+        for key, value in self.values.items():
+            if not isinstance(value, OptionValue):
+                raise ValueError(f"'{key}' must be a number, a string or true/false")
+        return self
 
 
 class Training(Table):
@@ -36,17 +73,10 @@ class Training(Table):
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
 
 
-class Corpus(BaseModel):
+class Corpus(OpenTable):
     """Training data: a registered kind of corpus, with the options of that kind."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
-
     kind: Name
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of the corpus class."""
-        return dict(self.__pydantic_extra__ or {})
 
 
 class Setting(Table):
@@ -73,74 +103,62 @@ class ModelTable(Table):
         return f"the folder {self.folder}" if self.folder else f"the package's {self.registered}"
 
     @model_validator(mode="after")
-    def _one_place(self) -> ModelTable:
-        if sum(place is not None for place in (self.hub, self.folder, self.registered)) != 1:
-            raise ValueError("set exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
-        if (self.hub is None) != (self.revision is None):
-            raise ValueError("set 'hub' and 'revision' (the 40 digits of a commit) together")
+    def _one_place(self) -> Self:
+        if self._needs_place():
+            if sum(place is not None for place in (self.hub, self.folder, self.registered)) != 1:
+                raise ValueError("set exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
+            if (self.hub is None) != (self.revision is None):
+                raise ValueError("set 'hub' and 'revision' (the 40 digits of a commit) together")
         return self
 
+    def _needs_place(self) -> bool:
+        return True
 
-class TeacherTable(Table):
+
+class TeacherTable(ModelTable):
     """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other teachers' features.
 
-    `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
+    `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher. The revision
+    'main' stands for the commit in the local cache, where none is known.
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
-    hub: Name | None = None
     revision: Commit | Literal["main"] | None = None
-    folder: Name | None = None
-    registered: Name | None = None
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
     images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
     captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
     corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None
 
     @property
-    def model(self) -> ModelTable:
-        """The place of the model; no `lit` teacher has one. Raises pydantic's ValidationError.
-
-        'main' stands for the commit in the local cache, where none is known.
-        """
-        revision = "0" * 40 if self.revision == "main" else self.revision
-        place = ModelTable(hub=self.hub, revision=revision, folder=self.folder, registered=self.registered)
-        return place.model_copy(update={"revision": self.revision})
-
-    @property
     def origin(self) -> str:
         """Where the teacher comes from, for a model card."""
         if self.kind == "lit":
             return f"projections of {self.images} and {self.captions}, fitted on {self.corpus}"
-        return self.model.origin
+        return super().origin
+
+    def _needs_place(self) -> bool:
+        return self.kind != "lit"
 
     @model_validator(mode="after")
-    def _whole(self) -> TeacherTable:
+    def _kind_fits(self) -> Self:
         parts = (self.images, self.captions, self.corpus)
-        if self.kind != "lit":
-            for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
-                if value not in registry.names(what):
-                    raise ValueError(f"unknown {what} '{value}'; {registry.suggest(value, registry.names(what))}")
-            if any(parts):
-                raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
-            _ = self.model
-        elif not all(parts) or any((self.hub, self.folder, self.registered)):
-            raise ValueError("kind = 'lit' takes 'images', 'captions' and 'corpus', and no place of a model")
+        if self.kind == "lit":
+            if not all(parts) or any((self.hub, self.folder, self.registered)):
+                raise ValueError("kind = 'lit' takes 'images', 'captions' and 'corpus', and no place of a model")
+            return self
+        for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
+            if value not in registry.names(what):
+                raise ValueError(f"unknown {what} '{value}'; {registry.suggest(value, registry.names(what))}")
+        if any(parts):
+            raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
         return self
 
 
-class SuiteTable(BaseModel):
+class SuiteTable(OpenTable):
     """The tasks of an evaluation suite, with the options of that suite."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
     asked: Annotated[bool, Field(description="evaluated only if --suites names it")] = False
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of the suite besides its tasks."""
-        return dict(self.__pydantic_extra__ or {})
 
 
 class Defaults(Table):
@@ -190,15 +208,35 @@ class Profile(Table):
 
     @model_validator(mode="after")
     def _names_exist(self) -> Profile:
+        """Refuse names of tables that the profile does not have."""
         for name, setting in self.settings.items():
-            for corpus in setting.corpora:
-                if corpus not in self.corpora:
-                    raise ValueError(f"settings.{name}.corpora: there is no table [corpora.{corpus}]")
-        for kind, known in (("settings", self.settings), ("encoders", self.encoders)):
-            for name in getattr(self.defaults, kind):
-                if name not in known:
-                    raise ValueError(f"defaults.{kind}: there is no table [{kind}.{name}]")
+            _exist(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
+        for kind in ("settings", "encoders"):
+            known = getattr(self, kind)
+            _exist(f"defaults.{kind}", getattr(self.defaults, kind), kind, known)
             for name, mine in getattr(self.stands_for, kind, {}).items():
-                if mine not in known:
-                    raise ValueError(f"stands_for.{kind}.{name}: there is no table [{kind}.{mine}]")
+                _exist(f"stands_for.{kind}.{name}", [mine], kind, known)
         return self
+
+
+def _exist(place: str, used: Sequence[str], kind: str, known: Mapping[str, BaseModel]) -> None:
+    """Raise ValueError for the first name used without a table."""
+    for name in used:
+        if name not in known:
+            raise ValueError(f"{place}: there is no table [{kind}.{name}]")
+
+
+def check_readings(profile: str, rules: Sequence[Rule], readings: ReadingValues) -> None:
+    """Refuse a rule without `readings` that would replace a value set by a reading of a method it matches.
+
+    Raises UserError.
+    """
+    for rule in rules:
+        for method in () if rule.readings else rule.methods or readings:
+            for reading, own in readings.get(method, {}).items():
+                for name in sorted(rule.values.keys() & own.keys()):
+                    raise UserError(
+                        f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
+                        f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
+                        'applies to, such as readings = ["paper"]'
+                    )

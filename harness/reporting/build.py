@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +15,7 @@ from harness.papers.published import PAPER_PROFILE, read_papers, read_published
 from harness.profiles import load_profile, shipped_profiles
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import shown_runs
-from harness.reporting.figures.material import Material
-from harness.reporting.figures.papers import ReportFigure, paper_figures, training_figures
+from harness.reporting.figures.papers import Material, ReportFigure, training_figures
 from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import latex
 from harness.reporting.files.markdown import markdown
@@ -24,7 +23,6 @@ from harness.reporting.seeds.headline import headline
 from harness.reporting.site.folder import new_folder
 from harness.reporting.site.methods import methods_from_a_process
 from harness.reporting.site.pages import Site, write_site
-from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
@@ -62,7 +60,8 @@ def report_figures(contents: Contents) -> list[ReportFigure]:
     papers, published, found = read_papers(), read_published(), []
     for profile in dict.fromkeys([PAPER_PROFILE, *contents.profiles]):
         material = Material(profile, contents, published)
-        found += [one for one in paper_figures(papers, material) if one.svg or material.is_paper]
+        drawn = (material.figure(paper, name) for paper in papers for name in paper.figures)
+        found += [figure for figure in drawn if figure.svg or material.is_paper]
     for profile in contents.profiles:
         tables = [table for table in contents.tables if table.profile == profile]
         found += training_figures(profile, shown_runs(contents.results, tables))
@@ -81,7 +80,11 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Pa
     neighbours = neighbour_grids(
         papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options
     )
-    paper_grids = _by_paper([*filled, *stand_ins], neighbours)
+    paper_grids: dict[str, list[Grid]] = {}
+    for table in (*filled, *stand_ins):
+        paper_grids.setdefault(table.paper.name, []).append(paper_grid(table))
+    for paper, more in neighbours.items():
+        paper_grids.setdefault(paper, []).extend(more)
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)
     grids = [
@@ -89,26 +92,13 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Pa
         *([claims] if claims else []),
         *(grid for some in paper_grids.values() for grid in some),
     ]
-    footer = _footer(contents)
-    site = Site(contents, sentences, claims, papers, paper_grids, figures, audit(published), footer)
-    with new_folder(out) as folder:
-        (folder / "report.md").write_text(markdown(sentences, grids, footer), encoding="utf-8")
-        (folder / "report.tex").write_text(latex(grids, footer), encoding="utf-8")
-        (folder / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins]), encoding="utf-8")
-        write_site(site, folder)
-    return out / "index.html"
-
-
-def _by_paper(filled: Sequence[FilledTable], neighbours: Mapping[str, Sequence[Grid]]) -> dict[str, list[Grid]]:
-    found: dict[str, list[Grid]] = {}
-    for table in filled:
-        found.setdefault(table.paper.name, []).append(paper_grid(table))
-    for paper, grids in neighbours.items():
-        found.setdefault(paper, []).extend(grids)
-    return found
-
-
-def _footer(contents: Contents) -> str:
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
-    return f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
+    footer = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
+    site = Site(contents, sentences, claims, papers, paper_grids, figures, audit(published), footer)
+    with new_folder(out) as folder:
+        (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
+        (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
+        (folder / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins]), "utf-8")
+        write_site(site, folder)
+    return out / "index.html"

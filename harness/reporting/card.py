@@ -6,31 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from harness import __version__
+from harness.errors import UserError
+from harness.evaluation.suites import Suite
 from harness.formatting import count_of, fixed
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
+from harness.registry import get_class
 from harness.reporting.files.markdown import escape
-from harness.reporting.formats import ABSENT, cell_text
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.site.html import TEMPLATES
+from harness.reporting.site.html import environment
+from harness.reporting.tables.grids import ABSENT, cell_text
 from harness.spec import Variant, canonical
 from harness.store import Result, metrics_of
 
 if TYPE_CHECKING:
     import pandas
-    from huggingface_hub import EvalResult
-
-#: suites whose scores are in the front matter -> the hub's name of their task
-_HUB_TASKS = {
-    "sts": "sentence-similarity",
-    "stsb-multi": "sentence-similarity",
-    "transfer": "text-classification",
-    "mteb": "feature-extraction",
-}
-_TAGS = ("feature-extraction", "sentence-similarity")
 
 
 class Provenance(NamedTuple):
@@ -86,27 +77,16 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
     reading = Variant.parse(result.spec.variant).reading
     values = result.hyperparameters
     without = [term for term in str(values["method"].get("without", "")).split("+") if term]
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    body = environment.get_template("card.md").render(
+    hyperparameters = [(part, *item) for part in ("method", "training") for item in values[part].items()]
+    template = environment(finalize=_shown, keep_trailing_newline=True).get_template("card.md")
+    body = template.render(
         result=result,
         facts=facts,
         method=method,
         reading=(reading, method.readings[reading]),
         terms=[term for term in method.terms if term not in without],
         left_out=without,
-        values=[
-            (part, name, canonical(value))
-            for part in ("method", "training")
-            for name, value in values[part].items()
-            if value not in ("", None)
-        ],
+        values=[(part, name, canonical(value)) for part, name, value in hyperparameters if value not in ("", None)],
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         scores=scores,
@@ -135,17 +115,31 @@ def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
 
 
 def _front_matter(result: Result, facts: ModelFacts, method: type[Method], scores: Sequence[CardScore]) -> str:
-    """The YAML block. The licence is 'unknown': the weights inherit the terms of the encoder and the data."""
-    from huggingface_hub import ModelCardData
+    """The YAML block, with this run's own scores of single tasks.
+
+    The licence is 'unknown': the weights inherit the terms of the encoder and the data.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
 
     library = "sentence-transformers" if facts.modules else "transformers"
-    evaluated = list(_eval_results(scores))
+    evaluated = [
+        EvalResult(
+            task_type=task_type,
+            dataset_type=score.task,
+            dataset_name=score.task,
+            metric_type=metric.name,
+            metric_name=metric.title,
+            metric_value=round(own, 4),
+        )
+        for score, metric, own, _, _ in scores
+        if own is not None and score.task != AVERAGE and (task_type := _hub_task(score.suite))
+    ]
     data = ModelCardData(
         language=facts.language,
         license="unknown",
         library_name=library,
         pipeline_tag="sentence-similarity" if facts.modules else "feature-extraction",
-        tags=[library, *_TAGS, *([result.spec.method] if method.trains else [])],
+        tags=[library, "feature-extraction", "sentence-similarity", *([result.spec.method] if method.trains else [])],
         base_model=facts.base_model,
         model_name=result.spec.key if evaluated else None,
         eval_results=evaluated or None,
@@ -153,17 +147,9 @@ def _front_matter(result: Result, facts: ModelFacts, method: type[Method], score
     return data.to_yaml()
 
 
-def _eval_results(scores: Sequence[CardScore]) -> Iterator[EvalResult]:
-    """This run's own scores of single tasks."""
-    from huggingface_hub import EvalResult
-
-    for score, metric, own, _, _ in scores:
-        if score.suite in _HUB_TASKS and score.task != AVERAGE and own is not None:
-            yield EvalResult(
-                task_type=_HUB_TASKS[score.suite],
-                dataset_type=score.task,
-                dataset_name=score.task,
-                metric_type=metric.name,
-                metric_name=metric.title,
-                metric_value=round(own, 4),
-            )
+def _hub_task(suite: str) -> str:
+    """The hub's type of a suite's tasks; empty if it has none or is no longer installed."""
+    try:
+        return get_class("suite", suite, Suite).hub_task
+    except UserError:
+        return ""

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.stats.summary import Summary, check_level, noise, summarise
+from harness.stats.summary import Summary, check_level, noise
 
-#: Statistics beyond this are all noncentrality: the normal part of the noncentral t no longer counts.
+#: Beyond this statistic, the normal part of the noncentral t distribution is negligible.
 _FAR = 1000.0
 
 
@@ -22,19 +22,12 @@ class Effect:
     level: float
 
 
-def hedges_g(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> Effect | None:
-    """Hedges' g from the values themselves; None when either has fewer than two. See `hedges_g_from_summaries`."""
-    if len(a) < 2 or len(b) < 2:
-        return None
-    return hedges_g_from_summaries(summarise(a), summarise(b), level=level)
-
-
-def hedges_g_from_summaries(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
+def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
     """Difference of means in pooled standard deviations with Hedges' exact correction for small samples (1981).
 
-    The interval is that of the population's standardised difference, found by inverting the noncentral t
-    distribution (Steiger and Fouladi 1997). None when a side has fewer than two values, no standard deviation, or
-    when neither has any spread: there is then no unit to measure in. Raises ValueError for a bad level.
+    The interval is that of the population's standardised difference, found by inverting the noncentral t distribution
+    (Steiger and Fouladi 1997). None when a side has fewer than two values, no standard deviation, or when neither has
+    any spread: there is then no unit. Raises ValueError for a level outside (0, 1).
     """
     check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None or max(a.std, b.std) <= noise(a.mean, b.mean):
@@ -52,8 +45,8 @@ def hedges_g_from_summaries(a: Summary, b: Summary, *, level: float = 0.95) -> E
 def holm(ps: Sequence[float]) -> list[float]:
     """Adjusted p values in the order given: Holm's step-down method (1979), capped at 1.
 
-    Rejecting those below alpha keeps the chance of any false rejection below alpha. Raises ValueError for a p that
-    is not between 0 and 1.
+    Rejecting those below alpha keeps the chance of any false rejection below alpha. Raises ValueError for a p that is
+    not between 0 and 1.
     """
     if not all(0.0 <= p <= 1.0 for p in ps):
         raise ValueError("p values lie between 0 and 1")

@@ -14,8 +14,8 @@ _MOST = 10_000_000
 def power_of_t_test(effect: float, std: float, n: int, *, alpha: float = 0.05) -> float:
     """The chance that n seeds a side show a true difference `effect` of means, `std` being that of one side.
 
-    Without any spread every difference is seen (1) and none is not (alpha); one seed shows nothing (0).
-    Raises ValueError for a negative std, n < 1, an effect of NaN or an alpha outside (0, 1).
+    Without any spread every difference is seen (1) and none is not (alpha); one seed shows nothing (0). Raises
+    ValueError for a negative std, n < 1, an effect of NaN or an alpha outside (0, 1).
     """
     _check(std, alpha)
     if n < 1 or math.isnan(effect):

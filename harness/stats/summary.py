@@ -1,7 +1,8 @@
-"""Mean and standard deviation of a few values."""
+"""Mean and standard deviation of a few values, and the confidence interval of the mean."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,15 @@ class Summary:
     n: int
 
 
+@dataclass(frozen=True)
+class Interval:
+    """Ends of a confidence interval at `level`."""
+
+    low: float
+    high: float
+    level: float
+
+
 def summarise(values: Sequence[float]) -> Summary:
     """Mean and sample standard deviation. Raises ValueError for no values and for NaN or infinity."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -29,6 +39,22 @@ def summarise(values: Sequence[float]) -> Summary:
         raise ValueError("a summary needs finite values")
     std = float(numbers.std(ddof=1)) if numbers.size > 1 else None
     return Summary(float(numbers.mean()), std, int(numbers.size))
+
+
+def mean_interval(summary: Summary, *, level: float = 0.95) -> Interval | None:
+    """The t interval of a mean; None for fewer than two values, of width 0 without spread.
+
+    Raises ValueError for a level outside (0, 1) or a negative standard deviation.
+    """
+    check_level(level)
+    if summary.n < 2 or summary.std is None:
+        return None
+    if summary.std < 0:
+        raise ValueError("a standard deviation is never negative")
+    from scipy import stats
+
+    margin = float(stats.t.ppf(0.5 + level / 2, summary.n - 1)) * summary.std / math.sqrt(summary.n)
+    return Interval(summary.mean - margin, summary.mean + margin, level)
 
 
 def noise(*means: float) -> float:

@@ -41,10 +41,10 @@ def t_test(a: Sequence[float], b: Sequence[float], *, equal_variance: bool = Tru
 def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
     """Independent two-sample t-test from means, sample standard deviations and counts, as papers print them.
 
-    None when a side has fewer than two values or no standard deviation: too few seeds to test.
-    When neither side has any spread, the limit is returned instead of NaN: equal means give statistic 0 and p 1,
-    unequal means give an infinite statistic and p 0; the interval then has no width. No field is ever NaN.
-    Raises ValueError for a negative standard deviation or a level outside (0, 1).
+    None when a side has fewer than two values or no standard deviation: too few seeds to test. When neither side has
+    any spread, the limit is returned instead of NaN: equal means give statistic 0 and p 1, unequal means give an
+    infinite statistic and p 0; the interval then has no width. No field is ever NaN. Raises ValueError for a negative
+    standard deviation or a level outside (0, 1).
     """
     check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None:

@@ -1,18 +1,8 @@
 """The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
 
-from harness.store.files import Store
+from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
-from harness.store.lookup import find_results
-from harness.store.schema import (
-    DevCurve,
-    Evaluation,
-    Failure,
-    LossCurves,
-    Protocol,
-    Result,
-    Spec,
-    TeacherUse,
-)
+from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
 __all__ = [
     "FRAME_COLUMNS",

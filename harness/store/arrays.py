@@ -1,4 +1,4 @@
-"""NamedArrays of one evaluation in one .npz file, their names kept as data in an index array."""
+"""The arrays of one evaluation in one .npz file, with their names in an index array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.metrics import ArrayName
 from harness.sources import read_arrays, write_arrays
 from harness.store.upgrade import array_names
 
-#: An array of any shape, of numbers or texts.
+#: numbers or texts of any shape
 Array = NDArray[Any]
 NamedArrays = Mapping[ArrayName, Array]
 _INDEX = "index"

@@ -1,4 +1,4 @@
-"""The results folder: one JSON file per run, written whole or not at all, scores in it never changed.
+"""The results folder: one JSON file per run, written completely or not at all. Stored scores never change.
 
 RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a finished run; 16 hex digits
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
@@ -12,21 +12,24 @@ Files of schema 1 (see `harness.store.upgrade`) are upgraded while they are read
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.metrics import ArrayName
 from harness.sources import write_text
+from harness.spec import RunSpec
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
-from harness.store.upgrade import OldResult, has_old_name, old_header, upgraded_failure, version_of
+from harness.store.upgrade import old_files, upgraded_failure, upgraded_result
 
 log = logging.getLogger(__name__)
 
@@ -70,19 +73,20 @@ class Store:
         content = path.read_bytes()
         try:
             return Result.model_validate_json(content)
-        except ValidationError as error:
-            version = version_of(content)
-            if version is not None and version > SCHEMA_VERSION:
-                raise UserError(
-                    f"the result {path} has schema {version} and this harness reads up to {SCHEMA_VERSION}; "
-                    "update harness to use it"
-                ) from error
-            if version != 1:
-                raise _unusable(path, error) from error
+        except ValidationError:
+            pass  # of an older or a newer schema, or damaged
         try:
-            return OldResult.model_validate_json(content).upgraded()
-        except ValidationError as error:
-            raise _unusable(path, error) from error
+            record = json.loads(content)
+            if record["schema_version"] > SCHEMA_VERSION:
+                raise UserError(
+                    f"the result {path} has schema {record['schema_version']} and this harness reads up to "
+                    f"{SCHEMA_VERSION}; update harness to use it"
+                )
+            return Result.model_validate(upgraded_result(record))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
+            ) from error
 
     def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
@@ -90,7 +94,7 @@ class Store:
         results = [self.read(each) for each in (*old_files(path, fingerprint), path) if each.is_file()]
         if any(result.fingerprint != fingerprint for result in results):
             raise UserError(f"{path} holds the result of another training than its name says; move it away")
-        return merge(results) if results else None
+        return reduce(Result.merged, results) if results else None
 
     def of_key(self, spec: Spec) -> list[Result]:
         """All results with one key, under any profile and configuration. Raises UserError where a file is damaged."""
@@ -145,25 +149,22 @@ class Store:
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none."""
         path = self.path(result)
-        logs = [each.with_suffix(".log") for each in (path, *old_files(path, result.fingerprint))]
-        texts = [each.read_text(encoding="utf-8", errors="replace") for each in logs if each.is_file()]
-        return texts[0] if path.with_suffix(".log").is_file() else "".join(texts)
+        paths = [path] if path.with_suffix(".log").is_file() else old_files(path, result.fingerprint)
+        logs = [each.with_suffix(".log") for each in paths]
+        return "".join(each.read_text(encoding="utf-8", errors="replace") for each in logs if each.is_file())
 
     @contextmanager
     def lock(self, fingerprint: str) -> Iterator[bool]:
         """Hold a training's lock; gives False at once when another process holds it."""
         folder = self.root / ".locks"
         folder.mkdir(parents=True, exist_ok=True)
-        guard = FileLock(folder / f"{fingerprint[:32]}.lock")
         try:
-            guard.acquire(timeout=0)
+            held = FileLock(folder / f"{fingerprint[:32]}.lock").acquire(timeout=0)
         except Timeout:
             yield False
             return
-        try:
+        with held:
             yield True
-        finally:
-            guard.release()
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
@@ -180,9 +181,9 @@ class Store:
     def _failures(self) -> Iterator[tuple[Path, Failure]]:
         for path in sorted((self.root / "failed").glob("*.json")):
             try:
-                yield path, Failure.model_validate(upgraded_failure(path.read_bytes()))
-            except ValueError as error:
-                log.warning("the failure record %s cannot be read (%s); remove it", path, str(error).splitlines()[0])
+                yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
+            except (ValueError, TypeError) as error:
+                log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
 
     def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
@@ -201,38 +202,40 @@ class Store:
         return _joined(results), problems
 
 
-def merge(results: Sequence[Result]) -> Result:
-    """One result of the files of one training: those of schema 1 from old to new, then the one of this schema."""
-    first, *others = results
-    for result in others:
-        first = first.merged(result)
-    return first
+def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
+    """Look up a run by its key, VARIANT/SETTING/ENCODER/seed-N, or by its result file (*.json).
+
+    Returns at least one result, of any configuration, or of one profile only. Raises UserError where there is none.
+    """
+    path = Path(text)
+    if path.suffix == ".json":
+        if not path.is_file():
+            raise UserError(f"there is no file {path}; give a result file or a run's key")
+        found = [store.read(path)]
+    else:
+        found = store.of_key(Spec.of(RunSpec.parse(text)))
+    found = [result for result in found if profile in (None, result.profile)]
+    if not found:
+        where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
+        raise UserError(f"there is no result of {text} in {where}; `harness status` lists the runs")
+    return found
 
 
 def _joined(results: Iterable[Result]) -> list[Result]:
-    """Results in their order, those of one training as one."""
+    """Results in their order, those of one training merged into one."""
     found: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         found.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
-    return [each[0] if len(each) == 1 else merge(sorted(each, key=lambda one: one.finished)) for each in found.values()]
+    return [reduce(Result.merged, sorted(each, key=lambda one: one.finished)) for each in found.values()]
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:
     return sorted(folder.glob(f"seed-{seed}-*.json"))
 
 
-def old_files(path: Path, fingerprint: str) -> list[Path]:
-    """The schema-1 files of a training, whose file in this schema is `path`, from old to new."""
-    seed = path.stem.rpartition("-")[0]
-    headers = {each: old_header(each) for each in path.parent.glob(f"{seed}-*.json") if has_old_name(each)}
-    mine = [each for each, header in headers.items() if header.training_fingerprint == fingerprint]
-    return sorted(mine, key=lambda each: (headers[each].finished, each))
-
-
-def _unusable(path: Path, error: ValidationError) -> UserError:
+def _reason(error: Exception) -> str:
+    """What is wrong with a file, in one line."""
+    if not isinstance(error, ValidationError):
+        return first_line(error)
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return UserError(
-        f"the result {path} cannot be used ({place + ': ' if place else ''}{first['msg']}); "
-        "restore it, or move it away to repeat that run"
-    )
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))

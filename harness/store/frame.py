@@ -40,13 +40,8 @@ def frame_of(results: Iterable[Result]) -> pandas.DataFrame:
     """One row a score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations."""
     import pandas
 
-    columns: dict[str, list[Value]] = {name: [] for name in FRAME_COLUMNS}
-    lists = tuple(columns.values())
-    for result in results:
-        for row in _rows(result):
-            for column, value in zip(lists, row, strict=True):
-                column.append(value)
-    return pandas.DataFrame(columns)
+    rows = (row for result in results for row in _rows(result))
+    return pandas.DataFrame.from_records(list(rows), columns=list(FRAME_COLUMNS))
 
 
 def metrics_of(results: Iterable[Result]) -> Metrics:
@@ -59,7 +54,7 @@ def metrics_of(results: Iterable[Result]) -> Metrics:
 
 
 def overrides_text(overrides: Mapping[str, object]) -> str:
-    """Overrides as the column of that name holds them."""
+    """Overrides as the frame's column of that name holds them."""
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
 
 

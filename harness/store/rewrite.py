@@ -8,8 +8,9 @@ from pathlib import Path
 
 from harness.sources import write_text
 from harness.store.arrays import read_named_arrays
-from harness.store.files import Store, old_files
+from harness.store.files import Store
 from harness.store.schema import Result
+from harness.store.upgrade import old_files
 
 #: The only suite of schema 1 that kept arrays.
 _FIGURES = "figures"
@@ -27,7 +28,7 @@ class Rewritten:
 def rewrite_old_results(store: Store, confirm: Callable[[Result], Result]) -> Rewritten:
     """Write each result of schema 1 as schema 2, and move its arrays and its log to the new name.
 
-    `confirm` may add to a result what schema 1 did not record (see `harness.execution.confirm`); results that were
+    `confirm` may add to a result what schema 1 did not record (see `harness.execution.finished`); results that were
     rewritten without it earlier are given to it again. New files are complete before an old one is removed, so an
     interrupted call loses nothing and can be repeated. Runs that another process holds are skipped.
     """

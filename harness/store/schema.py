@@ -22,14 +22,14 @@ ScoresByTask = dict[str, dict[str, float]]
 ScoresByPart = dict[str, dict[str, dict[str, float]]]
 
 
-class Stored(BaseModel):
+class Record(BaseModel):
     """Base of all records: immutable, finite numbers only, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Spec(Stored):
-    """Which run it was. `variant` is the method with its reading and options, `method` its name alone."""
+class Spec(Record):
+    """Which run it was. `variant` is the method with its reading and options, `method` only its name."""
 
     method: str
     variant: str
@@ -40,13 +40,8 @@ class Spec(Stored):
     @classmethod
     def of(cls, run: RunSpec) -> Spec:
         """The record of a run's spec."""
-        return cls(
-            method=run.variant.name,
-            variant=str(run.variant),
-            setting=str(run.setting),
-            encoder=run.encoder,
-            seed=run.seed,
-        )
+        method, variant, setting = run.variant.name, str(run.variant), str(run.setting)
+        return cls(method=method, variant=variant, setting=setting, encoder=run.encoder, seed=run.seed)
 
     @property
     def key(self) -> str:
@@ -54,7 +49,7 @@ class Spec(Stored):
         return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
 
 
-class DevCurve(Stored):
+class DevCurve(Record):
     """Dev score every `eval_every` steps; empty for a method that does not train."""
 
     task: str
@@ -65,14 +60,14 @@ class DevCurve(Stored):
     best_score: float | None
 
 
-class LossCurves(Stored):
+class LossCurves(Record):
     """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
 
     steps: list[int]
     terms: dict[str, list[float | None]]
 
 
-class Protocol(Stored):
+class Protocol(Record):
     """How a suite was scored.
 
     `data` is the suite's fingerprint: a hash of its name, its version, its options and the contents of its tasks.
@@ -89,11 +84,11 @@ class Protocol(Stored):
         return digest(self.version, self.data)[:12]
 
 
-class Evaluation(Stored):
+class Evaluation(Record):
     """The scores of one suite under one protocol.
 
-    `scores[task][metric]` are those of whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
-    `parts[task][part][metric]` are those of subsets of a task. `seconds` is wall time.
+    `scores[task][metric]` are for whole tasks, with their plain mean as the task 'Avg'; correlations are x 100.
+    `parts[task][part][metric]` are for subsets of a task. `seconds` is wall time.
     """
 
     suite: str
@@ -110,14 +105,14 @@ class Evaluation(Stored):
         return self.suite, self.protocol.key
 
 
-class TeacherUse(Stored):
-    """A teacher of a run and what it reads: a name of the profile, a control, or `run:KEY`."""
+class TeacherUse(Record):
+    """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe."""
 
     teacher: str
     of: Literal["image", "caption", "tokens"]
 
 
-class Result(Stored):
+class Result(Record):
     """A finished run.
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
@@ -180,7 +175,7 @@ class Result(Stored):
         return self.model_copy(update=changes)
 
 
-class Failure(Stored):
+class Failure(Record):
     """The last failure of a run. Failures are listed, never tabled.
 
     `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,8 +29,6 @@ class StandIn:
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: path -> where each of the next connections is cut, in bytes of the body
     cuts: dict[str, list[int]] = field(default_factory=dict)
-    #: path -> seconds before the body
-    slow: dict[str, float] = field(default_factory=dict)
     #: path -> the body hangs after so many bytes until this is set
     hangs: dict[str, int] = field(default_factory=dict)
     go_on: threading.Event = field(default_factory=threading.Event)
@@ -112,7 +109,6 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             if self.command == "HEAD":
                 return
-            time.sleep(standin.slow.get(path, 0))
             if standin.cuts.get(path):
                 self.wfile.write(content[: standin.cuts[path].pop(0)])
                 self.close_connection = True
@@ -120,9 +116,8 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
             if path in standin.hangs and not standin.go_on.is_set():
                 self.wfile.write(content[: standin.hangs[path]])
                 self.wfile.flush()
-                standin.go_on.wait(20)
-                self.close_connection = True
-                return
+                standin.go_on.wait(60)
+                content = content[standin.hangs[path] :]
             self.wfile.write(content)
 
     return Handler
@@ -166,7 +161,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def client_env(standin: StandIn, tmp_path: Path) -> dict[str, str]:
-    """The environment of a process whose client talks to the stand-in."""
+    """The environment of a process with a hub client that uses the stand-in."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
     clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
     clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}

@@ -144,7 +144,7 @@ def test_imagenet_takes_the_listed_images_alone(tmp_path):
     with pytest.raises(UserError, match=r"1 of 2 listed images are missing in .*, first n3/n3_1\.JPEG"):
         run("imagenet60", got, tmp_path / "second")
     listing.write_text("x/../n1_2.JPEG\n")
-    with pytest.raises(UserError, match="each once"):
+    with pytest.raises(UserError, match="distinct CLASS"):
         run("imagenet60", got, tmp_path / "third")
 
 

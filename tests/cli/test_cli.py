@@ -162,6 +162,7 @@ MISTAKES = [
     (("run", "--profile", "tiny", "--data-root", "./nowhere"), "is not a folder"),
     (("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"), "cannot be written"),
     (("run",), "the profile `tiny` needs none"),
+    (("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"), "every run is skipped, nothing"),
     (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
     (("show", "nothing.json"), "there is no file"),

@@ -1,22 +1,22 @@
-"""compare, power and audit as a person types them."""
+"""The `compare` command."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import scipy.stats
 from builders import result
+from cli_words import Typed
 
-from harness.cli.main import main
 from harness.store import DevCurve, Store
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
+
+
 MCSE = [71.9, 72.4, 71.0, 72.1, 71.6]
-Typed = Callable[..., tuple[int, str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,20 +48,6 @@ class Shelf:
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
     return Shelf(tmp_path / "results")
-
-
-@pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["harness", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
-
-    return run
 
 
 def test_all_tests_in_one_table_and_one_sentence(shelf: Shelf, typed: Typed) -> None:
@@ -173,36 +159,3 @@ def test_a_mistake_is_one_line(shelf: Shelf, typed: Typed, words: tuple[str, ...
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_power_tells_the_seeds_and_what_few_can_show(typed: Typed) -> None:
-    code, out, _ = typed("power", "--effect", "0.5", "--std", "1", "--seeds", "64")
-    assert code == 0
-    assert "needs 64 seeds of each variant" in out
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if "%" in line and "power" not in line}
-    assert {name: row[0] for name, row in rows.items() if name.isdigit()}["64"] == "80%"
-    assert [name for name in rows if name.isdigit()] == ["3", "5", "10", "20", "64"]
-    assert rows["64"][1] == "0.499"
-
-
-@pytest.mark.parametrize(
-    "words", [("--effect", "0", "--std", "1"), ("--effect", "1", "--std", "-1"), ("--effect", "nan", "--std", "1")]
-)
-def test_power_refuses_nonsense_in_one_line(typed: Typed, words: tuple[str, ...]) -> None:
-    code, _, err = typed("power", *words)
-    assert (code, err.count("\n")) == (2, 1)
-
-
-def test_audit_ends_well_and_tells_counts(typed: Typed) -> None:
-    code, out, err = typed("audit")
-    assert (code, err) == (0, "")
-    for name in ("mcse", "kdmcse", "dalr", "nonling", "between papers"):
-        assert f"\n{name}: " in "\n" + out
-    assert "7 of 22, 1 within rounding" in out
-    assert "roberta-base wiki+coco Avg" not in out
-    code, out, _ = typed("audit", "--paper", "kdmcse")
-    assert code == 0
-    assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
-    assert "dalr: " not in out
-    code, _, err = typed("audit", "--paper", "mces")
-    assert (code, "known: mcse, kdmcse" in err) == (2, True)

@@ -1,4 +1,4 @@
-"""Captions whose images are files: found by name, decoded when a teacher comes to them."""
+"""Captions whose images are files: found by name, decoded when a teacher reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image
 from harness.corpora import pixels
 from harness.corpora.base import Pairs
 from harness.corpora.files import CaptionsFile
-from harness.corpora.pixels import Pixels
+from harness.corpora.pixels import Decoder, Pixels
 from harness.corpora.toy import clip_folder
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
@@ -70,10 +70,10 @@ def test_a_teacher_sees_what_it_would_see_in_memory(root: Path) -> None:
 def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pixels, "AHEAD", 1)
     read: list[int] = []
-    whole = Pixels(lambda number: read.append(number) or png(number), [*map(str, range(9))], range(9))
+    whole = Pixels(Decoder(lambda number: read.append(number) or png(number), str, 9))
     assert read == []
     assert [len(image) for image in whole[2:4]] == [22, 23]
-    whole._pool.shutdown()
+    whole.decoder.pool.shutdown()
     assert sorted(read) == [2, 3, 4]
 
 

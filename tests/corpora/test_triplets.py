@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.corpora.files import TripletsFile
 from harness.corpora.toy.corpora import ToyTriplets
 from harness.corpora.toy.scenes import LEXICON
-from harness.corpora.triplets import TripletsFile
 from harness.errors import MissingData, UserError
 
 

@@ -10,7 +10,7 @@ import torch
 
 from harness.corpora.features import FeatureFile
 from harness.encoders import lit
-from harness.encoders.lit import Projections, fit
+from harness.encoders.lit import fit
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 
@@ -38,7 +38,7 @@ def recall(queries: np.ndarray, keys: np.ndarray, depth: int = 10) -> float:
 
 
 def test_what_two_views_share_is_found() -> None:
-    """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be told from the others."""
+    """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be distinguished."""
     fitted = fit(*pairs(2000), steps=300, batch_size=256, learning_rate=0.01, width=16, dropout=0.0)
     images, captions = pairs(400, seed=2)
     first, second = fitted.images(images), fitted.captions(captions)
@@ -94,26 +94,6 @@ def test_moments_are_those_of_all_rows_and_constants_have_deviation_one(monkeypa
     np.testing.assert_allclose(mean, values.astype(np.float64).mean(0), rtol=1e-6)
     np.testing.assert_allclose(spread[[0, 3]], values[:, [0, 3]].astype(np.float64).std(0), rtol=1e-6)
     np.testing.assert_array_equal(spread[[1, 2]], 1)
-
-
-def test_projections_are_kept_in_a_file(tmp_path: Path) -> None:
-    images, captions = pairs(100)
-    fitted = fit(images, captions, steps=5, width=8)
-    fitted.save(tmp_path / "lit.safetensors")
-    back = Projections.load(tmp_path / "lit.safetensors")
-    np.testing.assert_array_equal(back.images(images), fitted.images(images))
-    np.testing.assert_array_equal(back.captions(captions), fitted.captions(captions))
-    assert back.temperature == fitted.temperature
-
-
-@pytest.mark.parametrize("content", [None, b"", b"no weights"])
-def test_a_file_that_holds_no_projections_is_one_line(content: bytes | None, tmp_path: Path) -> None:
-    path = tmp_path / "lit.safetensors"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UserError, match="cannot be read") as refusal:
-        Projections.load(path)
-    assert "\n" not in str(refusal.value)
 
 
 def test_pairs_must_be_pairs() -> None:

@@ -35,7 +35,7 @@ def test_a_cached_commit_is_found_and_its_name_is_its_fingerprint(hub: Path) -> 
     assert model.fingerprint(None) != HubModel("owner/model", COMMIT[::-1]).fingerprint(None)
 
 
-def test_what_is_not_cached_is_told_with_its_command(hub: Path) -> None:
+def test_a_missing_model_is_reported_with_its_command(hub: Path) -> None:
     other = HubModel("owner/model", COMMIT[::-1])
     assert f"hf download owner/model --revision {COMMIT[::-1]}" in other.missing(None)[0].how
     with pytest.raises(MissingData):

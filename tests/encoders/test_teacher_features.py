@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.sources import cache_folder
 
 ROWS, CHUNK = 10, 4
-#: a process that computes these features and may be told to kill itself at its nth durable step
+#: a process that computes these features and may kill itself at its nth durable step
 PROCESS = """
 import os, signal, sys, time
 from pathlib import Path
@@ -76,10 +76,10 @@ def process(log: Path, deadly: int = 0, pause: float = 0) -> subprocess.Popen[by
 
 
 def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
-    compute, heard = Computed(), []
-    first = cached_features("key", ROWS, compute, chunk=CHUNK, report=lambda done, rows: heard.append((done, rows)))
+    compute, reported = Computed(), []
+    first = cached_features("key", ROWS, compute, chunk=CHUNK, report=lambda done, rows: reported.append((done, rows)))
     assert compute.calls == [(0, 4), (4, 8), (8, 10)]
-    assert heard == [(4, 10), (8, 10), (10, 10)]
+    assert reported == [(4, 10), (8, 10), (10, 10)]
     second = cached_features("key", ROWS, compute, chunk=CHUNK)
     assert len(compute.calls) == 3
     for array in (first, second):

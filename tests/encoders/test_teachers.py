@@ -18,8 +18,8 @@ from transformers import AutoModel, AutoTokenizer
 from harness.corpora.base import Pairs
 from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.corpora import ToyPairs
-from harness.encoders import teachers_clip, teachers_text, teachers_timm
-from harness.encoders.teachers import Teacher, open_teacher
+from harness.encoders import teachers_image, teachers_text
+from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher
 from harness.errors import UserError
 from harness.registry import names
 
@@ -165,7 +165,7 @@ def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_f
 
     whole = looked_at()
     for size in (1, 3):
-        for module in (teachers_clip, teachers_text, teachers_timm):
+        for module in (teachers_image, teachers_text):
             monkeypatch.setattr(module, "BATCH", size)
         for found, expected in zip(looked_at(), whole, strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -229,3 +229,15 @@ def test_weights_that_count_are_not_made_up(absent: str, pooling: str, tmp_path:
         open_teacher("text", folder, pooling=pooling)
     if absent == "pooler":
         assert open_teacher("text", folder, pooling="cls").captions(["a"]).shape == (1, 64)
+
+
+def test_one_vocabulary_passes_and_another_names_the_teacher(tmp_path: Path) -> None:
+    check_vocabulary(student_folder(), student_folder(), "same")
+    other = shutil.copytree(student_folder(), tmp_path / "other")
+    described = json.loads((other / "tokenizer.json").read_text())
+    words = described["model"]["vocab"]
+    first, second = (next(word for word in words if word.startswith(letter)) for letter in "ab")
+    words[first], words[second] = words[second], words[first]
+    (other / "tokenizer.json").write_text(json.dumps(described))
+    with pytest.raises(UserError, match="the student's vocabulary, and other has another"):
+        check_vocabulary(student_folder(), other, "other")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evaluation import ranking
+from harness.evaluation import cosines
 from harness.evaluation.ranking import TIE, both_ways, ranks, recalls
 
 
@@ -38,7 +38,7 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
     pictures = rng.integers(-2, 3, (images, width)).astype(np.float32)
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "_CELLS", cells)
+        patch.setattr(cosines, "_CELLS", cells)
         assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(texts, pictures, owners, every)
         assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,97 +11,9 @@ import torch
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.figure_data import EDGES, FiguresSuite, similarities
-from harness.evaluation.figure_views import sentence_triples, view_cosines
-from harness.evaluation.planes import clusters_of, plane
+from harness.evaluation.figure_data import FiguresSuite
 from harness.execution.embedding import RunEmbedder
 from harness.metrics import ArrayName
-
-RNG = np.random.default_rng(0)
-
-
-def clustered(k: int = 3, each: int = 20, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Far centres with little noise, in mixed order, and the true cluster of each row."""
-    which = np.random.default_rng(1).permutation(np.repeat(np.arange(k), each))
-    return (np.eye(d)[which] + 0.01 * RNG.standard_normal((len(which), d))).astype(np.float32), which
-
-
-def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
-    vectors, which = clustered()
-    first = plane(vectors, 7)
-    assert first.shape == (60, 2)
-    assert first.dtype == np.float32
-    np.testing.assert_array_equal(first, plane(vectors, 7))
-    distances = np.linalg.norm(first[:, None] - first[None], axis=2)
-    np.fill_diagonal(distances, np.inf)
-    assert (which[distances.argmin(axis=1)] == which).all()
-
-
-@pytest.mark.parametrize("rows", [2, 5])
-def test_few_or_equal_vectors_have_a_plane(rows: int) -> None:
-    assert np.isfinite(plane(np.ones((rows, 4), dtype=np.float32), 0)).all()
-
-
-def test_kmeans_finds_made_clusters() -> None:
-    vectors, which = clustered()
-    found = clusters_of(vectors, 3, 0)
-    assert len({(a, b) for a, b in zip(found, which, strict=True)}) == 3
-    assert set(found) == {0, 1, 2}
-    assert sorted(clusters_of(vectors[:2], 5, 0)) == [0, 1]
-
-
-def test_ranks_and_histograms_are_those_of_a_loop() -> None:
-    texts, images = RNG.standard_normal((30, 6)), RNG.standard_normal((10, 6))
-    image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
-    found = similarities(texts, images, image_of)
-    true, other = [], []
-    for image in range(10):
-        cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
-        order = sorted(range(30), key=lambda row: -cosines[row])
-        assert found["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
-        for row, value in enumerate(cosines):
-            (true if image_of[row] == image else other).append(value)
-    np.testing.assert_array_equal(found["similarity_true"], np.histogram(true, EDGES)[0])
-    np.testing.assert_array_equal(found["similarity_other"], np.histogram(other, EDGES)[0])
-    assert found["similarity_true"].sum() == 30
-
-
-def test_ties_count_against_the_model() -> None:
-    same = np.ones((4, 3))
-    assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4, 4, 4, 4]
-
-
-TEXTS = ["a dog runs", "the dog is running", "a cat sleeps", "a dog runs fast", "two men play chess indoors", "x y"]
-
-
-def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
-    data = SimpleNamespace(texts=TEXTS, image_of=np.array([0, 0, 1, 1, 2, 2]))
-    for triple in sentence_triples(data, 3, np.random.default_rng(0)):
-        rows = [TEXTS.index(text) for text in triple]
-        assert rows[0] // 2 == rows[1] // 2 != rows[2] // 2
-    firsts = {tuple(triple) for triple in sentence_triples(data, 3, np.random.default_rng(0))}
-    assert len(firsts) == 3, "an image was drawn twice"
-    assert ("a dog runs", "the dog is running", "two men play chess indoors") in firsts
-
-
-def test_where_images_have_one_caption_the_close_one_shares_most_words() -> None:
-    data = SimpleNamespace(texts=TEXTS, image_of=np.arange(6))
-    triples = {triple[0]: triple for triple in sentence_triples(data, 6, np.random.default_rng(0))}
-    assert triples["a dog runs"][1:] == ["a dog runs fast", "two men play chess indoors"]
-    with pytest.raises(ValueError, match="three images"):
-        sentence_triples(SimpleNamespace(texts=TEXTS[:2], image_of=np.arange(2)), 1, np.random.default_rng(0))
-
-
-def test_view_cosines_are_means_over_pairs() -> None:
-    views = RNG.standard_normal((2, 3, 4, 5))
-    views /= np.linalg.norm(views, axis=-1, keepdims=True)
-    same = [views[t, s, i] @ views[t, s, j] for t in range(2) for s in range(3) for i in range(4) for j in range(i)]
-    close = [a @ b for t in range(2) for a in views[t, 0] for b in views[t, 1]]
-    apart = [a @ b for t in range(2) for s in (0, 1) for a in views[t, s] for b in views[t, 2]]
-    found = view_cosines(views)
-    assert found == pytest.approx(
-        {"cosine_same": np.mean(same), "cosine_close": np.mean(close), "cosine_apart": np.mean(apart)}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +65,7 @@ def test_the_suite_on_the_toy_world(model: RunEmbedder) -> None:
     assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != arrays[ArrayName("ToyRetrieval", "triples")]).any()
 
 
-def test_a_model_without_dropout_views_is_told() -> None:
+def test_a_model_without_dropout_views_is_reported() -> None:
     def embed(texts: Sequence[str]) -> np.ndarray:
         return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float32)
 

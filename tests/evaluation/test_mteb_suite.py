@@ -125,7 +125,7 @@ def test_a_constant_model_has_no_similarity_score_but_a_warning(tmp_path: Path) 
         assert bool(constant.calls) == calls
 
 
-def test_vectors_that_are_not_finite_are_told() -> None:
+def test_vectors_that_are_not_finite_are_reported() -> None:
     def broken(sentences: Sequence[str]) -> np.ndarray:
         rows = embed(sentences)
         rows[0] = np.nan
@@ -190,12 +190,12 @@ def test_a_task_of_a_benchmark_has_the_benchmarks_languages() -> None:
         ("MTEB(eng, v1):Sts", "has no type or task 'Sts'; its types are Classification, "),
     ],
 )
-def test_unknown_names_are_told_with_the_nearest(name: str, message: str) -> None:
+def test_unknown_names_are_reported_with_the_nearest(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         MTEBSuite([name]).missing(None)
 
 
-def test_a_task_named_twice_is_told() -> None:
+def test_a_task_named_twice_is_reported() -> None:
     with pytest.raises(UserError, match="names SICK-R twice"):
         MTEBSuite(["SICK-R", "MTEB(eng, v1):SICK-R"]).evaluate(embed, None)
 
@@ -253,7 +253,7 @@ def test_own_tasks_in_the_local_cache_run_offline(cached: Callable[[str], None])
     assert row["main_score"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_download_that_was_cut_short_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_that_was_cut_short_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries and judgements of a retrieval task are data sets of their own; here its corpus alone has come."""
     import datasets
 

@@ -125,7 +125,7 @@ def test_repeated_captions_are_projected_once(suite: Callable[..., RetrievalSuit
     assert scores["x"]["t2i_R@1"] == pytest.approx(200 / 3)
 
 
-def test_vectors_that_are_not_finite_are_told(suite: Callable[..., RetrievalSuite]) -> None:
+def test_vectors_that_are_not_finite_are_reported(suite: Callable[..., RetrievalSuite]) -> None:
     def broken(pairs: Pairs) -> np.ndarray:
         return np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs))
 
@@ -156,9 +156,9 @@ def test_the_fingerprint_follows_the_data(suite: Callable[..., RetrievalSuite]) 
 
 def test_the_toy_clip_finds_the_pictures_of_the_toy_world(suite: Callable[..., RetrievalSuite]) -> None:
     """Its two towers are a real shared space; chance is 0.5 among 200 pictures."""
-    from harness.encoders.teachers_clip import ClipTeacher
+    from harness.encoders.teachers import open_teacher
 
-    teacher = ClipTeacher(clip_folder())
+    teacher = open_teacher("open-clip", clip_folder())
     shared = Shared(teacher.captions, lambda pairs: teacher.images(pairs.images))
     task = ToyRetrieval("toy", 200)
     scores = suite(task).evaluate(Model(shared), None).scores["toy"]

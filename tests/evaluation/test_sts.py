@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from scipy import stats
 
 from harness.evaluation.embed import Embedded
 from harness.evaluation.geometry import GeometrySuite
-from harness.evaluation.sts import STSSuite
+from harness.evaluation.sts import MultilingualSTSSuite, STSSuite, dev_scorer
+from harness.evaluation.sts_files import STSB_DEV
 from harness.evaluation.suites import TaskScores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())["tasks"]
@@ -119,3 +121,44 @@ def test_every_score_of_the_public_program_is_matched(data_root: Path) -> None:
     bars = {key: 1e-3 if key.endswith("_batch128") else 0.01 for key in expected}
     far = {key: (found[key], value) for key, value in expected.items() if not abs(found[key] - value) < bars[key]}
     assert far == {}
+
+
+def write_dev(root: Path, pairs: list[tuple[str, str, float]]) -> None:
+    (root / "sts").mkdir()
+    rows = "".join(f"{gold}\t{first}\t{second}\n" for first, second, gold in pairs)
+    (root / "sts" / "STSB-dev.tsv").write_text("score\tsentence1\tsentence2\n" + rows)
+
+
+def test_the_dev_score_is_the_spearman_of_the_task(tmp_path: Path) -> None:
+    write_dev(tmp_path, ONE)
+    embedded: list[int] = []
+
+    def embed(sentences: Sequence[str]) -> np.ndarray:
+        embedded.append(len(sentences))
+        return planar(sentences)
+
+    scorer = dev_scorer(STSB_DEV, tmp_path)
+    assert scorer(embed) == pytest.approx(100 * stats.spearmanr([-10, -50, -30, -90], [5, 2, 2, 0]).statistic)
+    assert embedded == [5]
+    (tmp_path / "sts" / "STSB-dev.tsv").unlink()  # read once
+    assert scorer(embed) > 90
+
+
+def test_an_undefined_dev_score_is_zero_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_dev(tmp_path, ONE)
+    with caplog.at_level(logging.WARNING, logger="harness"):
+        assert dev_scorer(STSB_DEV, tmp_path)(lambda sentences: np.ones((len(sentences), 3))) == 0.0
+    assert "STS-B-dev" in caplog.text
+
+
+def test_the_multilingual_suite_has_the_protocol_of_sts_under_its_own_name() -> None:
+    suites = [kind(["ToySTS", "ToySTS-dev"]) for kind in (STSSuite, MultilingualSTSSuite)]
+    first, second = (suite.evaluate(letters, None) for suite in suites)
+    assert first.scores == second.scores
+    assert MultilingualSTSSuite.name == "stsb-multi"
+    assert suites[0].fingerprint(None) != suites[1].fingerprint(None)
+
+
+def letters(sentences: Sequence[str]) -> np.ndarray:
+    """Counts of letters."""
+    return np.array([[sentence.count(chr(97 + letter)) for letter in range(26)] for sentence in sentences], np.float32)

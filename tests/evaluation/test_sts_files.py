@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from harness import registry
 from harness.errors import MissingData, UserError
 from harness.evaluation import sts_files
-from harness.evaluation.sts_files import SICK, STS12, STSB, SimilarityFile
+from harness.evaluation.sts_files import DE, DE_DEV, SICK, STS12, STSB, STSB_DEV, SimilarityFile
 
 TASKS = [value for value in vars(sts_files).values() if isinstance(value, SimilarityFile)]
+TRANSLATED = [task for task in TASKS if "multilingual" in task.files[0]]
 
 #: name -> pairs by subset, as SentEval counts them
 COUNTS = {
@@ -28,7 +30,7 @@ COUNTS = {
 
 def put(root: Path, task: SimilarityFile, content: str | bytes) -> Path:
     path = root / task.files[0]
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
@@ -105,9 +107,39 @@ def test_every_task_is_registered_under_its_own_name(task: SimilarityFile) -> No
     assert registry.get("similarity task", task.name) is task
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@pytest.mark.parametrize("task", [task for task in TASKS if task.name in COUNTS], ids=lambda task: task.name)
 def test_the_real_files_have_sentevals_counts(data_root: Path, task: SimilarityFile) -> None:
     loaded = task.load(data_root)
     assert [len(pairs) for pairs in loaded.values()] == COUNTS[task.name]
     low = 1.0 if task.name.startswith("SICK") else 0.0
     assert all(low <= gold <= 5.0 and first and second for pairs in loaded.values() for first, second, gold in pairs)
+
+
+def test_a_translated_task_is_the_rows_of_its_split(tmp_path: Path) -> None:
+    text = "split\tscore\tsentence1\tsentence2\ntest\t1.5\ta\tb\ndev\t2\tc  d\te\ntrain\tx\tf\tg\ntest\t0\th\ti\n"
+    put(tmp_path, DE, gzip.compress(text.encode()))
+    assert DE.load(tmp_path) == {"": [("a", "b", 1.5), ("h", "i", 0.0)]}
+    assert DE_DEV.load(tmp_path) == {"": [("c d", "e", 2.0)]}
+    assert DE.fingerprint(tmp_path) != DE_DEV.fingerprint(tmp_path)
+    put(tmp_path, DE, gzip.compress(b"score\tsentence1\tsentence2\n1\ta\tb\n"))
+    with pytest.raises(UserError, match="no column 'split'"):
+        DE.load(tmp_path)
+    put(tmp_path, DE, text)
+    with pytest.raises(UserError, match="cannot be read"):
+        DE.load(tmp_path)
+
+
+def test_ten_languages_have_test_and_dev_under_their_own_names(tmp_path: Path) -> None:
+    languages = ["de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh"]
+    assert [task.name for task in TRANSLATED] == [f"STS-B-{code}{end}" for code in languages for end in ("", "-dev")]
+    with pytest.raises(MissingData, match=r"stsb-de\.tsv\.gz: .*stsb_multi_mt"):
+        DE.load(tmp_path)
+
+
+@pytest.mark.parametrize("task", TRANSLATED, ids=lambda task: task.name)
+def test_the_real_files_hold_the_pairs_of_the_english_benchmark(data_root: Path, task: SimilarityFile) -> None:
+    """A translation keeps order and gold scores."""
+    english = (STSB_DEV if task.name.endswith("-dev") else STSB).load(data_root)[""]
+    pairs = task.load(data_root)[""]
+    assert [round(gold, 3) for _, _, gold in pairs] == [round(gold, 3) for _, _, gold in english]
+    assert len({pair[:2] for pair in pairs} & {pair[:2] for pair in english}) < 60

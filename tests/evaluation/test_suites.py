@@ -93,7 +93,7 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
     json.dumps(evaluation.scores, allow_nan=False)
 
 
-def test_vectors_that_are_not_finite_are_told() -> None:
+def test_vectors_that_are_not_finite_are_reported() -> None:
     def broken(sentences: Sequence[str]) -> np.ndarray:
         vectors = embed(sentences)
         vectors[0] = np.nan
@@ -159,7 +159,7 @@ def test_planning_imports_neither_torch_nor_scipy_nor_pandas() -> None:
         "    suite = registry.get('suite', name)(['near', 'STS12', 'STS-B'])\n"
         "    assert len(suite.missing(pathlib.Path('nowhere'))) == 2\n"
         "    registry.get('suite', name)(['near']).fingerprint(None)\n"
-        "import harness.evaluation.dev\n"
+        "import harness.evaluation.sts\n"
         "print(sorted({'torch', 'scipy', 'pandas', 'transformers'} & set(sys.modules)))\n"
     )
     # The package above is on this process's path only.

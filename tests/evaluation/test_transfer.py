@@ -14,9 +14,7 @@ from sklearn.metrics import f1_score
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, PlainEmbedder
-from harness.evaluation.probes.folds import Split
-from harness.evaluation.probes.linear import Fitted
-from harness.evaluation.probes.modes import L2, MODES
+from harness.evaluation.probes.base import L2, MODES, Fitted, Split
 from harness.evaluation.transfer import TransferSuite, best, classify, f1, make_probe, score
 from harness.evaluation.transfer_tasks import Labelled
 
@@ -190,7 +188,7 @@ def test_both_probes_part_what_a_line_can_part() -> None:
         np.testing.assert_array_equal(found.predicted, labels)
 
 
-def test_vectors_that_are_not_finite_are_told() -> None:
+def test_vectors_that_are_not_finite_are_reported() -> None:
     def broken(sentences: Sequence[str]) -> np.ndarray:
         vectors = embed(sentences)
         vectors[0] = np.nan
@@ -229,7 +227,7 @@ def test_a_class_that_cannot_reach_every_fold_is_an_error_of_the_data() -> None:
         TransferSuite(["rare"], mode="fast").evaluate(PlainEmbedder(embed), None)
 
 
-def test_what_is_missing_is_told() -> None:
+def test_what_is_missing_is_reported() -> None:
     assert [str(line) for line in TransferSuite(["whole", "absent"]).missing(None)] == ["a file: make it"]
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution.confirm import Confirmation
+from harness.execution.finished import Confirmation
 from harness.execution.plan import make_plan
-from harness.execution.selection import Selection, make_request
+from harness.execution.request import Selection, make_request
 from harness.store import Result, Spec, Store
 
 OLD = Path(__file__).parents[1] / "store/data/tiny/mcse/toy/toy-bert/seed-0-86e8952d157e.json"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
+from harness.execution.plan import make_plan
+from harness.execution.request import Request
 from harness.execution.train import Bench, run_features, train
 from harness.execution.training_data import training_data
 from harness.grid import resolve
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.spec import RunSpec
+from harness.spec import RunSpec, Variant
 from harness.store import Store
 
 PACKAGE = """
@@ -41,18 +44,69 @@ class Lengths(Teacher):
 """
 
 
+Install = Callable[[str], Profile]
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
-    """An installed package with a kind of teacher, and the toy profile with a teacher of that kind."""
-    (tmp_path / "lengths.py").write_text(PACKAGE)
-    info = tmp_path / "lengths-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lengths\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[harness.teacher_kinds]\nlengths = lengths:Lengths\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install a package with a kind of teacher; returns the toy profile with a teacher of that kind."""
+
+    def package(code: str) -> Profile:
+        (tmp_path / "lengths.py").write_text(code)
+        info = tmp_path / "lengths-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lengths\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[harness.teacher_kinds]\nlengths = lengths:Lengths\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        registry._points.cache_clear()
+        return with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
+
+    yield package
     registry._points.cache_clear()
-    yield with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
-    registry._points.cache_clear()
+    sys.modules.pop("lengths", None)
+
+
+@pytest.fixture
+def package(install: Install) -> Profile:
+    return install(PACKAGE)
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("raise RuntimeError('no driver')", "RuntimeError: no driver"),
+        ("Lengths = 3", "is not a subclass of harness.encoders.teachers.Teacher"),
+        (PACKAGE.replace('gives = ("image", "caption")', ""), "AttributeError"),
+    ],
+)
+def test_a_kind_that_cannot_be_loaded_costs_only_its_runs(
+    install: Install, code: str, what: str, tmp_path: Path
+) -> None:
+    request = Request(
+        profile=install(code),
+        methods=[Variant.parse(text) for text in ("mcse[images=lengths]", "mcse")],
+        settings=[Variant("toy")],
+        encoders=["toy-bert"],
+        seeds=(0, 1),
+        suites=["sts"],
+    )
+    made = make_plan(request, Store(tmp_path / "results"))
+    assert [str(run.resolved.spec.variant) for run in made.runs] == ["mcse", "mcse"]
+    (skipped,) = made.skipped
+    assert skipped.what == "mcse[images=lengths]"
+    assert what in skipped.why
+    assert "\n" not in skipped.why
+
+
+@pytest.mark.parametrize(("images", "captions"), [("own", "reader"), ("toy-clip", "own"), ("other", "reader")])
+def test_a_dual_encoder_of_its_own_features_is_refused_with_one_line(images: str, captions: str) -> None:
+    profile = with_teachers(
+        reader=TeacherTable(kind="text", registered="toy-clip"),
+        own=TeacherTable(kind="lit", images=images, captions=captions, corpus="toy-pairs"),
+        other=TeacherTable(kind="lit", images="own", captions="reader", corpus="toy-pairs"),
+    )
+    with pytest.raises(UserError, match="the teacher 'own' of the profile 'tiny' reads its own features; name other"):
+        experiment("kdmcse[images=own]", profile)
 
 
 def with_teachers(**tables: TeacherTable) -> Profile:

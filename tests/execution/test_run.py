@@ -1,4 +1,4 @@
-"""Arrays of a run: saved before its result, whole or not at all, read back, never changed."""
+"""One run: its suites are evaluated once, and its arrays are saved before its result, whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,28 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import UserError
 from harness.evaluation.suites import SuiteScores
 from harness.execution.environment import Machine
 from harness.execution.plan import make_plan
+from harness.execution.request import Selection, make_request
 from harness.execution.run import run_one
-from harness.execution.selection import Selection, make_request
 from harness.metrics import ArrayName
-from harness.sources import read_arrays, write_arrays
 from harness.store import Store
-
-
-def test_arrays_are_read_back_and_the_bytes_are_the_same(tmp_path: Path) -> None:
-    arrays = {"a.b": np.arange(3, dtype=np.float32), "texts": np.array([["é", "long text"]])}
-    for name in ("one.npz", "two.npz"):
-        write_arrays(tmp_path / name, arrays)
-    found = read_arrays(tmp_path / "one.npz")
-    assert found["texts"].tolist() == [["é", "long text"]]
-    np.testing.assert_array_equal(found["a.b"], arrays["a.b"])
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    (tmp_path / "one.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:40])
-    with pytest.raises(UserError, match=r"one\.npz cannot be read"):
-        read_arrays(tmp_path / "one.npz")
 
 
 class KilledError(Exception):

@@ -11,10 +11,10 @@ from harness.corpora.base import Pairs
 from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
 from harness.execution.events import Event
-from harness.execution.features import RunFeatures
 from harness.execution.ingredients import Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.train import Bench, run_features
+from harness.execution.training_data import RunFeatures
 from harness.grid import resolve
 from harness.profiles import load_profile
 from harness.spec import RunSpec

@@ -67,8 +67,8 @@ def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> 
         f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]/toy/toy-bert/seed-0",
     ]
     by_key = {run.key: run for run in made.runs}
-    assert made.runs[1].needs == {by_key[FIRST].fingerprint}
-    assert not by_key[FIRST].needs
+    assert [one.fingerprint for one in made.runs[1].experiment.teachers] == [by_key[FIRST].fingerprint]
+    assert not by_key[FIRST].experiment.teachers
 
 
 def test_a_teacher_of_a_teacher_comes_first(tmp_path: Path) -> None:

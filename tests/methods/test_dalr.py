@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
-from harness_methods.dalr import DALR, Taught, text_teachers
-from harness_methods.mixing import after_text
+from harness_methods.dalr import DALR, Taught, after_text, text_teachers
 
 from harness.losses.contrastive import info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
-from harness_methods.kdmcse import KDMCSE
+from harness_methods.kdmcse import KDMCSE, every_ceil
 from harness_methods.mcse import MCSE
-from harness_methods.mixing import every_ceil
 from harness_methods.simcse import SimCSE
 
 from harness.losses.contrastive import info_nce

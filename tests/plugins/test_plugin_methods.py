@@ -126,6 +126,13 @@ def test_a_broken_package_costs_its_own_runs(
     assert not end.value.code
     assert "mcse" in listed
     assert "broken" in listed
+    words = ["run", "--profile", "tiny", "--methods", "broken", "--seeds", "1", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["harness", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    (complaint,) = capsys.readouterr().err.splitlines()
+    assert end.value.code == 2
+    assert complaint.startswith("error: every run is skipped, nothing can be trained: broken: ")
     done = harness.run("tiny", methods="simcse", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path)
     assert len(done) == 1
 
@@ -142,3 +149,24 @@ def test_a_method_that_raises_in_a_batch_fails_alone(install: Install, tmp_path:
     (failure,) = done.failures
     assert "foo" in failure.error
     assert "guides.py" in failure.traceback
+
+
+@pytest.mark.parametrize("hook", ["own_steps", "pooling", "captions", "features", "configure", "identity"])
+def test_a_method_that_raises_while_planning_is_skipped_with_one_line(
+    install: Install, tmp_path: Path, hook: str
+) -> None:
+    of_options = hook == "identity"
+    code = f"""
+    def fails(*given):
+        raise KeyError('foo')
+
+    {"GuidedHyperparameters" if of_options else "Guided"}.{hook} = {"fails" if of_options else "classmethod(fails)"}
+    """
+    install("guides", METHOD + code, {"methods": {"guided": "Guided"}})
+    plan = harness.plan("tiny", methods="guided,simcse", seeds=2, results=tmp_path)
+    assert [run.resolved.spec.variant.name for run in plan.runs] == ["simcse", "simcse"]
+    (skipped,) = plan.skipped
+    assert skipped.what == "guided"
+    assert "the method 'guided' (package guides, guides:Guided)" in skipped.why
+    assert "KeyError: 'foo'" in skipped.why
+    assert "\n" not in skipped.why

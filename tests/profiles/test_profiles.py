@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from harness import profiles
 from harness.errors import UserError
-from harness.grid import expand, resolve
+from harness.grid import UnfitSettingError, expand, resolve
 from harness.method import Feature, method_named
 from harness.profiles import Training, load_profile, shipped_profiles
 from harness.profiles.schema import Rule
@@ -121,7 +122,7 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
         assert rule.values, f"a rule without values: {rule}"
         for method in rule.methods or names("method"):
             known = {*Training.model_fields, *method_named(method).configure("paper").named()}
-            assert set(rule.values) <= known, f"{name}, rule '{rule.source}': {method} lacks some of {rule.values}"
+            assert set(rule.values) <= known, f"{name}, rule '{rule.source}': {method} has not all of {rule.values}"
             assert set(rule.readings) <= set(method_named(method).readings), rule
             assert set(rule.settings) <= set(profile.settings), rule
             assert set(rule.encoders) <= set(profile.encoders), rule
@@ -129,15 +130,17 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
 
 def test_paper_has_the_published_hyperparameters(published: Published) -> None:
     profile = load_profile("paper")
-    wrong = []
+    wrong, checked = [], []
     for method, setting, encoder, key, value, where in published:
-        resolved = resolve(profile, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
-        values = {**resolved.training.model_dump(), **resolved.hyperparameters.named()}
-        if values[key] != value:
-            wrong.append(f"{method}/{setting}/{encoder}: {key} is {values[key]}, {where} has {value}")
+        with suppress(UnfitSettingError):  # one row may have methods and settings that do not go together
+            resolved = resolve(profile, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
+            values = {**resolved.training.model_dump(), **resolved.hyperparameters.named()}
+            checked.append(method)
+            if values[key] != value:
+                wrong.append(f"{method}/{setting}/{encoder}: {key} is {values[key]}, {where} has {value}")
     assert not wrong
-    assert len(published) >= 150, "the transcription of the papers' hyperparameters has shrunk"
-    assert {row[0] for row in published} == set(PAPERS)
+    assert len(checked) >= 150, "the transcription of the papers' hyperparameters has shrunk"
+    assert set(checked) == set(PAPERS)
 
 
 def test_paper_has_the_published_number_of_seeds_and_the_seven_tasks() -> None:

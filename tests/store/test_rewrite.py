@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from harness.cli.main import cli
 from harness.execution.plan import make_plan
-from harness.execution.selection import Selection, make_request
+from harness.execution.request import Selection, make_request
 from harness.store import Result, Store
 from harness.store.rewrite import Rewritten, rewrite_old_results
 from harness.store.upgrade import has_old_name

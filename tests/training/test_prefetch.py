@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from harness.corpora.labelled_images import Images, LabelledImages
+from harness.corpora.labelled_images import EncodedImages, LabelledImages
 from harness.corpora.toy.media import ToyImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
@@ -37,7 +37,7 @@ def jpegs(count: int) -> list[bytes]:
 
 
 def source(items: list[bytes], size: int = 24) -> MediaInputs:
-    media = Images(items, np.arange(len(items)), Augmentation(size))
+    media = EncodedImages(items, np.arange(len(items)), Augmentation(size))
     return MediaInputs(media, Order(len(items), 4, 0, "toy", "images"), seed=0)
 
 
@@ -96,7 +96,7 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
         ahead.of(0)
     ahead.close()
     assert str(found.value) == str(plain.value)
-    assert "image number 4 of the labelled images cannot be decoded: it is no image" in str(plain.value)
+    assert "the labelled image number 4 cannot be decoded" in str(plain.value)
 
 
 @needs_proc
@@ -151,7 +151,7 @@ def test_workers_of_a_killed_run_end(tmp_path: Path) -> None:
 
 
 def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    files, toys = Images([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
+    files, toys = EncodedImages([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
     monkeypatch.setattr(prefetch.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     monkeypatch.setattr(prefetch.torch, "get_num_threads", lambda: 4)
     cpu, cuda = torch.device("cpu"), torch.device("cuda")

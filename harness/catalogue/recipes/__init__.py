@@ -2,11 +2,9 @@
 
 from harness.catalogue.recipes.base import Got, Recipe, Take
 from harness.catalogue.recipes.cifar import cifar
-from harness.catalogue.recipes.imagenet import imagenet_list
 from harness.catalogue.recipes.karpathy import karpathy
-from harness.catalogue.recipes.plain import place, unpacked
-from harness.catalogue.recipes.senteval import senteval
-from harness.catalogue.recipes.stsb import stsb_multi
+from harness.catalogue.recipes.plain import imagenet_list, place, unpacked
+from harness.catalogue.recipes.senteval import senteval, stsb_multi
 from harness.catalogue.recipes.wikipedia import wikipedia
 
 RECIPES: dict[str, Recipe] = {

@@ -1,16 +1,18 @@
-"""The interface of recipes, and writing tables."""
+"""The interface of recipes, archives and tables."""
 
 from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from harness.catalogue.schema import Entry
+from harness.catalogue.entries import Entry
+from harness.catalogue.extract import remove, unpack
 from harness.errors import UserError
 
-#: file of an origin -> paths of its files, or of the folder that replaces it
+#: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]
 #: puts a file or folder at another path, by move, copy or link
 Take = Callable[[Path, Path], None]
@@ -24,6 +26,27 @@ def only(entry: Entry, got: Got, file: str) -> Path:
     if len(found) != 1:
         raise UserError(f"{entry.name} needs {file} once, {len(found)} were given; put it in the folder")
     return found[0]
+
+
+@contextmanager
+def content_of(archive: Path, out: Path) -> Iterator[Path]:
+    """The content of an archive in a temporary folder below `out`; a folder itself if one replaces the archive."""
+    if archive.is_dir():
+        yield archive
+        return
+    temporary = out / ".unpacked"
+    unpack(archive, temporary)
+    yield temporary
+    remove(temporary)
+
+
+def write_parquet(path: Path, columns: Mapping[str, Sequence[object]]) -> None:
+    """Write columns as a Parquet file."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table(columns), path)
 
 
 def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

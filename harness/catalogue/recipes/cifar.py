@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from harness.catalogue.extract import remove, unpack
-from harness.catalogue.recipes.base import Got, Take, only, raw_lines
-from harness.catalogue.schema import Entry
+from harness.catalogue.entries import Entry
+from harness.catalogue.recipes.base import Got, Take, content_of, only, raw_lines, write_parquet
 from harness.errors import UserError
 
 PIXELS = 3 * 32 * 32
@@ -23,14 +22,14 @@ def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
     `options` name the folder, the number of label bytes (the last one is the class), the file of the names and the
     splits' files. Layout: https://www.cs.toronto.edu/~kriz/cifar.html.
     """
-    temporary = out / ".unpacked"
-    unpack(only(entry, got, entry.origins[0].file), temporary)
-    base = temporary / entry.options["folder"]
-    names = [line.strip() for line in raw_lines(base / entry.options["names"]) if line.strip()]
-    for output in entry.outputs:
-        files = entry.options["splits"][output.path]
-        _write(out / output.path, _images(base, files, entry.options["labels"], names))
-    remove(temporary)
+    options = entry.options
+    with content_of(only(entry, got, entry.origins[0].file), out) as content:
+        base = content / options["folder"]
+        names = [line.strip() for line in raw_lines(base / options["names"]) if line.strip()]
+        for path, files in options["splits"].items():
+            rows = zip(*_images(base, files, options["labels"], names), strict=True)
+            columns = ("image_id", "label", "label_name", "jpeg")
+            write_parquet(out / path, dict(zip(columns, rows, strict=True)))
 
 
 def _images(base: Path, files: list[str], labels: int, names: list[str]) -> Iterator[tuple[str, int, str, bytes]]:
@@ -48,13 +47,3 @@ def _images(base: Path, files: list[str], labels: int, names: list[str]) -> Iter
             stream = io.BytesIO()
             Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(stream, "PNG")
             yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()
-
-
-def _write(path: Path, rows: Iterator[tuple[str, int, str, bytes]]) -> None:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ids, labels, names, images = zip(*rows, strict=True)
-    table = pyarrow.table({"image_id": ids, "label": labels, "label_name": names, "jpeg": images})
-    parquet.write_table(table, path)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.catalogue.recipes.base import Got, Take, clean, only, write_table
-from harness.catalogue.schema import Entry
+from harness.catalogue.entries import Entry
+from harness.catalogue.recipes.base import Got, Take, clean, only, write_parquet, write_table
 from harness.errors import UserError
 
 CAPTIONS = 5
@@ -32,7 +32,8 @@ def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
             for number, text in enumerate(texts, start=1)
         )
         write_table(out / options["table"], header, rows)
-        _write_training(out / options["training"], [item for item in images if item[0] == "train"])
+        ids, captions = zip(*((image, texts) for split, image, texts in images if split == "train"), strict=True)
+        write_parquet(out / options["training"], {"image_id": ids, "captions": captions})
 
 
 def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, list[str]]]:
@@ -54,12 +55,3 @@ def _read(archive: Path, name: str) -> list[Any]:
             return list(json.loads(packed.read(name))["images"])
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise UserError(f"{archive} holds no {name} with images: {error}; get it from its publisher") from error
-
-
-def _write_training(path: Path, images: list[tuple[str, str, list[str]]]) -> None:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    columns = {"image_id": [file for _, file, _ in images], "captions": [texts for _, _, texts in images]}
-    parquet.write_table(pyarrow.table(columns), path)

@@ -1,12 +1,11 @@
-"""Files used without changes, and archives that are only unpacked."""
+"""Files used without changes, archives that are only unpacked, and the ImageNet subset of NonLing."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from harness.catalogue.extract import remove, unpack
-from harness.catalogue.recipes.base import Got, Take
-from harness.catalogue.schema import Entry
+from harness.catalogue.entries import Entry
+from harness.catalogue.recipes.base import Got, Take, content_of, only, raw_lines
 from harness.errors import UserError
 
 
@@ -27,11 +26,25 @@ def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
             if found.is_dir():
                 take(found, out / output.path)
                 continue
-            temporary = out / ".unpacked"
-            unpack(found, temporary)
-            inside = temporary / entry.options["inside"][output.origin]
-            if not inside.is_dir():
-                raise UserError(f"{entry.name}: {found} holds no folder {inside.name}; get it from its publisher")
-            (out / output.path).parent.mkdir(parents=True, exist_ok=True)
-            inside.replace(out / output.path)
-            remove(temporary)
+            with content_of(found, out) as content:
+                inside = content / entry.options["inside"][output.origin]
+                if not inside.is_dir():
+                    raise UserError(f"{entry.name}: {found} holds no folder {inside.name}; get it from its publisher")
+                (out / output.path).parent.mkdir(parents=True, exist_ok=True)
+                inside.replace(out / output.path)
+
+
+def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Take the listed images, CLASS/NAME.JPEG at each line's end, from ImageNet's training folder. Raises UserError."""
+    listing, images = (only(entry, got, origin.file) for origin in entry.origins)
+    names = ["/".join(line.strip().split("/")[-2:]) for line in raw_lines(listing) if line.strip()]
+    if any(name.count("/") != 1 or ".." in name for name in names) or len(set(names)) != len(names):
+        raise UserError(f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; get it again")
+    absent = [name for name in names if not (images / name).is_file()]
+    if absent:
+        raise UserError(
+            f"{len(absent)} of {len(names)} listed images are missing in {images}, first {absent[0]}; give ImageNet's "
+            "training folder, with one folder per class"
+        )
+    for name in names:
+        take(images / name, out / entry.outputs[0].path / name)

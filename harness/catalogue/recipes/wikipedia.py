@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness.catalogue.entries import Entry
 from harness.catalogue.recipes.base import Got, Take, clean
-from harness.catalogue.schema import Entry
 from harness.errors import UserError
 from harness.seeds import generator
 

@@ -1,19 +1,52 @@
-"""Text and captioned pictures of the toy world."""
+"""Text and captioned pictures of the toy world, and cached fingerprints of everything it generates."""
 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from harness.corpora.base import Pairs, Sentences, Triplets
-from harness.corpora.toy.generated import ToyCorpus
+from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
 from harness.corpora.toy.grammar import describe
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes
 from harness.seeds import generator
-from harness.sources import digest
+from harness.sources import Generated, cache_folder, digest, file_hash, write_text
+
+
+def cached_hash(what: object, compute: Callable[[], str]) -> str:
+    """The hash (hex) of what the current code generates, so that a plan need not draw thousands of pictures.
+
+    `what` names the options of the generated object.
+    """
+    code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
+    note = cache_folder() / "toy" / digest(repr(what), np.__version__, code)
+    if note.is_file() and len(text := note.read_text()) == 64:
+        return text
+    value = compute()
+    write_text(note, value)
+    return value
+
+
+class ToyCorpus(Generated, CorpusSource):
+    """A corpus determined by its seed and size."""
+
+    rows: ClassVar[int] = 4096
+
+    def __init__(self, seed: int = 0, size: int | None = None) -> None:
+        self.seed, self.size = seed, self.rows if size is None else size
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash of the rows."""
+        return cached_hash([type(self).__name__, vars(self)], self.row_hash)
+
+    @abstractmethod
+    def row_hash(self) -> str:
+        """Generate the rows and hash them."""
 
 
 class ToySentences(ToyCorpus):
@@ -45,8 +78,7 @@ class ToyPairs(ToyCorpus):
     def row_hash(self) -> str:
         """Hash of the captions and of the pictures' bytes."""
         pairs = self.load(None)
-        assert isinstance(pairs.images, np.ndarray)
-        return digest(pairs.texts, hashlib.sha256(pairs.images.tobytes()).hexdigest())
+        return digest(pairs.texts, hashlib.sha256(np.asarray(pairs.images).tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:
         """Generate captions and pictures, (size, 32, 32, 3) uint8."""

@@ -13,8 +13,6 @@ import numpy as np
 
 from harness.corpora.toy.scenes import ATTRIBUTES, LEXICON
 
-Lexicon = Mapping[str, Mapping[str, tuple[str, ...]]]
-
 #: genre -> templates; every template mentions every attribute once
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "phrases": (
@@ -32,9 +30,7 @@ GENRES = tuple(TEMPLATES)
 SYNONYMS = len(next(iter(LEXICON["colour"].values())))
 
 
-def describe(
-    scenes: np.ndarray, rng: np.random.Generator, genres: np.ndarray | None = None, lexicon: Lexicon = LEXICON
-) -> list[str]:
+def describe(scenes: np.ndarray, rng: np.random.Generator, genres: np.ndarray | None = None) -> list[str]:
     """Describe scenes: (n, attributes) -> n sentences.
 
     `genres` is the genre number of each sentence, (n,); without it, genres are drawn.
@@ -44,13 +40,13 @@ def describe(
         genres = rng.integers(0, len(GENRES), size=count)
     forms = rng.integers(0, [len(TEMPLATES[GENRES[genre]]) for genre in genres], size=count)
     choices = rng.integers(0, SYNONYMS, size=scenes.shape)
-    words = [list(lexicon[name].values()) for name in ATTRIBUTES]
+    words = [list(LEXICON[name].values()) for name in ATTRIBUTES]
     return [
         TEMPLATES[GENRES[genre]][form].format_map(
             {name: words[place][scene[place]][choice[place]] for place, name in enumerate(ATTRIBUTES)}
         )
         for genre, form, scene, choice in zip(
-            genres.tolist(), forms.tolist(), scenes.tolist(), choices.tolist(), strict=True
+            *(values.tolist() for values in (genres, forms, scenes, choices)), strict=True
         )
     ]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,83 +16,64 @@ from harness.sources import Generated, digest
 
 
 class ToyTask(Generated):
-    """A generated MTEB task."""
+    """A generated MTEB task, with data in the form of `harness.evaluation.mteb_local.OfflineTask`."""
 
     language = "eng-Latn"
     settings: Mapping[str, Any] = {}
-    name: str
-    type: str
+
+    def __init__(self, kind: str, generate: Callable[[], dict[str, Any]]) -> None:
+        self.name, self.type, self._generate = f"ToyMTEB-{kind}", kind, generate
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the data."""
         return digest(self.load(root))
 
-    @abstractmethod
     def load(self, root: Path | None) -> dict[str, Any]:
-        """Generate the data in the form of `harness.evaluation.mteb_local.OfflineTask`."""
+        """Generate the data."""
+        return self._generate()
 
 
-class ToySimilarityTask(ToyTask):
+def _similarity() -> dict[str, Any]:
     """The pairs of ToySTS."""
-
-    name, type = "ToyMTEB-STS", "STS"
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        """Return the `pairs` of all subsets."""
-        return {"pairs": [pair for subset in TOY_STS.load(root).values() for pair in subset]}
+    return {"pairs": [pair for subset in TOY_STS.load(None).values() for pair in subset]}
 
 
-class ToyClassification(ToyTask):
-    """Descriptions labelled with the colour of their scene."""
-
-    name, type = "ToyMTEB-Classification", "Classification"
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        """Return `train` and `test`, 400 texts each."""
-        return {split: self._labelled(split) for split in ("train", "test")}
-
-    def _labelled(self, split: str) -> list[tuple[str, str]]:
+def _classification() -> dict[str, Any]:
+    """400 descriptions per split, labelled with the colour of their scene."""
+    colours = list(LEXICON["colour"])
+    data = {}
+    for split in ("train", "test"):
         rng = generator(world="toy", part="mteb classification", split=split)
         scenes = draw_scenes(rng, 400)
-        colours = list(LEXICON["colour"])
         labels = [colours[number] for number in scenes[:, ATTRIBUTES.index("colour")]]
-        return list(zip(labels, describe(scenes, rng), strict=True))
+        data[split] = list(zip(labels, describe(scenes, rng), strict=True))
+    return data
 
 
-class ToyDocuments(ToyTask):
-    """Retrieval of the other descriptions of a scene among those of 200 scenes."""
-
-    name, type = "ToyMTEB-Retrieval", "Retrieval"
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        """Return `corpus`, three descriptions of each scene, `queries`, a fourth one, and `relevant`."""
-        rng = generator(world="toy", part="mteb retrieval")
-        scenes = draw_distinct_scenes(rng, 200)
-        names = [f"{scene}-{copy}" for copy in range(3) for scene in range(len(scenes))]
-        return {
-            "corpus": dict(zip(names, describe(np.tile(scenes, (3, 1)), rng), strict=True)),
-            "queries": {str(scene): text for scene, text in enumerate(describe(scenes, rng))},
-            "relevant": {str(scene): {f"{scene}-{copy}": 1 for copy in range(3)} for scene in range(len(scenes))},
-        }
+def _retrieval() -> dict[str, Any]:
+    """Three descriptions of each of 200 scenes as documents, a fourth one as the query."""
+    rng = generator(world="toy", part="mteb retrieval")
+    scenes = draw_distinct_scenes(rng, 200)
+    names = [f"{scene}-{copy}" for copy in range(3) for scene in range(len(scenes))]
+    return {
+        "corpus": dict(zip(names, describe(np.tile(scenes, (3, 1)), rng), strict=True)),
+        "queries": {str(scene): text for scene, text in enumerate(describe(scenes, rng))},
+        "relevant": {str(scene): {f"{scene}-{copy}": 1 for copy in range(3)} for scene in range(len(scenes))},
+    }
 
 
-class ToyCandidates(ToyDocuments):
-    """Reranking of the three correct descriptions and those of the next four scenes."""
-
-    name, type = "ToyMTEB-Reranking", "Reranking"
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        """Return the data of retrieval, and `candidates`."""
-        data = super().load(root)
-        scenes = len(data["queries"])
-        data["candidates"] = {
-            str(scene): [f"{(scene + step) % scenes}-{copy}" for step in range(5) for copy in range(3)]
-            for scene in range(scenes)
-        }
-        return data
+def _reranking() -> dict[str, Any]:
+    """The data of retrieval; candidates are the three relevant documents and those of the next four scenes."""
+    data = _retrieval()
+    scenes = len(data["queries"])
+    data["candidates"] = {
+        str(scene): [f"{(scene + step) % scenes}-{copy}" for step in range(5) for copy in range(3)]
+        for scene in range(scenes)
+    }
+    return data
 
 
-TOY_STS_TASK = ToySimilarityTask()
-TOY_CLASSIFICATION = ToyClassification()
-TOY_RETRIEVAL = ToyDocuments()
-TOY_RERANKING = ToyCandidates()
+TOY_STS_TASK = ToyTask("STS", _similarity)
+TOY_CLASSIFICATION = ToyTask("Classification", _classification)
+TOY_RETRIEVAL = ToyTask("Retrieval", _retrieval)
+TOY_RERANKING = ToyTask("Reranking", _reranking)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.corpora.toy.generated import cached_hash
+from harness.corpora.toy.corpora import cached_hash
 from harness.corpora.toy.grammar import GENRES, describe
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_scenes
 from harness.seeds import generator
@@ -29,8 +29,7 @@ class ToySimilarity(Generated):
 
     def __init__(self, name: str, sizes: dict[str, int]) -> None:
         """`sizes` is the number of pairs of each subset."""
-        self.name = name
-        self.sizes = sizes
+        self.name, self.sizes = name, sizes
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of sentences and scores."""

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.evaluation.probes.folds import Split
-from harness.evaluation.probes.linear import Fitted, with_ones
+from harness.evaluation.probes.base import Fitted, Split, with_ones
 from harness.evaluation.probes.minimise import minimise
 
 log = logging.getLogger(__name__)
@@ -30,8 +29,7 @@ class LBFGSProbe:
     """Classifiers at their optimum, in float64."""
 
     def __init__(self, folds: int, device: torch.device) -> None:
-        self.folds = folds
-        self._device = device
+        self.folds, self._device = folds, device
 
     def refit_split(self, rows: np.ndarray) -> Split:
         """Train on all rows."""
@@ -57,12 +55,11 @@ def _accuracy(weights: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> np.n
     if not len(rows):
         return np.full(len(weights), np.nan)
     chosen = np.einsum("nw,mcw->mnc", rows, weights, optimize=True).argmax(axis=2)
-    accuracy: np.ndarray = (chosen == labels).mean(axis=1)
-    return accuracy
+    return np.asarray((chosen == labels).mean(axis=1))
 
 
 class _Regressions:
-    """Regressions on one table of rows (n, w) float64, whose second moments are diagonal, (w,)."""
+    """Regressions on one table of rows (n, w) float64 with diagonal second moments, (w,)."""
 
     def __init__(self, rows: Tensor, labels: Tensor, moments: Tensor) -> None:
         self._rows, self._labels = rows, labels

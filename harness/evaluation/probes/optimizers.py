@@ -9,38 +9,30 @@ from torch import Tensor
 
 
 class Optimizer(ABC):
-    """Parameters (F, r, w) and their state."""
+    """Parameters (F, r, w) and their state, all tensors of F entries; `decay` (F, r, 1) is the weight decay."""
 
     def __init__(self, parameters: Tensor, decay: Tensor) -> None:
-        """`decay` (F, r, 1) times the parameters is added to their gradient."""
         self.parameters, self.decay = parameters, decay
+        self._squares = torch.zeros_like(parameters)
 
     @abstractmethod
     def step(self, gradient: Tensor) -> None:
-        """Update the parameters in place; `gradient` (F, r, w) includes the decay."""
+        """Update the parameters in place; `gradient` (F, r, w) includes decay times parameters."""
 
-    @abstractmethod
     def keep(self, places: Tensor) -> None:
         """Keep only some of the F."""
-        self.parameters, self.decay = self.parameters[places], self.decay[places]
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(self, name, value[places])
 
 
 class RMSprop(Optimizer):
     """Tieleman and Hinton, 2012: learning rate 0.01, smoothing 0.99."""
 
-    def __init__(self, parameters: Tensor, decay: Tensor) -> None:
-        super().__init__(parameters, decay)
-        self._squares = torch.zeros_like(parameters)
-
     def step(self, gradient: Tensor) -> None:
         """Update the parameters in place."""
         self._squares.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
         self.parameters.addcdiv_(gradient, self._squares.sqrt().add_(1e-8), value=-0.01)
-
-    def keep(self, places: Tensor) -> None:
-        """Keep only some of the F."""
-        super().keep(places)
-        self._squares = self._squares[places]
 
 
 class Adam(Optimizer):
@@ -48,7 +40,7 @@ class Adam(Optimizer):
 
     def __init__(self, parameters: Tensor, decay: Tensor) -> None:
         super().__init__(parameters, decay)
-        self._mean, self._squares = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        self._mean = torch.zeros_like(parameters)
         self._steps = 0
 
     def step(self, gradient: Tensor) -> None:
@@ -58,11 +50,6 @@ class Adam(Optimizer):
         self._squares.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
         spread = self._squares.sqrt().div_((1 - 0.999**self._steps) ** 0.5).add_(1e-8)
         self.parameters.addcdiv_(self._mean, spread, value=-0.001 / (1 - 0.9**self._steps))
-
-    def keep(self, places: Tensor) -> None:
-        """Keep only some of the F."""
-        super().keep(places)
-        self._mean, self._squares = self._mean[places], self._squares[places]
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "rmsprop": RMSprop}

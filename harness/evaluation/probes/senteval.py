@@ -20,9 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from harness.evaluation.probes.folds import SEED, Split, held_out
-from harness.evaluation.probes.linear import Fitted, with_ones
-from harness.evaluation.probes.modes import Mode
+from harness.evaluation.probes.base import SEED, Fitted, Mode, Split, held_out, with_ones
 from harness.evaluation.probes.optimizers import OPTIMIZERS
 
 #: Share of rows held out for the early stopping of a refit.
@@ -37,9 +35,7 @@ class SentEvalProbe:
     """The published algorithm in one of its modes."""
 
     def __init__(self, mode: Mode, device: torch.device) -> None:
-        self.folds = mode.folds
-        self._mode = mode
-        self._device = device
+        self.folds, self._mode, self._device = mode.folds, mode, device
 
     def refit_split(self, rows: np.ndarray) -> Split:
         """Train on the last 95 % of a permutation and stop early by the rest."""
@@ -47,8 +43,9 @@ class SentEvalProbe:
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
         """Train one classifier for each split and each of its l2 weights (see `Probe.fit`)."""
-        data = _Data.on(self._device, x, labels)
-        weights = np.empty((*l2.shape, data.classes, x.shape[1] + 1), dtype=x.dtype)
+        features, classes = (torch.from_numpy(each).to(self._device) for each in (with_ones(x), labels))
+        data = _Data(features, classes, torch.nn.functional.one_hot(classes).to(features.dtype))
+        weights = np.empty((*l2.shape, data.targets.shape[1], x.shape[1] + 1), dtype=x.dtype)
         dev = np.empty(l2.shape)
         for places in self._chunks(splits):
             training = _Training(self._mode, data, [splits[place] for place in places], l2[places])
@@ -77,23 +74,11 @@ def first_weights(classes: int, width: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Data:
-    """All rows: features (n, d + 1), labels (n,) and one-hot labels (n, C)."""
+    """All rows on a device: features (n, d + 1), labels (n,) and one-hot labels (n, C)."""
 
     features: Tensor
     labels: Tensor
     targets: Tensor
-
-    @classmethod
-    def on(cls, device: torch.device, x: np.ndarray, labels: np.ndarray) -> _Data:
-        """Move the rows to a device."""
-        features, classes = torch.from_numpy(with_ones(x)), torch.from_numpy(labels)
-        targets = torch.nn.functional.one_hot(classes).to(features.dtype)
-        return cls(features.to(device), classes.to(device), targets.to(device))
-
-    @property
-    def classes(self) -> int:
-        """The number of classes."""
-        return self.targets.shape[1]
 
 
 class _Training:
@@ -111,8 +96,9 @@ class _Training:
         self._train = torch.from_numpy(np.stack([split.train for split in splits])).to(device)
         dev = [torch.from_numpy(split.dev) for split in splits]
         self._dev = pad_sequence(dev, batch_first=True, padding_value=-1).to(device)
-        start = first_weights(data.classes, width - 1).to(data.features)
-        decay = torch.from_numpy(l2).to(start).repeat_interleave(data.classes, dim=1).unsqueeze(2)
+        classes = data.targets.shape[1]
+        start = first_weights(classes, width - 1).to(data.features)
+        decay = torch.from_numpy(l2).to(start).repeat_interleave(classes, dim=1).unsqueeze(2)
         self._optimizer = OPTIMIZERS[mode.optimizer](start.repeat(self._count, self._grid, 1), decay)
         self._places = torch.arange(self._count, device=device)
         self._live = torch.ones(l2.shape, dtype=torch.bool, device=device)
@@ -137,7 +123,7 @@ class _Training:
 
     def _weights(self) -> Tensor:
         """Return the current weights, (f, m, C, d + 1)."""
-        return self._optimizer.parameters.view(len(self._places), self._grid, self._data.classes, -1)
+        return self._optimizer.parameters.view(len(self._places), self._grid, self._data.targets.shape[1], -1)
 
     def _pass(self) -> None:
         order = torch.from_numpy(self._generator.permutation(self._train.shape[1])).to(self._train.device)
@@ -158,9 +144,9 @@ class _Training:
     def _judge(self) -> None:
         """Score the dev rows, keep better weights, count failures and drop finished splits."""
         places = self._places
-        correct = self._score()
-        better = self._live[places] & (correct > self._correct[places])
-        failed = self._live[places] & ~better
+        correct, live = self._score(), self._live[places]
+        better = live & (correct > self._correct[places])
+        failed = live & ~better
         self._correct[places] = torch.where(better, correct, self._correct[places])
         self._best[places] = torch.where(better[:, :, None, None], self._weights(), self._best[places])
         self._live[places] &= ~(failed & (self._failures[places] >= self._mode.tenacity))
@@ -175,6 +161,6 @@ class _Training:
         rows = self._dev[self._places]
         x = self._data.features[rows.clamp(min=0)]
         logits = torch.bmm(self._optimizer.parameters, x.transpose(1, 2))
-        chosen = logits.view(len(rows), self._grid, self._data.classes, -1).argmax(dim=2)
+        chosen = logits.view(len(rows), self._grid, -1, rows.shape[1]).argmax(dim=2)
         right = (chosen == self._data.labels[rows].unsqueeze(1)) & (rows >= 0).unsqueeze(1)
         return right.sum(dim=2)

@@ -48,7 +48,7 @@ class Job:
     @property
     def needs(self) -> frozenset[str]:
         """Fingerprints of the runs that are its teachers."""
-        return self.run.needs
+        return frozenset(teacher.fingerprint for teacher in self.run.experiment.teachers)
 
     def check(self, resources: Resources) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""

@@ -1,11 +1,10 @@
-"""The checks that a claim can name: each compares printed numbers and lists those that contradict the claim."""
+"""The checks that a claim can name: each compares printed numbers and yields those that contradict the claim."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from harness.formatting import fixed, signed
 from harness.papers.audit.numbers import EPSILON, Flaw, Printed, contrast, equal, gain, significance
@@ -27,6 +26,9 @@ class Items:
         return float(self.options[name])
 
 
+Check = Callable[[Items], Iterable[Flaw]]
+
+
 def better(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b, as printed."""
     return (Flaw(_beside(a, b)) for a, b in items.pairs if gain(a, b) <= EPSILON)
@@ -34,9 +36,8 @@ def better(items: Items) -> Iterator[Flaw]:
 
 def significant(items: Items) -> Iterator[Flaw]:
     """Each a is better than its b with p < 0.05, from means and deviations; `sides=1` reads the test one-sided."""
-    sides = int(items.options.get("sides", "2"))
     for a, b in items.pairs:
-        verdict = significance(a, b, sides)
+        verdict = significance(a, b, int(items.options.get("sides", "2")))
         if verdict is not AuditVerdict.HOLDS:
             test = contrast(a, b) or "no test: seeds or deviation not printed"
             yield Flaw(f"{_beside(a, b)}, {test}", verdict)
@@ -72,7 +73,8 @@ def same_star(items: Items) -> Iterator[Flaw]:
     """Both cells of a pair are starred, or neither."""
     for a, b in items.pairs:
         if a.number.star != b.number.star:
-            yield Flaw(f"{a}: {_starred(a)} in {a.key.table}, {_starred(b)} in {b.key.table}")
+            words = [f"{'' if cell.number.star else 'not '}starred in {cell.key.table}" for cell in (a, b)]
+            yield Flaw(f"{a}: {', '.join(words)}")
 
 
 def agree(items: Items) -> Iterator[Flaw]:
@@ -90,7 +92,12 @@ def value(items: Items) -> Iterator[Flaw]:
 def p_of_test(items: Items) -> Iterator[Flaw]:
     """The t-test of each pair gives p = `value`, or p below `below`; `welch=yes` takes unequal variances."""
     for a, b in items.pairs:
-        p = _p(a, b, items.options.get("welch") != "yes")
+        first, second = a.number.summary, b.number.summary
+        equal_variance = items.options.get("welch") != "yes"
+        test = t_test_from_summaries(first, second, equal_variance=equal_variance) if first and second else None
+        if test is None:
+            raise ValueError(f"{_beside(a, b)}: seeds or deviation not printed")
+        p = test.p
         if "below" in items.options:
             fits = p < items.number("below")
         else:
@@ -115,11 +122,10 @@ def class_mates(items: Items) -> Iterator[Flaw]:
     """
     batch, classes, each = (int(items.number(name)) for name in ("batch", "classes", "each"))
     pairs = math.comb(batch, 2) * (each - 1) / (classes * each - 1)
-    alone = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
+    partnered = 1 - math.comb(classes * each - each, batch - 1) / math.comb(classes * each - 1, batch - 1)
     if pairs >= items.number("most"):
-        yield Flaw(
-            f"{fixed(pairs, 1)} pairs a batch on average; {fixed(100 * alone, 0)}% of the examples have a partner"
-        )
+        share = f"{fixed(100 * partnered, 0)}% of the examples have a partner"
+        yield Flaw(f"{fixed(pairs, 1)} pairs a batch on average; {share}")
 
 
 def mixing_cycle(items: Items) -> Iterator[Flaw]:
@@ -130,51 +136,28 @@ def mixing_cycle(items: Items) -> Iterator[Flaw]:
         yield Flaw(f"a cycle of {every} and one of {after} batches")
 
 
-#: name -> the check and its input
-CHECKS: dict[str, tuple[Callable[[Items], Iterable[Flaw]], Literal["pairs", "cells", "nothing"]]] = {
-    "better": (better, "pairs"),
-    "significant": (significant, "pairs"),
-    "difference": (difference, "pairs"),
-    "between": (between, "pairs"),
-    "same": (same, "pairs"),
-    "distinct": (distinct, "pairs"),
-    "same-star": (same_star, "pairs"),
-    "p-of-test": (p_of_test, "pairs"),
-    "agree": (agree, "cells"),
-    "value": (value, "cells"),
-    "multiples": (multiples, "cells"),
-    "class-mates": (class_mates, "nothing"),
-    "mixing-cycle": (mixing_cycle, "nothing"),
-}
+def _by_name(*checks: Check) -> dict[str, Check]:
+    return {check.__name__.replace("_", "-"): check for check in checks}
 
 
-def _p(a: Printed, b: Printed, equal_variance: bool) -> float:
-    first, second = a.number.summary, b.number.summary
-    test = t_test_from_summaries(first, second, equal_variance=equal_variance) if first and second else None
-    if test is None:
-        raise ValueError(f"{_beside(a, b)}: seeds or deviation not printed")
-    return test.p
+#: name -> check, by what a check compares: pairs of cells, cells, or its options alone
+OF_PAIRS = _by_name(better, significant, difference, between, same, distinct, same_star, p_of_test)
+OF_CELLS = _by_name(agree, value, multiples)
+OF_OPTIONS = _by_name(class_mates, mixing_cycle)
+CHECKS = OF_PAIRS | OF_CELLS | OF_OPTIONS
 
 
 def _beside(a: Printed, b: Printed) -> str:
     """Describe cell a in full, and b by what differs from a: by its source if nothing else does."""
-    names = [theirs for mine, theirs in zip(_names(a), _names(b), strict=True) if theirs not in ("", mine)]
-    names = names or [f"quoted from {b.key.source}"]
-    return f"{a} against {' '.join([*names, b.text])}"
-
-
-def _names(cell: Printed) -> Iterator[str]:
-    key = cell.key
-    yield from (key.paper, key.table, key.method, key.variant, key.encoder, key.setting, key.task)
+    mine, theirs = a.key._asdict(), b.key._asdict()
+    fields = ("paper", "table", "method", "variant", "encoder", "setting", "task")
+    words = [theirs[name] for name in fields if theirs[name] not in ("", mine[name])]
+    return " ".join([f"{a} against", *(words or [f"quoted from {b.key.source}"]), b.text])
 
 
 def _placed(cell: Printed) -> str:
     quoted = "" if cell.key.source == OWN else f", quoted from {cell.key.source}"
     return f"{cell.text} ({cell.key.paper} {cell.key.table}{quoted})"
-
-
-def _starred(cell: Printed) -> str:
-    return "starred" if cell.number.star else "not starred"
 
 
 def _unit(text: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,10 +35,8 @@ class Printed:
     @property
     def text(self) -> str:
         """`81.8±1.3`, with the decimals of the table."""
-        text = fixed(self.value, round(-math.log10(self.unit)))
-        if self.number.std is None:
-            return text
-        return f"{text}±{fixed(self.number.std, round(-math.log10(self.std_unit)))}"
+        text, std = fixed(self.value, round(-math.log10(self.unit))), self.number.std
+        return text if std is None else f"{text}±{fixed(std, round(-math.log10(self.std_unit)))}"
 
     def __str__(self) -> str:
         key = self.key
@@ -77,10 +76,8 @@ class Finding:
     @property
     def details(self) -> list[str]:
         """Descriptions of the exceptions, the certain ones first."""
-        return [
-            flaw.text + (f" ({flaw.verdict})" if flaw.verdict is AuditVerdict.ROUNDING else "")
-            for flaw in sorted(self.flaws, key=lambda flaw: flaw.verdict is AuditVerdict.ROUNDING)
-        ]
+        rounding = [f"{text} ({verdict})" for text, verdict in self.flaws if verdict is AuditVerdict.ROUNDING]
+        return [text for text, verdict in self.flaws if verdict is not AuditVerdict.ROUNDING] + rounding
 
     @property
     def verdict(self) -> AuditVerdict:
@@ -90,8 +87,7 @@ class Finding:
         return AuditVerdict.ROUNDING if self.flaws else AuditVerdict.HOLDS
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """p of a two-sided pooled t-test of two printed numbers.
 
     `p` is for the numbers as printed, with the deviation read as the sample form; `least` and `most` are over all
@@ -103,18 +99,18 @@ class Contrast:
     most: float
 
     def __str__(self) -> str:
-        return f"{p_value(self.p)} ({_p(self.least)} to {_p(self.most)} over rounding and forms of the deviation)"
+        least, most = ("<0.0001" if p < 0.0001 else f"{p:.2g}" for p in (self.least, self.most))
+        return f"{p_value(self.p)} ({least} to {most} over rounding and forms of the deviation)"
 
 
 def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> list[Printed]:
     """Return all published numbers; the unit is that of the most precise number of the same table and benchmark."""
-    places: dict[tuple[str, str, str], int] = {}
-    std_places: dict[tuple[str, str, str], int] = {}
+    places: dict[tuple[str, str, str], int] = defaultdict(int)
+    std_places: dict[tuple[str, str, str], int] = defaultdict(int)
     for key, number in published.items():
         at = (key.paper, key.table, key.benchmark)
-        places[at] = max(places.get(at, 0), _decimals(number.value))
-        if number.std is not None:
-            std_places[at] = max(std_places.get(at, 0), _decimals(number.std))
+        places[at] = max(places[at], _decimals(number.value))
+        std_places[at] = max(std_places[at], _decimals(number.std or 0.0))
     lower = {
         (paper.name, name, column.benchmark, column.printed)
         for paper in papers
@@ -123,7 +119,7 @@ def printed_numbers(published: PublishedNumbers, papers: Sequence[Paper]) -> lis
         if column.better == "lower"
     }
     return [
-        Printed(key, number, 10.0 ** -places[at], 10.0 ** -std_places.get(at, 0), (*at, key.task) not in lower)
+        Printed(key, number, 10.0 ** -places[at], 10.0 ** -std_places[at], (*at, key.task) not in lower)
         for key, number in published.items()
         for at in [(key.paper, key.table, key.benchmark)]
     ]
@@ -136,28 +132,22 @@ def gain(a: Printed, b: Printed) -> float:
 
 def equal(a: Printed, b: Printed) -> bool:
     """Whether two numbers, and their deviations where both have one, may round from the same."""
-    if abs(a.value - b.value) > _slack(a.unit, b.unit):
-        return False
-    if a.number.std is None or b.number.std is None:
-        return True
-    return abs(a.number.std - b.number.std) <= _slack(a.std_unit, b.std_unit)
+    std, other = a.number.std, b.number.std
+    same_std = std is None or other is None or abs(std - other) <= _slack(a.std_unit, b.std_unit)
+    return same_std and abs(a.value - b.value) <= _slack(a.unit, b.unit)
 
 
 def contrast(a: Printed, b: Printed) -> Contrast | None:
     """Test a against b; None if a number of seeds or a deviation is not printed."""
     first, second = a.number.summary, b.number.summary
-    if first is None or second is None or first.std is None or second.std is None or min(first.n, second.n) < 2:
+    if not first or not second or first.std is None or second.std is None or min(first.n, second.n) < 2:
         return None
-    sides = ((first.std, first.n, a.std_unit), (second.std, second.n, b.std_unit))
-    counts = (first.n, second.n)
-    reach, away = (a.unit + b.unit) / 2, abs(first.mean - second.mean)
-    low = [max(0.0, std - unit / 2) for std, _, unit in sides]
-    high = [(std + unit / 2) * math.sqrt(n / (n - 1)) for std, n, unit in sides]
-    return Contrast(
-        _p_of(away, (first.std, second.std), counts),
-        _p_of(away + reach, low, counts),
-        _p_of(max(0.0, away - reach), high, counts),
-    )
+    stds, units, counts = (first.std, second.std), (a.std_unit, b.std_unit), (first.n, second.n)
+    low = [max(0.0, std - unit / 2) for std, unit in zip(stds, units, strict=True)]
+    high = [(std + unit / 2) * math.sqrt(n / (n - 1)) for std, unit, n in zip(stds, units, counts, strict=True)]
+    reach, away = (a.unit + b.unit) / 2, abs(a.value - b.value)
+    cases = ((away, stds), (away + reach, low), (max(0.0, away - reach), high))
+    return Contrast(*(_p_of(distance, spread, counts) for distance, spread in cases))
 
 
 def significance(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
@@ -171,8 +161,8 @@ def significance(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
     return AuditVerdict.ROUNDING if found.least < threshold else AuditVerdict.FAILS
 
 
-def _p_of(away: float, stds: Sequence[float], counts: tuple[int, int]) -> float:
-    test = t_test_from_summaries(Summary(away, stds[0], counts[0]), Summary(0.0, stds[1], counts[1]))
+def _p_of(away: float, stds: Sequence[float], counts: Sequence[int]) -> float:
+    test = t_test_from_summaries(*map(Summary, (away, 0.0), stds, counts))
     return 1.0 if test is None else test.p
 
 
@@ -184,7 +174,3 @@ def _slack(one: float, other: float) -> float:
 def _decimals(value: float) -> int:
     text = repr(value).partition(".")[2]
     return 0 if text == "0" else len(text)
-
-
-def _p(p: float) -> str:
-    return "<0.0001" if p < 0.0001 else f"{p:.2g}"

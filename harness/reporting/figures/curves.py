@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.store import Result
 
+CurveKind = Literal["dev", "loss"]
 #: steps and values
 Points = tuple[tuple[float, float], ...]
 #: results of all seeds by label
 SeedRuns = Mapping[Label, Sequence[Result]]
 #: Profiles with more runs than this show means only; single seeds are on the pages of the runs.
 MOST_SEEDS = 400
-STEPS = "optimizer steps"
+X_LABEL = "optimizer steps"
 
 
 class RunCurve(NamedTuple):
@@ -29,26 +30,22 @@ class RunCurve(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The curve of a variant. `index` selects its colour, equal on the whole page; -1 is the baseline.
-
-    The curves of single `seeds` are drawn if `show_seeds` is set, and counted otherwise.
-    """
+    """The curve of a variant. `index` selects its colour, equal on the whole page; -1 is the baseline."""
 
     name: str
     index: int
     mean: Points
     seeds: tuple[Points, ...]
-    show_seeds: bool = True
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One panel."""
+    """One panel over optimizer steps. Single seeds are drawn if `show_seeds` is set, and counted otherwise."""
 
     title: str
-    x_label: str
     y_label: str
     series: tuple[Series, ...]
+    show_seeds: bool = True
 
 
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, list[Result]]:
@@ -62,51 +59,39 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
     return {label: runs for label, runs in found.items() if runs}
 
 
-def run_charts(result: Result) -> tuple[list[Chart], list[Chart]]:
-    """The charts of one run: of its dev score, if it has any, and of each loss term."""
-
-    def single(curve: RunCurve) -> Chart:
-        title = f"Loss term {curve.term}" if curve.term else "Dev score"
-        return Chart(title, STEPS, curve.y_label, (Series(title, 0, curve.points, (curve.points,)),))
-
-    return [single(curve) for curve in _dev_curves(result)], [single(curve) for curve in _loss_curves(result)]
+def run_charts(result: Result, kind: CurveKind) -> list[Chart]:
+    """The charts of one run: of its dev score, if it has any, or of each loss term."""
+    titles = ((f"Loss term {curve.term}" if curve.term else "Dev score", curve) for curve in _curves(result, kind))
+    return [Chart(name, one.y_label, (Series(name, 0, one.points, (one.points,)),)) for name, one in titles]
 
 
-def dev_charts(runs: SeedRuns) -> list[Chart]:
-    """Dev score against optimizer steps, one chart for each profile, setting, encoder and dev task."""
-    return list(_charts(runs, _dev_curves))
-
-
-def loss_charts(runs: SeedRuns) -> list[Chart]:
-    """Each unweighted loss term against optimizer steps, one chart for each profile, setting, encoder and term."""
-    return list(_charts(runs, _loss_curves))
-
-
-def _dev_curves(result: Result) -> Iterator[RunCurve]:
-    dev = result.dev
-    if dev.scores:
-        yield RunCurve("", f"{dev.metric} on {dev.task}", _points(dev.steps, dev.scores))
-
-
-def _loss_curves(result: Result) -> Iterator[RunCurve]:
-    for term, values in result.losses.terms.items():
-        points = _points(result.losses.steps, values)
-        if points:
-            yield RunCurve(term, f"loss term {term}, unweighted", points)
-
-
-def _charts(runs: SeedRuns, curves_of: Callable[[Result], Iterator[RunCurve]]) -> Iterator[Chart]:
-    """A chart for each setting, encoder and profile, and for each term and y label of the curves."""
+def charts(runs: SeedRuns, kind: CurveKind) -> list[Chart]:
+    """A chart for each profile, setting and encoder, and for each dev task or unweighted loss term."""
     colours, few = _colours(runs), sum(map(len, runs.values())) <= MOST_SEEDS
     places: dict[str, dict[tuple[str, str], dict[str, list[Points]]]] = {}
     for label, results in runs.items():
         mine = places.setdefault(f"{label.setting} / {label.encoder}, profile {label.profile}", {})
-        for curve in (curve for result in results for curve in curves_of(result)):
+        for curve in (curve for result in results for curve in _curves(result, kind)):
             mine.setdefault((curve.term, curve.y_label), {}).setdefault(str(label), []).append(curve.points)
-    for where, charts in places.items():
-        for (term, y_label), lines in charts.items():
-            series = (Series(name, colours[name], _mean(seeds), tuple(seeds), few) for name, seeds in lines.items())
-            yield Chart(f"{term}: {where}" if term else where, STEPS, y_label, tuple(series))
+    return [
+        Chart(
+            f"{term}: {where}" if term else where,
+            y_label,
+            tuple(Series(name, colours[name], _mean(seeds), tuple(seeds)) for name, seeds in lines.items()),
+            few,
+        )
+        for where, found in places.items()
+        for (term, y_label), lines in found.items()
+    ]
+
+
+def _curves(result: Result, kind: CurveKind) -> Iterator[RunCurve]:
+    dev, losses = result.dev, result.losses
+    if kind == "dev" and dev.scores:
+        yield RunCurve("", f"{dev.metric} on {dev.task}", _points(dev.steps, dev.scores))
+    for term, values in losses.terms.items() if kind == "loss" else ():
+        if points := _points(losses.steps, values):
+            yield RunCurve(term, f"loss term {term}, unweighted", points)
 
 
 def _colours(runs: SeedRuns) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.metrics import AVERAGE
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
@@ -36,7 +36,7 @@ def draw(data: FigureData) -> Drawing | str:
         return f"no setting in which both {worse} and {better} were run yet"
 
     def on(figure: Figure) -> None:
-        for axes, (setting, bars) in zip(panels(figure, len(gains), 1, share=True), gains, strict=True):
+        for axes, (setting, bars) in zip(panels(figure, len(gains), share=True), gains, strict=True):
             _bars(axes, bars)
             axes.set_title(setting)
             axes.set_ylabel(f"gain, {metric.title} ({n_of(bars.values())})")
@@ -53,36 +53,33 @@ def draw(data: FigureData) -> Drawing | str:
 
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, Summary]:
     """Differences by task and subset; by task if no task has subsets."""
-    wanted = (data.spec.suite, data.spec.metric)
-    subsets = {
-        Bar(score.task, part): _difference(worse.parts[score, part], values)
-        for (score, part), values in better.parts.items()
-        if (score, part) in worse.parts and (score.suite, score.metric) == wanted
+    before, after = _scores(data, worse), _scores(data, better)
+    gains = {
+        bar: [found[seed] - before[bar][seed] for seed in sorted(before[bar].keys() & found.keys())]
+        for bar, found in after.items()
+        if bar in before
     }
-    tasks = {
-        Bar(score.task, ""): _difference(worse.scores[score], values)
-        for score, values in better.scores.items()
-        if score in worse.scores and (score.suite, score.metric) == wanted and score.task != AVERAGE
-    }
-    return {bar: gain for bar, gain in (subsets or tasks).items() if gain is not None}
+    summaries = {bar: summarise(values) for bar, values in gains.items() if values}
+    return {bar: gain for bar, gain in summaries.items() if bar.subset} or summaries
 
 
-def _difference(worse: BySeed, better: BySeed) -> Summary | None:
-    common = [better[seed] - worse[seed] for seed in sorted(worse.keys() & better.keys())]
-    return summarise(common) if common else None
+def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
+    """The scores of subsets and of whole tasks by seed."""
+    scores = {**run.parts, **{(score, ""): found for score, found in run.scores.items() if score.task != AVERAGE}}
+    return {
+        Bar(score.task, part): found
+        for (score, part), found in scores.items()
+        if (score.suite, score.metric) == (data.spec.suite, data.spec.metric)
+    }
 
 
 def _bars(axes: Axes, bars: Mapping[Bar, Summary]) -> None:
     tasks = list(dict.fromkeys(bar.task for bar in bars))
-    labelled: set[str] = set()
     for place, (bar, gain) in enumerate(bars.items()):
         index = tasks.index(bar.task)
-        axes.bar(
-            place, gain.mean, yerr=gain.std or None, color=COLOURS[index % len(COLOURS)], edgecolor="white", capsize=2,
-            hatch=HATCHES[index % len(HATCHES)], ecolor=INK, label=None if bar.task in labelled else bar.task,
-            gid=f"bar-{place}",
-        )  # fmt: skip
-        labelled.add(bar.task)
+        colour, hatch = COLOURS[index % len(COLOURS)], HATCHES[index % len(HATCHES)]
+        looks: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "ecolor": INK, "capsize": 2}
+        axes.bar(place, gain.mean, yerr=gain.std or None, label=bar.task, gid=f"bar-{place}", **looks)
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.set_xticks(range(len(bars)), [bar.subset or bar.task for bar in bars], rotation=50, ha="right", fontsize=7)
     for text in axes.get_xticklabels():

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.formatting import count_of
-from harness.metrics import ArrayName, Metric, Metrics, Score
+from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
 from harness.reporting.seeds.groups import Label
@@ -52,10 +51,6 @@ class FigureRun:
         """Number of seeds with a score in a suite."""
         return len({seed for score, values in self.scores.items() if score.suite == suite for seed in values})
 
-    def describe(self, suite: str) -> str:
-        """`VARIANT / SETTING / ENCODER (3 seeds)`."""
-        return f"{' / '.join(self.label[1:4])} ({count_of(self.seeds(suite), 'seed')})"
-
 
 @dataclass(frozen=True)
 class Drawing:
@@ -86,6 +81,16 @@ class FigureData:
     published: Mapping[PublishedKey, Published] = field(default_factory=dict)
     index: int = 0
 
+    @property
+    def average(self) -> Score:
+        """The average of the suite and metric that the paper's file names."""
+        return Score(self.spec.suite, AVERAGE, self.spec.metric)
+
+    @property
+    def unevaluated(self) -> str:
+        """Why nothing is drawn if no run has scores in the figure's suite."""
+        return f"no run has been evaluated on {self.spec.suite} yet"
+
     def metric(self, suite: str, name: str) -> Metric:
         """A metric as its suite declares it."""
         return self.metrics.get(suite, {}).get(name) or Metric(name)
@@ -95,10 +100,8 @@ class FigureData:
 
         This is the task of the paper's file, or the first task with such an array in another profile.
         """
-        tasks = [self.spec.task] if self.is_paper else []
-        for run in self.runs:
-            tasks = tasks or [name.task for name in run.arrays if (name.what, name.space) == (what, space)][:1]
-        task = tasks[0] if tasks else self.spec.task
+        here = (name.task for run in self.runs for name in run.arrays if (name.what, name.space) == (what, space))
+        task = self.spec.task if self.is_paper else next(here, self.spec.task)
         return task, [run for run in self.runs if ArrayName(task, what, space) in run.arrays]
 
 

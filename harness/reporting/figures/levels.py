@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.metrics import AVERAGE, Score
+from harness.metrics import Score
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import INK, legend_below, n_of, panels, printed_lines, size_of, style
 from harness.spec import Variant, parse_setting
@@ -25,8 +25,8 @@ class LevelCurve:
     """Means over seeds at places on the axis. A `constant` curve is a horizontal line."""
 
     name: str
-    points: dict[float, Summary]
     constant: bool = False
+    points: dict[float, Summary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,10 @@ def data_scale(data: FigureData) -> Drawing | str:
 
     A variant that was trained on a setting without options is a horizontal line.
     """
-    score = Score(data.spec.suite, AVERAGE, data.spec.metric)
-    shown = [run for run in data.runs if score in run.scores]
+    shown = [run for run in data.runs if data.average in run.scores]
     settings = [parse_setting(run.label.setting) for run in shown]
     pairs = dict.fromkeys((setting.name, option) for setting in settings for option, _ in setting.options)
-    every = [_panel(shown, score, *pair) for pair in pairs]
+    every = [_panel(shown, data.average, *pair) for pair in pairs]
     if not every:
         return "no run on a part or a noisy copy of a setting yet"
 
@@ -59,9 +58,7 @@ def data_scale(data: FigureData) -> Drawing | str:
             places = {_number(text): at for at, text in enumerate(panel.levels)}
             printed_lines(axes, [(name, value, places[value]) for name, value in data.printed if value in places])
             axes.set_xticks(range(len(panel.levels)), panel.levels)
-            axes.set_title(panel.setting)
-            axes.set_xlabel(PARTS.get(panel.option, panel.option))
-            axes.set_ylabel(_average_label(data))
+            axes.set(title=panel.setting, xlabel=PARTS.get(panel.option, panel.option), ylabel=_y_label(data))
         legend_below(figure, 2)
 
     text = (
@@ -76,9 +73,7 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
     The setting without the option comes first as `none`, or last as `all` if the option takes a part of the data.
     """
     settings = {run.label: parse_setting(run.label.setting) for run in runs}
-    values = {
-        dict(one.options)[option] for one in settings.values() if one.name == base and option in dict(one.options)
-    }
+    values = {value for one in settings.values() if one.name == base for name, value in one.options if name == option}
     levels = sorted(values, key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():
@@ -91,10 +86,10 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
             continue
         if setting.name not in varied:
             name = f"{run.label.variant} / {setting}"
-            curves[name] = LevelCurve(name, {0.0: summary}, constant=True)
+            curves[name] = LevelCurve(name, True, {0.0: summary})
         level = dict(setting.options).get(option, "" if setting.options else plain)
         if setting.name == base and level in levels:
-            curve = curves.setdefault(run.label.variant, LevelCurve(run.label.variant, {}))
+            curve = curves.setdefault(run.label.variant, LevelCurve(run.label.variant))
             curve.points[float(levels.index(level))] = summary
     return LevelPanel(base, option, levels, sorted(curves.values(), key=lambda curve: not curve.constant))
 
@@ -104,33 +99,31 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     option = next((name for text in data.spec.variants for name, _ in Variant.parse(text).options), "")
     curves: dict[str, LevelCurve] = {}
     for run in data.runs:
-        summary, x = run.summary(Score(data.spec.suite, AVERAGE, data.spec.metric)), _value(run, option)
+        summary, x = run.summary(data.average), _value(run, option)
         if summary is not None and x is not None:
             name = f"{run.label.setting} / {run.label.encoder}"
-            curves.setdefault(name, LevelCurve(name, {})).points[x] = summary
+            curves.setdefault(name, LevelCurve(name)).points[x] = summary
     if not curves:
         return f"no run of a {option} yet"
 
     def on(figure: Figure) -> None:
-        (axes,) = panels(figure, 1, 1)
+        (axes,) = panels(figure, 1)
         for index, curve in enumerate(curves.values()):
             _line(axes, curve, index)
         printed_lines(axes, [(name, value, value) for name, value in data.printed])
-        axes.set_xlabel(option)
-        axes.set_ylabel(_average_label(data))
+        axes.set(xlabel=option, ylabel=_y_label(data))
         legend_below(figure, 2)
 
     text = f"Average of {data.spec.suite} against the {option}, mean ± standard deviation over seeds."
     return Drawing(on, (5.4, 3.8), text, data.runs)
 
 
-def _average_label(data: FigureData) -> str:
+def _y_label(data: FigureData) -> str:
     return f"average of {data.spec.suite}, {data.metric(data.spec.suite, data.spec.metric).title}"
 
 
 def _line(axes: Axes, curve: LevelCurve, index: int) -> None:
-    xs = sorted(curve.points)
-    points = [curve.points[x] for x in xs]
+    xs, points = zip(*sorted(curve.points.items()), strict=True)
     means, name = [point.mean for point in points], f"{curve.name} ({n_of(points)})"
     if curve.constant:
         axes.axhline(means[0], color=INK, linewidth=1, linestyle=(0, (4, 2)), label=name)
@@ -142,9 +135,8 @@ def _line(axes: Axes, curve: LevelCurve, index: int) -> None:
 
 def _value(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
-    named = dict(Variant.parse(run.label.variant).options).get(option)
     used = run.result.hyperparameters.get("method", {}).get(option)
-    return _number(str(used) if named is None else named)
+    return _number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
 def _number(text: str) -> float | None:

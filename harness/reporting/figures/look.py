@@ -9,11 +9,10 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
-from harness.metrics import Metric
 from harness.stats import Summary
 
 if TYPE_CHECKING:
@@ -30,28 +29,12 @@ MANY = 1500
 #: Size of a panel in inches.
 PANEL = (3.6, 3.0)
 _RC: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    # dollar signs in names are no formulas
-    "text.parse_math": False,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "hatch.linewidth": 0.5,
+    **{"svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False},  # dollar signs in names are no formulas
+    **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "axes.titlesize": 9},
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
+    **{"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True},
+    **{"grid.color": GRID, "grid.linewidth": 0.6, "hatch.linewidth": 0.5},
+    **{"legend.frameon": False, "legend.fontsize": 8},
 }
 _TAG = re.compile(r"<[^>]*>")
 _NAMED = re.compile(r"(\bid=\"|href=\"#|url\(#)")
@@ -68,7 +51,7 @@ def drawn(key: str, title: str, size: tuple[float, float], draw: Callable[[Figur
     settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_RC, "svg.hashsalt": key}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=size, layout="constrained", facecolor="white")
-        figure.suptitle("\n".join(textwrap.wrap(title, int(size[0] * 11))), fontsize=10, fontweight="bold")
+        figure.suptitle(textwrap.fill(title, int(size[0] * 11)), fontsize=10, fontweight="bold")
         draw(figure)
         # laid out twice: the first layout moves what the second measures
         figure.draw_without_rendering()
@@ -78,15 +61,19 @@ def drawn(key: str, title: str, size: tuple[float, float], draw: Callable[[Figur
     return _element(svg.getvalue().decode(), key, title), pdf.getvalue()
 
 
-def panels(figure: Figure, count: int, columns: int, *, share: bool = False) -> list[Axes]:
+def panels(figure: Figure, count: int, columns: int = 1, *, share: bool = False) -> list[Axes]:
     """`count` panels in rows of at most `columns`; `share` gives all of them one vertical scale."""
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=share)
-    every = [axes for row in grid for axes in row]
+    rows, columns = _layout(count, columns)
+    every = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
     for axes in every[count:]:
         axes.set_axis_off()
     return every[:count]
+
+
+def size_of(count: int, columns: int, below: float = 0.0) -> tuple[float, float]:
+    """Size in inches of a figure with `count` panels in rows of at most `columns`, and `below` more inches."""
+    rows, columns = _layout(count, columns)
+    return max(PANEL[0] * columns, 5.4), PANEL[1] * rows + 0.5 + below
 
 
 def legend_below(figure: Figure, columns: int) -> None:
@@ -96,13 +83,6 @@ def legend_below(figure: Figure, columns: int) -> None:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             named.setdefault(name, handle)
     figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=columns)
-
-
-def size_of(count: int, columns: int, below: float = 0.0) -> tuple[float, float]:
-    """Size in inches of a figure with `count` panels in rows of at most `columns`, and `below` more inches."""
-    columns = min(columns, count)
-    rows = -(-count // columns)
-    return max(PANEL[0] * columns, 5.4), PANEL[1] * rows + 0.5 + below
 
 
 def style(index: int) -> dict[str, Any]:
@@ -116,20 +96,10 @@ def mark(index: int) -> dict[str, Any]:
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
 
 
-def wrapped(texts: Sequence[str], width: int) -> list[str]:
-    """Break texts into lines of at most `width` characters."""
-    return ["\n".join(textwrap.wrap(text, width)) or text for text in texts]
-
-
 def n_of(summaries: Iterable[Summary]) -> str:
     """The number of seeds of some means: `n = 5`, or `n = 2 to 5` if it differs."""
     counts = sorted({summary.n for summary in summaries})
     return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
-
-
-def axis_label(metric: Metric, task: str) -> str:
-    """`uniformity, STS-B-dev (lower is better)`."""
-    return f"{metric.name}, {task}" + ("" if metric.larger_is_better else " (lower is better)")
 
 
 def printed_lines(axes: Axes, lines: Iterable[tuple[str, float, float]]) -> None:
@@ -139,12 +109,10 @@ def printed_lines(axes: Axes, lines: Iterable[tuple[str, float, float]]) -> None
         axes.axvline(place, color=PRINTED, linewidth=1, linestyle=dash, label=f"printed: {name}, {value:g}")
 
 
-def plane_axes(axes: Axes) -> None:
-    """Label a plane of t-SNE, which has no units."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_xlabel("first t-SNE dimension")
-    axes.set_ylabel("second t-SNE dimension")
+def _layout(count: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of `count` panels in rows of at most `columns`."""
+    columns = min(columns, count)
+    return -(-count // columns), columns
 
 
 def _element(svg: str, key: str, title: str) -> str:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from harness.command_line import harness_command
 from harness.errors import PlugInError
-from harness.papers.published import Paper
+from harness.formatting import count_of
+from harness.metrics import AVERAGE, Score
+from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
+from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
-from harness.reporting.figures.curves import Chart, dev_charts, loss_charts
-from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind
+from harness.reporting.contents import Contents
+from harness.reporting.figures.curves import X_LABEL, Chart, CurveKind, SeedRuns, charts
+from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import drawn, panels, style
-from harness.reporting.figures.material import Material
-from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.groups import Group, Label, beside_print, kept_groups
+from harness.spec import UNTRAINED, Place
+from harness.store import Result
 
 if TYPE_CHECKING:
+    import pandas
     from matplotlib.figure import Figure
-
-    from harness.store import Result
 
 #: About how many marks a training curve has.
 MARKS = 10
@@ -43,52 +49,129 @@ class ReportFigure:
     commands: tuple[str, ...] = ()
 
 
-def paper_figures(papers: Sequence[Paper], material: Material) -> list[ReportFigure]:
-    """All figures of the papers from the runs of one profile, in the papers' order."""
-    return [paper_figure(paper, name, material) for paper in papers for name in paper.figures]
+@dataclass(frozen=True)
+class Material:
+    """The runs of one profile and the printed numbers. Runs with `--set` are left out.
+
+    Printed numbers stand only beside results of the paper profile that this package ships.
+    """
+
+    profile: str
+    contents: Contents
+    published: Mapping[PublishedKey, Published]
+
+    @property
+    def is_paper(self) -> bool:
+        """Whether printed numbers may stand beside these runs."""
+        return self.profile == PAPER_PROFILE
+
+    @cached_property
+    def _rows(self) -> pandas.DataFrame:
+        rows = beside_print(self.contents.frame) if self.is_paper else self.contents.frame
+        return rows[(rows["profile"] == self.profile) & (rows["overrides"] == "")]
+
+    @cached_property
+    def _groups(self) -> dict[tuple[Label, str], Group]:
+        return kept_groups(self._rows)
+
+    @cached_property
+    def _results(self) -> dict[str, Result]:
+        """Results by fingerprint."""
+        return {one.fingerprint: one for one in self.contents.results if one.profile == self.profile}
+
+    def figure(self, paper: Paper, name: str) -> ReportFigure:
+        """One figure of a paper. It is empty if there are no runs or its kind is broken."""
+        spec, data = paper.figures[name], self._data(paper, name)
+        key = f"{paper.name}-{name}" + ("" if self.is_paper else f"-{self.profile}")
+        title = f"{paper.short or paper.name}, Figure {name.removeprefix('F')}: {spec.title}"
+        title += "" if self.is_paper else f" (profile {self.profile})"
+        blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
+        try:
+            kind = get_instance("figure kind", spec.kind, FigureKind)
+            blank = replace(blank, commands=tuple(self._commands(data, kind.suites)))
+            if not data.runs:
+                return replace(blank, empty=f"no run of profile {self.profile} yet")
+            with errors_of("figure kind", spec.kind, "cannot draw"):
+                drawing = kind.draw(data)
+                if isinstance(drawing, str):
+                    return replace(blank, empty=drawing)
+                svg, pdf = drawn(key, title, drawing.size, drawing.draw)
+        except PlugInError as error:  # a broken kind costs its own figures only
+            return replace(blank, empty=str(error))
+        seeds = ((" / ".join(run.label[1:4]), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
+        runs = "; ".join(f"{name} ({count})" for name, count in seeds)
+        end = spec.note if self.is_paper else "Other data than the paper's: not comparable with the paper."
+        caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
+        return replace(blank, caption=caption, svg=svg, pdf=pdf)
+
+    def _data(self, paper: Paper, name: str) -> FigureData:
+        spec = paper.figures[name]
+        labels = [Label(self.profile, *place, "") for place in self._places(spec)]
+        runs = [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]
+        alike = [other for other, one in paper.figures.items() if (one.kind, one.metric) == (spec.kind, spec.metric)]
+        data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
+        if not self.is_paper:
+            tasks = (score.task for run in runs for score in run.scores if score.suite == spec.suite)
+            return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
+        numbers = {key.task: one.value for key, one in self.published.items() if key[:2] == (paper.name, name)}
+        printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
+        return replace(data, is_paper=True, printed=printed, published=self.published)
+
+    def _commands(self, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
+        """The commands for the missing runs. `suites` are evaluated in addition to the figure's own."""
+        spec = data.spec
+        suites = list(dict.fromkeys([*suites, spec.suite]))
+        if not self.is_paper:
+            found = {run.label.variant for run in data.runs}
+            missing = [variant for variant in spec.variants if variant not in found]
+            if missing:
+                yield harness_command("run", profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
+            return
+        seeds = {Place(*run.label[1:4]): run.seeds(spec.suite) for run in data.runs}
+        variants: dict[tuple[str, str], list[str]] = {}
+        for place in self._places(spec):
+            if seeds.get(place, 0) < spec.seeds:
+                variants.setdefault((place.setting, place.encoder), []).append(place.variant)
+        for (setting, encoder), methods in variants.items():
+            yield harness_command(
+                "run", methods=methods, settings=setting, encoders=encoder, seeds=spec.seeds, suites=suites
+            )
+
+    def _places(self, spec: FigureSpec) -> list[Place]:
+        """The runs of a figure; in another profile, its variants in every setting and with every encoder found."""
+        if self.is_paper:
+            return [Place(*pair, encoder) for encoder in spec.encoders for pair in pairs_of(spec)]
+        pairs = zip(self._rows["setting"], self._rows["encoder"], strict=True)
+        found = sorted({(str(setting), str(encoder)) for setting, encoder in pairs if setting != UNTRAINED})
+        return [Place(variant, *where) for where in found for variant in spec.variants]
+
+    def _run(self, label: Label, suite: str) -> FigureRun:
+        """The runs of a label with the scores of all their suites, and the result of the first seed in `suite`."""
+        groups = {name: kept for (other, name), kept in self._groups.items() if other == label}
+        scores = {Score(name, *column): found for name, kept in groups.items() for column, found in kept.scores.items()}
+        parts: dict[tuple[Score, str], dict[int, float]] = {}
+        for name, kept in groups.items():
+            lines = kept.lines[kept.lines["part"] != ""]
+            columns = (lines[column] for column in ("task", "metric", "part", "seed", "value"))
+            for task, metric, part, seed, value in zip(*columns, strict=True):
+                parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
+        fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
+        return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.store.arrays)
 
 
-def training_figures(profile: str, runs: Mapping[Label, Sequence[Result]]) -> list[ReportFigure]:
+def training_figures(profile: str, runs: SeedRuns) -> list[ReportFigure]:
     """Dev scores and loss terms against steps, one figure for each chart of `curves.py`."""
-    charts = {"dev": dev_charts(runs), "loss": loss_charts(runs)}
+    kinds: tuple[CurveKind, ...] = ("dev", "loss")
     return [
         _training(profile, f"{profile}-{kind}-{number}", chart)
-        for kind, some in charts.items()
-        for number, chart in enumerate(some, start=1)
+        for kind in kinds
+        for number, chart in enumerate(charts(runs, kind), start=1)
     ]
-
-
-def paper_figure(paper: Paper, name: str, material: Material) -> ReportFigure:
-    """One figure of a paper from the runs of one profile."""
-    spec, data = paper.figures[name], material.data(paper, name)
-    key = f"{paper.name}-{name}" + ("" if material.is_paper else f"-{material.profile}")
-    title = f"{paper.short or paper.name}, Figure {name.removeprefix('F')}: {spec.title}"
-    title += "" if material.is_paper else f" (profile {material.profile})"
-    blank = ReportFigure(key, paper.name, material.profile, title, spec.note)
-    try:
-        kind = get_instance("figure kind", spec.kind, FigureKind)
-        blank = replace(blank, commands=tuple(material.commands(data, kind.suites)))
-        if not data.runs:
-            return replace(blank, empty=f"no run of profile {material.profile} yet")
-        with errors_of("figure kind", spec.kind, "cannot draw"):
-            drawing = kind.draw(data)
-            if isinstance(drawing, str):
-                return replace(blank, empty=drawing)
-            svg, pdf = drawn(key, title, drawing.size, drawing.draw)
-    except PlugInError as error:  # a broken kind costs its own figures only
-        return replace(blank, empty=str(error))
-    return replace(blank, caption=" ".join(_caption(data, drawing, material)), svg=svg, pdf=pdf)
-
-
-def _caption(data: FigureData, drawing: Drawing, material: Material) -> Iterator[str]:
-    yield drawing.text
-    yield f"Runs of profile {material.profile}: {'; '.join(run.describe(data.spec.suite) for run in drawing.runs)}."
-    yield data.spec.note if material.is_paper else "Other data than the paper's: not comparable with the paper."
 
 
 def _training(profile: str, key: str, chart: Chart) -> ReportFigure:
     def on(figure: Figure) -> None:
-        (axes,) = panels(figure, 1, 1)
+        (axes,) = panels(figure, 1)
         for series in chart.series:
             look = style(series.index + 1)  # the index of the baseline is -1
             if len(series.seeds) > 1:
@@ -97,8 +180,7 @@ def _training(profile: str, key: str, chart: Chart) -> ReportFigure:
             seeds = f" (n = {len(series.seeds)})" if len(series.seeds) > 1 else ""
             look["markevery"] = max(1, len(series.mean) // MARKS)
             axes.plot(*zip(*series.mean, strict=True), label=series.name + seeds, gid=f"curve-{series.index}", **look)
-        axes.set_xlabel(chart.x_label)
-        axes.set_ylabel(chart.y_label)
+        axes.set(xlabel=X_LABEL, ylabel=chart.y_label)
         axes.legend()
 
     text = "Means over seeds at the steps that all seeds have; thin lines are single seeds."

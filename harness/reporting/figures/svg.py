@@ -6,11 +6,11 @@ Charts are built as element trees, so that all texts are escaped.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree as Tree
 
 from harness.formatting import fixed
-from harness.reporting.figures.curves import Chart, Points, Series
+from harness.reporting.figures.curves import X_LABEL, Chart, Points
 
 WIDTH, HEIGHT = 420, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 18, 12, 42
@@ -21,17 +21,7 @@ DASHES = ("", "7 3", "2 3")
 
 def svg(chart: Chart) -> str:
     """Draw a chart as an SVG element of WIDTH x HEIGHT user units."""
-    seeds = [
-        points for one in chart.series for points in (one.seeds if one.show_seeds or not one.mean else (one.mean,))
-    ]
-    xs = ticks([x for points in seeds for x, _ in points], zero=True)
-    ys = ticks([y for points in seeds for _, y in points])
-    root = Tree.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class": "chart"})
-    Tree.SubElement(root, "title").text = f"{chart.title}: {chart.y_label} against {chart.x_label}"
-    _axes(root, chart, xs, ys)
-    for series in chart.series:
-        _draw(root, series, xs, ys)
-    return Tree.tostring(root, encoding="unicode")
+    return Tree.tostring(_Drawn(chart).root, encoding="unicode")
 
 
 def style(index: int) -> tuple[str, str]:
@@ -53,65 +43,67 @@ def ticks(values: Sequence[float], *, zero: bool = False, about: int = 5) -> lis
     return [index * step for index in range(first, last + 1)]
 
 
-def _x(value: float, xs: Sequence[float]) -> float:
-    return LEFT + (value - xs[0]) / (xs[-1] - xs[0]) * (WIDTH - LEFT - RIGHT)
+class _Drawn:
+    """A chart as an element tree, `root`."""
+
+    def __init__(self, chart: Chart) -> None:
+        shown = [
+            points
+            for one in chart.series
+            for points in (one.seeds if chart.show_seeds or not one.mean else (one.mean,))
+        ]
+        self.xs = ticks([x for points in shown for x, _ in points], zero=True)
+        self.ys = ticks([y for points in shown for _, y in points])
+        self.root = Tree.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class": "chart"})
+        Tree.SubElement(self.root, "title").text = f"{chart.title}: {chart.y_label} against {X_LABEL}"
+        self._axes(chart.y_label)
+        for series in chart.series:
+            colour, dash = style(series.index)
+            if chart.show_seeds and len(series.seeds) > 1:
+                for points in series.seeds:
+                    self._path(f"seed {colour}", points)
+            self._path(f"mean {colour}", series.mean, dash)
+
+    def _x(self, value: float) -> float:
+        return LEFT + (value - self.xs[0]) / (self.xs[-1] - self.xs[0]) * (WIDTH - LEFT - RIGHT)
+
+    def _y(self, value: float) -> float:
+        return HEIGHT - BOTTOM - (value - self.ys[0]) / (self.ys[-1] - self.ys[0]) * (HEIGHT - TOP - BOTTOM)
+
+    def _axes(self, y_label: str) -> None:
+        bottom, middle = HEIGHT - BOTTOM, TOP + (HEIGHT - TOP - BOTTOM) / 2
+        for value in self.ys:
+            height = self._y(value)
+            self._line("grid", LEFT, height, WIDTH - RIGHT, height)
+            self._text(_tick(value, self.ys), LEFT - 6, height + 4, "end")
+        for value in self.xs:
+            self._line("tick", self._x(value), bottom, self._x(value), bottom + 4)
+            self._text(_tick(value, self.xs), self._x(value), bottom + 17)
+        self._line("axis", LEFT, bottom, WIDTH - RIGHT, bottom)
+        self._text(X_LABEL, LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6)
+        self._text(y_label, 12, middle, transform=f"rotate(-90 12 {middle:g})")
+
+    def _path(self, kind: str, points: Points, dash: str = "") -> None:
+        places = [(f"{self._x(x):.1f}", f"{self._y(y):.1f}") for x, y in points]
+        dashed = {"stroke-dasharray": dash} if dash else {}
+        if len(places) == 1:
+            ((x, y),) = places
+            Tree.SubElement(self.root, "circle", {"cx": x, "cy": y, "r": "3", "class": f"dot {kind}", **dashed})
+        elif places:
+            line = "M" + " ".join(f"{x},{y}" for x, y in places)
+            Tree.SubElement(self.root, "path", {"d": line, "class": kind, **dashed})
+
+    def _line(self, kind: str, *ends: float) -> None:
+        names = zip(("x1", "y1", "x2", "y2"), ends, strict=True)
+        Tree.SubElement(self.root, "line", {"class": kind, **{name: f"{value:.1f}" for name, value in names}})
+
+    def _text(self, text: str, x: float, y: float, anchor: str = "middle", **more: str) -> None:
+        place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}
+        Tree.SubElement(self.root, "text", {**place, **more}).text = text
 
 
-def _y(value: float, ys: Sequence[float]) -> float:
-    return HEIGHT - BOTTOM - (value - ys[0]) / (ys[-1] - ys[0]) * (HEIGHT - TOP - BOTTOM)
-
-
-def _axes(root: Tree.Element, chart: Chart, xs: Sequence[float], ys: Sequence[float]) -> None:
-    bottom, middle = HEIGHT - BOTTOM, TOP + (HEIGHT - TOP - BOTTOM) / 2
-    for value in ys:
-        height = _y(value, ys)
-        _line(root, "grid", LEFT, height, WIDTH - RIGHT, height)
-        _text(root, _tick(value, ys), LEFT - 6, height + 4, "end")
-    for value in xs:
-        _line(root, "tick", _x(value, xs), bottom, _x(value, xs), bottom + 4)
-        _text(root, _tick(value, xs), _x(value, xs), bottom + 17, "middle")
-    _line(root, "axis", LEFT, bottom, WIDTH - RIGHT, bottom)
-    _text(root, chart.x_label, LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6, "middle")
-    label = _text(root, chart.y_label, 12, middle, "middle")
-    label.set("transform", f"rotate(-90 12 {middle:g})")
-
-
-def _draw(root: Tree.Element, series: Series, xs: Sequence[float], ys: Sequence[float]) -> None:
-    colour, dash = style(series.index)
-    if series.show_seeds and len(series.seeds) > 1:
-        for points in series.seeds:
-            _path(root, f"seed {colour}", points, xs, ys)
-    mean = _path(root, f"mean {colour}", series.mean, xs, ys)
-    if mean is not None and dash:
-        mean.set("stroke-dasharray", dash)
-
-
-def _path(
-    root: Tree.Element, kind: str, points: Points, xs: Sequence[float], ys: Sequence[float]
-) -> Tree.Element | None:
-    places = [(f"{_x(x, xs):.1f}", f"{_y(y, ys):.1f}") for x, y in points]
-    if not places:
-        return None
-    if len(places) == 1:
-        (x, y) = places[0]
-        return Tree.SubElement(root, "circle", {"cx": x, "cy": y, "r": "3", "class": f"dot {kind}"})
-    return Tree.SubElement(root, "path", {"d": "M" + " ".join(f"{x},{y}" for x, y in places), "class": kind})
-
-
-def _line(root: Tree.Element, kind: str, *ends: float) -> None:
-    names = zip(("x1", "y1", "x2", "y2"), ends, strict=True)
-    Tree.SubElement(root, "line", {"class": kind, **{name: f"{value:.1f}" for name, value in names}})
-
-
-def _text(root: Tree.Element, text: str, x: float, y: float, anchor: str) -> Tree.Element:
-    element = Tree.SubElement(root, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor})
-    element.text = text
-    return element
-
-
-def _tick(value: float, all_values: Iterable[float]) -> str:
+def _tick(value: float, values: Sequence[float]) -> str:
     """Format a tick with the fewest decimals that distinguish ticks; thousands are grouped by a thin space."""
-    values = sorted(all_values)
     step = values[1] - values[0]
     digits = next((count for count in range(7) if abs(step - round(step, count)) < step * 1e-6), 6)
     if digits == 0 and abs(value) >= 10000:

@@ -6,10 +6,11 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from harness.metrics import Column, Score
+from harness.metrics import Score
+from harness.papers.published import Published
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.seeds.summary import Row, SummaryTable
-from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell
+from harness.reporting.seeds.summary import SummaryTable
+from harness.reporting.tables.cells import FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
 #: `p_published` and `verdict_published` with the paper.
@@ -19,19 +20,17 @@ COLUMNS = (
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "verdict_published", "command"),
 )
-#: column -> value; missing columns are empty
+#: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
 
 
 def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
-    """The text of report.csv. CsvFields are empty if a number does not exist."""
+    """The text of report.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    for table in tables:
-        writer.writerows(_summary(table))
-    for filled in papers:
-        writer.writerows(_paper(filled))
+    writer.writerows(fields for table in tables for fields in _summary(table))
+    writer.writerows(fields for filled in papers for fields in _paper(filled))
     return stream.getvalue()
 
 
@@ -39,74 +38,44 @@ def _summary(table: SummaryTable) -> Iterator[CsvFields]:
     for block in table.blocks:
         for row in block.rows:
             baseline = block.baseline(row.label)
-            for column in table.columns:
-                if column in row.cells:
-                    against = str(baseline.label.variant) if baseline else ""
-                    yield {
-                        "table": "summary",
-                        "suite": table.suite,
-                        **_row(row),
-                        **_measured(row.cells[column], column, against),
-                    }
+            shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+            for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
+                measured = _measured(cell, baseline.label.variant if baseline else None)
+                yield {"table": "summary", "suite": table.suite, **shared, **column._asdict(), **measured}
 
 
-def _row(row: Row) -> CsvFields:
-    return {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
-
-
-def _measured(cell: Cell, column: Column, against: str) -> CsvFields:
-    fields: CsvFields = {
-        **column._asdict(),
-        "n": cell.summary.n,
-        "mean": cell.summary.mean,
-        "std": _blank(cell.summary.std),
-        "against": against,
-    }
+def _measured(cell: Cell, against: str | None) -> CsvFields:
+    summary = cell.summary
+    fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields["verdict"] = cell.verdict or ""
+        fields["verdict"] = cell.verdict
     return fields
 
 
 def _paper(filled: FilledTable) -> Iterator[CsvFields]:
+    table = f"{filled.paper.name} {filled.name}"
     for row in filled.rows:
         for column in filled.columns:
             score = row.scores.get(column.name, Score(column.suite, column.task, column.metric))
+            cell = row.cells[column.name]
             yield {
-                "table": f"{filled.paper.name} {filled.name}",
-                "profile": filled.profile,
-                "suite": score.suite,
-                **score.column._asdict(),
-                **_paper_cell(row, row.cells[column.name], score.column),
+                **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": row.command},
+                **score._asdict(),
+                **row.place._asdict(),
+                **(_measured(cell.measured, row.row.against) if cell.measured else {}),
+                **(_published(cell, cell.published, row.row.source) if cell.published else {}),
             }
 
 
-def _paper_cell(row: FilledRow, cell: PaperCell, column: Column) -> CsvFields:
-    against = row.row.against or ""
-    return {
-        **row.place._asdict(),
-        **(_measured(cell.measured, column, against) if cell.measured else {}),
-        "p_holm": _blank(cell.corrected),
-        **_published(row, cell),
-        "command": row.command or "",
-    }
-
-
-def _published(row: FilledRow, cell: PaperCell) -> CsvFields:
-    number = cell.published
-    if number is None:
-        return {}
+def _published(cell: PaperCell, number: Published, source: str) -> CsvFields:
     return {
         "published": number.value,
-        "published_std": _blank(number.std),
-        "published_seeds": _blank(number.seeds),
+        "published_std": number.std,
+        "published_seeds": number.seeds,
         "published_star": int(number.star),
-        "published_source": row.row.source,
-        "minus_published": _blank(cell.difference),
-        "p_published": cell.test.p if cell.test else "",
-        "verdict_published": cell.judgement.verdict if cell.judgement else "",
+        "published_source": source,
+        "minus_published": cell.difference,
+        "p_published": cell.test.p if cell.test else None,
+        "verdict_published": cell.judgement.verdict if cell.judgement else None,
     }
-
-
-def _blank(value: float | None) -> float | str:
-    return "" if value is None else value

@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.reporting.formats import ABSENT, BETTER, WORSE, CellText
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
 from harness.verdicts import Agreement
 
 _SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "[": "{[}",  # LaTeX reads a bracket after a line's end as an option
-    "]": "{]}",
-    "_": r"\_",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "*": r"$^{*}$",
-    "†": r"$^{\dagger}$",
-    "±": r"$\pm$",
-    "–": "--",
+    **{char: f"\\{char}" for char in "{}_&%#$"},
+    **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": r"$^{*}$", "†": r"$^{\dagger}$", "±": r"$\pm$", "–": "--"},
 }
 _MARKS = {
-    BETTER: r"$^{*}$",
-    WORSE: r"$^{\dagger}$",
-    f"({BETTER})": r"$^{(*)}$",
-    f"({WORSE})": r"$^{(\dagger)}$",
-    "": "",
+    **{"": "", BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$"},
+    **{f"({BETTER})": r"$^{(*)}$", f"({WORSE})": r"$^{(\dagger)}$"},
 }
 
 
 def latex(grids: Sequence[Grid], footer: str) -> str:
     """The text of report.tex."""
-    head = f"% {_comment(footer)}\n% Needs \\usepackage{{booktabs,graphicx}} in the preamble.\n"
+    head = f"% {' '.join(footer.split())}\n% Needs \\usepackage{{booktabs,graphicx}} in the preamble.\n"
     return head + "\n" + "\n".join(table(grid) for grid in grids)
 
 
@@ -54,7 +36,7 @@ def table(grid: Grid) -> str:
     fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
     return (
         "\\begin{table}\n\\centering\n"
-        f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{_label(grid.key)}}}\n"
+        f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
         f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
         f"\\toprule\n{header} \\\\\n{body}\\bottomrule\n\\end{{tabular}}}}\n"
         f"{_below(grid.notes)}\\end{{table}}\n"
@@ -106,11 +88,3 @@ def _cell(cell: CellText) -> str:
     spread = rf"\,$\pm$\,{escape(cell.spread)}" if cell.spread else ""
     extra = f" ({escape(cell.extra)})" if cell.extra else ""
     return value + spread + _MARKS[cell.mark] + extra
-
-
-def _label(key: str) -> str:
-    return "".join(char if char.isascii() and char.isalnum() else "-" for char in key)
-
-
-def _comment(text: str) -> str:
-    return " ".join(text.split())

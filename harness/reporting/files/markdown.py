@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from harness.reporting.formats import CellText
 from harness.reporting.seeds.headline import Sentence
-from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.grids import CellText, Grid
 
 
 def markdown(sentences: Sequence[Sentence], grids: Sequence[Grid], footer: str) -> str:

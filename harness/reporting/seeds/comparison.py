@@ -111,7 +111,7 @@ class Comparison:
     @property
     def effect(self) -> Effect | None:
         """Hedges' g."""
-        return hedges_g(self.a.values, self.b.values)
+        return hedges_g(self.a.summary, self.b.summary)
 
     @property
     def dominance(self) -> float | None:
@@ -122,7 +122,16 @@ class Comparison:
     def warnings(self) -> Iterator[str]:
         """Yield what weakens the comparison."""
         for side in (self.a, self.b):
-            yield from self._side_warnings(side)
+            std = side.summary.std
+            if len(side.scores) < FEW_SEEDS:
+                yield f"{side.name} has {count_of(len(side.scores), 'seed')}: unreliable below {FEW_SEEDS} seeds"
+            if std is not None and std <= abs(side.summary.mean) * 1e-12:
+                yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
+            if side.older:
+                yield f"{side.name}: {count_of(side.older, 'older or smaller group')} of runs with this label not used"
+            selected = side.dev_tasks & (self.tasks if self.score.task == AVERAGE else {self.score.task})
+            if selected:
+                yield f"{side.name} was selected on {', '.join(sorted(selected))}, which is tested here: score too high"
         if self.a.scores.keys() != self.b.scores.keys():
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {self.a.seeds} and {self.b.seeds}; paired tests use {common}"
@@ -130,38 +139,22 @@ class Comparison:
         if pooled and welch and (pooled.p < ALPHA) != (welch.p < ALPHA):
             yield "the pooled and Welch's test disagree: the deviations are unequal; trust Welch's"
 
-    def _side_warnings(self, side: Side) -> Iterator[str]:
-        std, task = side.summary.std, self.score.task
-        if len(side.scores) < FEW_SEEDS:
-            yield f"{side.name} has {count_of(len(side.scores), 'seed')}: unreliable below {FEW_SEEDS} seeds"
-        if std is not None and std <= abs(side.summary.mean) * 1e-12:
-            yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
-        if side.older:
-            yield f"{side.name}: {count_of(side.older, 'older or smaller group')} of runs with this label not used"
-        selected = side.dev_tasks & (self.tasks if task == AVERAGE else {task})
-        if selected:
-            yield f"{side.name} was selected on {', '.join(sorted(selected))}, which is tested here: score too high"
-
     def conclusion(self) -> str:
         """Return one sentence."""
         test, digits = self.pooled, self.metric.digits
-        names = f"{self.a.name} and {self.b.name}"
+        a, b = self.a, self.b
         if test is None:
-            return f"Too few seeds to compare {names}."
+            return f"Too few seeds to compare {a.name} and {b.name}."
         low, high = fixed(test.low, digits), fixed(test.high, digits)
         size = f"{signed(test.difference, digits)}, 95% interval {low} to {high}"
-        if not self.a.summary.std and not self.b.summary.std:
-            return f"No conclusion for {names}: the scores of neither vary over seeds ({size})."
+        if not a.summary.std and not b.summary.std:
+            return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
         if test.p < ALPHA:
             gained = (test.difference > 0) == self.metric.larger_is_better
-            return f"{self.a.name} is {'better' if gained else 'worse'} than {self.b.name} ({size}, {p_value(test.p)})."
-        return f"No significant difference between {names} ({size}, {p_value(test.p)}){self._seeds_needed(test)}."
-
-    def _seeds_needed(self, test: TTest) -> str:
-        """How many seeds a true difference of this size needs; empty if no number suffices."""
-        variances = [(side.summary.std or 0.0) ** 2 for side in (self.a, self.b)]
+            return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size}, {p_value(test.p)})."
+        variances = [(side.summary.std or 0.0) ** 2 for side in (a, b)]
         try:
-            needed = seeds_needed(test.difference, (sum(variances) / 2) ** 0.5)
-        except ValueError:
-            return ""
-        return f"; if real, {needed} seeds each give 80% power"
+            power = f"; if real, {seeds_needed(test.difference, (sum(variances) / 2) ** 0.5)} seeds each give 80% power"
+        except ValueError:  # no number of seeds suffices
+            power = ""
+        return f"No significant difference between {a.name} and {b.name} ({size}, {p_value(test.p)}){power}."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Label(NamedTuple):
-    """The name of a row: everything about its runs that a person chose, except the seed."""
+    """The name of a row: all that is chosen for its runs, except the seed."""
 
     profile: str
     variant: str
@@ -82,20 +82,16 @@ class Group:
 
 def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
     """Choose the group of each label and suite in a frame of scores."""
-    ranked: dict[tuple[Label, str], list[tuple[int, str, str, str]]] = {}
-    parts: dict[tuple[Label, str, str, str], pandas.DataFrame] = {}
+    ranked: dict[tuple[Label, str], list[tuple[tuple[int, str, str, str], pandas.DataFrame]]] = {}
     for key, part in frame.groupby([*Label._fields, "suite", "group", "protocol"], sort=False):
         *names, suite, group, protocol = map(str, key if isinstance(key, tuple) else (key,))
-        label = Label(*names)
         rank = (int(part["seed"].nunique()), str(part["finished"].max()), group, protocol)
-        ranked.setdefault((label, suite), []).append(rank)
-        parts[label, suite, group, protocol] = part
+        ranked.setdefault((Label(*names), suite), []).append((rank, part))
     found = {}
-    for (label, suite), ranks in ranked.items():
-        _, _, group, protocol = max(ranks)
-        lines = parts[label, suite, group, protocol]
+    for place, ranks in ranked.items():
+        (_, _, group, protocol), lines = max(ranks, key=lambda ranked: ranked[0])
         lines = lines.drop_duplicates(["seed", "task", "part", "metric"]).sort_values("seed", kind="stable")
-        found[label, suite] = Group(group, protocol, len(ranks) - 1, lines)
+        found[place] = Group(group, protocol, len(ranks) - 1, lines)
     return found
 
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value
 from harness.metrics import AVERAGE, Column
-from harness.reporting.formats import summary_text
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import BASELINE, Block, Row, SummaryTable
 from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, UNTRAINED, SpecError, Variant
 from harness.stats import ALPHA
 from harness.verdicts import Significance
@@ -60,9 +60,9 @@ def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
         else:
             cell = row.cells[both[0]]
             yield Sentence(place, f"{_comparison(table, row, base, both[0], cell)}.", _kind([cell]))
-            control = _control(table, block, row, both[0])
-            if control:
-                yield Sentence(place, control, "control")
+            full = _unscrambled(block, row)
+            if full and both[0] in full.cells:
+                yield Sentence(place, _control(table, row, full, both[0]), "control")
 
 
 def _kind(cells: Sequence[Cell]) -> SentenceKind:
@@ -125,11 +125,8 @@ def _seeds(cell: Cell, against: Cell) -> str:
     return seeds if cell.test else f"{seeds}: too few to test"
 
 
-def _control(table: SummaryTable, block: Block, row: Row, column: Column) -> str | None:
+def _control(table: SummaryTable, row: Row, full: Row, column: Column) -> str:
     """A variant with scrambled features against the same variant with matching ones."""
-    full = _unscrambled(block, row)
-    if full is None or column not in full.cells:
-        return None
     cell = compare(row.cells[column], full.cells[column], table.metric(column))
     if cell.verdict is Significance.WORSE:
         gained = full.cells[column].verdict is Significance.BETTER

@@ -1,8 +1,8 @@
-"""Which runs and which score a comparison means, from what a person typed."""
+"""Look up the two sides and the score of a comparison as a user typed them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
@@ -53,7 +53,12 @@ def compare_variants(
     lines = suite[(suite["task"] == score.task) & (suite["metric"] == score.metric)]
     groups = {label: group for (label, _), group in kept_groups(lines).items()}
     labels = _choose(groups, *wanted)
-    first, second = (_side(label, groups[label], score, results) for label in labels)
+    sides = []
+    for label in labels:
+        group = groups[label]
+        dev = {one.dev.task for one in results if one.group == group.group and one.dev.best_step is not None}
+        sides.append(Side(label, group.scores[score.column], group.older, frozenset(dev)))
+    first, second = sides
     return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())))
 
 
@@ -84,16 +89,12 @@ def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
     if not found:
         known = ", ".join(sorted({f"{at.suite}.{at.task}" for at in there}))
         raise UserError(f"no result has the metric '{text}'; known: {known}")
-    if len({at.task for at in found}) > 1:
-        raise UserError(_ambiguous(text, sorted({f"{at.suite}.{at.task}" for at in found})))
+    tasks = sorted({f"{at.suite}.{at.task}" for at in found})
     shown = [at for at in found if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown]
-    if len(found) > 1 and len(shown) != 1:
-        raise UserError(_ambiguous(text, [".".join(at) for at in found]))
+    if len(tasks) > 1 or (len(found) > 1 and len(shown) != 1):
+        options = tasks if len(tasks) > 1 else [".".join(at) for at in found]
+        raise UserError(f"'{text}' may be {', '.join(options)}; choose with --metric")
     return found[0] if len(found) == 1 else shown[0]
-
-
-def _ambiguous(text: str, options: Iterable[str]) -> str:
-    return f"'{text}' may be {', '.join(options)}; choose with --metric"
 
 
 def _choose(groups: Mapping[Label, Group], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
@@ -141,9 +142,3 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
             return f"both have runs with several {name}s ({', '.join(values)}); choose with --{name}"
     values = sorted({a.overrides or "none" for a, _ in pairs})
     return f"both have runs with several overrides ({' | '.join(values)}); choose with --set"
-
-
-def _side(label: Label, group: Group, score: Score, results: Sequence[Result]) -> Side:
-    runs = [result for result in results if result.group == group.group]
-    dev = frozenset(result.dev.task for result in runs if result.dev.best_step is not None)
-    return Side(label, group.scores[score.column], group.older, dev)

@@ -88,7 +88,10 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
 def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Mapping[str, Metric]) -> SummaryTable:
     columns = _columns(groups.values(), declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
-    rows = [_row(label, group, columns) for label, group in groups.items()]
+    rows = []
+    for label, group in groups.items():
+        cells = {column: cell for column, cell in group.cells().items() if column in columns}
+        rows.append(Row(label, group.group, group.seeds, group.older, cells))
     places = sorted({(row.label.setting, row.label.encoder) for row in rows}, key=lambda at: (at[0] != UNTRAINED, *at))
     blocks = tuple(_block(rows, *place, metrics) for place in places)
     return SummaryTable(profile, suite, columns, metrics, blocks, tuple(_notes(metrics, blocks)))
@@ -104,11 +107,6 @@ def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[C
     return tuple(column for column in wanted if column in there)
 
 
-def _row(label: Label, group: Group, columns: Sequence[Column]) -> Row:
-    cells = {column: cell for column, cell in group.cells().items() if column in columns}
-    return Row(label, group.group, group.seeds, group.older, cells)
-
-
 def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str, Metric]) -> Block:
     mine = [row for row in rows if (row.label.setting, row.label.encoder) == (setting, encoder)]
     mine.sort(key=lambda row: (row.label.overrides, not row.is_baseline, row.label.variant))
@@ -117,13 +115,9 @@ def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str
 
 
 def _tested(row: Row, baseline: Row | None, metrics: Mapping[str, Metric]) -> Row:
-    if baseline is None:
-        return row
-    cells = {
-        column: compare(cell, baseline.cells[column], metrics[column.metric]) if column in baseline.cells else cell
-        for column, cell in row.cells.items()
-    }
-    return replace(row, cells=cells)
+    base = baseline.cells if baseline else {}
+    tested = {c: compare(cell, base[c], metrics[c.metric]) for c, cell in row.cells.items() if c in base}
+    return replace(row, cells={**row.cells, **tested})
 
 
 def _notes(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:

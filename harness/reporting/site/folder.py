@@ -25,51 +25,49 @@ def new_folder(out: Path) -> Iterator[Path]:
     Raises UserError if `out` holds other files than those of an earlier report, or cannot be written.
     """
     out = out.resolve()
-    try:
+    fresh, old = (out.with_name(f".{out.name}.{os.getpid()}.{what}") for what in ("new", "old"))
+    with _os_errors_as(f"the report cannot be written to {out}"):
         _clean_up(out)
         _refuse_foreign(out)
-        fresh = _beside(out, "new")
         fresh.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"the report cannot be written to {out}: {error.strerror}; choose another --out") from error
     try:
         yield fresh
         names = sorted(path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file())
         (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
         # checked again: writing may have taken a minute
         _refuse_foreign(out)
-        _swap(fresh, out)
+        with _os_errors_as(f"the report cannot be moved to {out}"):
+            _swap(fresh, old, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _beside(out: Path, what: str) -> Path:
-    return out.with_name(f".{out.name}.{os.getpid()}.{what}")
+@contextmanager
+def _os_errors_as(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what}: {error.strerror}; choose another --out") from error
 
 
-def _swap(fresh: Path, out: Path) -> None:
-    old = _beside(out, "old")
+def _swap(fresh: Path, old: Path, out: Path) -> None:
     try:
         if out.exists():
             out.rename(old)
         fresh.rename(out)
-    except OSError as error:
+    finally:
         if old.exists() and not out.exists():
             old.rename(out)
-        raise UserError(f"the report cannot be moved to {out}: {error.strerror}; choose another --out") from error
     shutil.rmtree(old, ignore_errors=True)
 
 
 def _clean_up(out: Path) -> None:
     """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
-    for path in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.old")):
-        if (path / MARK).is_file() and _is_abandoned(path):
-            if out.exists():
-                shutil.rmtree(path)
-            else:
-                path.rename(out)
-    for path in out.parent.glob(f".{glob.escape(out.name)}.*.new"):
-        if _is_abandoned(path):
+    abandoned = [path for path in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.*")) if _is_abandoned(path)]
+    for path in abandoned:
+        if path.suffix == ".old" and (path / MARK).is_file() and not out.exists():
+            path.rename(out)
+        elif path.suffix == ".new" or (path / MARK).is_file():
             shutil.rmtree(path)
 
 

@@ -1,26 +1,34 @@
-"""Render the templates in reports/templates. Texts from results are escaped; pages load nothing from the network."""
+"""Render the templates in reports/templates, and Markdown notes. Texts from results are escaped.
+
+Pages load nothing from the network.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 from harness.formatting import count_of, duration
 from harness.reporting.figures.curves import Chart
 from harness.reporting.figures.svg import style, svg
 from harness.reporting.files.latex import table as latex_table
-from harness.reporting.site.names import slug
 from harness.reporting.tables.grids import Grid
 from harness.store import overrides_text
 from harness.verdicts import tone
 
 #: The folder of templates, style sheet and script.
 TEMPLATES = Path(str(files("harness_reports") / "templates"))
+#: Longest stem of a file name, in characters.
+LONGEST = 90
 
 
 class Pages:
@@ -29,26 +37,11 @@ class Pages:
     def __init__(self, folder: Path, **shared: object) -> None:
         """Compile templates on first use; all of them see the `shared` values."""
         self.folder = folder
-        self._environment = Environment(
-            loader=FileSystemLoader(TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters |= {
-            "breaks": breaks,
-            "count": count_of,
-            "duration": duration,
-            "latex": latex_table,
-            "minus": minus,
-            "overrides": overrides_text,
-            "slug": slug,
-            "spreads": spreads,
-            "svg": _svg,
-            "swatch": style,
-            "tone": tone,
-        }
+        self._environment = environment(autoescape=True)
+        filters = (breaks, duration, minus, slug, spreads, tone)
+        self._environment.filters |= {each.__name__: each for each in filters}
+        self._environment.filters |= {"count": count_of, "latex": latex_table, "overrides": overrides_text}
+        self._environment.filters |= {"svg": _svg, "swatch": style}
         self._environment.globals |= shared
 
     def write(self, template: str, path: str, **content: object) -> None:
@@ -67,6 +60,31 @@ class Pages:
         return target
 
 
+def environment(**options: Any) -> Environment:
+    """Return a jinja environment of the project's templates, in which an undefined name is an error."""
+    loader = FileSystemLoader(TEMPLATES)
+    return Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
+
+
+def slug(text: str) -> str:
+    """Reduce a text to lower-case ASCII letters, digits, dots and hyphens; never empty, hidden or a path."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9.]+", "-", plain)[:LONGEST].strip("-.") or "unnamed"
+
+
+def slugs(names: Iterable[str]) -> dict[str, str]:
+    """A unique slug for each name, safe on every file system and in links."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        stem, count = slug(name), 1
+        while (unique := stem if count == 1 else f"{stem}--{count}") in taken:
+            count += 1
+        taken.add(unique)
+        found[name] = unique
+    return found
+
+
 def minus(text: str) -> str:
     """Give negative numbers a true minus sign; hyphens within names stay."""
     return re.sub(r"(?:^|(?<=\s))-(?=\d)", "\u2212", text)
@@ -81,6 +99,42 @@ def spreads(grid: Grid) -> Sequence[bool]:
     """Whether any cell of a column has a spread; the other cells then leave space for it to keep decimals aligned."""
     lines = [line.cells for section in grid.sections for line in section.lines]
     return [any(cells[index].spread for cells in lines) for index in range(len(grid.columns))]
+
+
+def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
+    """Convert notes from Markdown to HTML, with tables. `pages` maps the stem of each notes file to its page.
+
+    Raw HTML is shown as text. Links to other files are removed, their text stays. Pictures become links. The title is
+    removed, since the page has one, and other headings move one level down.
+    """
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    tokens = markdown.parse(text)
+    tokens = tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+        token.children = _linked(token.children or [], pages)
+    html = markdown.renderer.render(tokens, markdown.options, {})
+    # safe: the parser escapes all text and renders no HTML of the notes
+    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table class="prose">')
+    return Markup(html.replace("</table>", "</table></div>"))
+
+
+def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
+    """Remove the links that are neither external nor to a page."""
+    kept, open_links = [], []
+    for token in tokens:
+        if token.type == "link_open":
+            href = str(token.attrGet("href") or "")
+            is_external = href.startswith(("https://", "http://"))
+            target = href if is_external else pages.get(href.removesuffix(".md"), "")
+            open_links.append(bool(target))
+            token.attrSet("href", target)
+        if token.type not in ("link_open", "link_close") or open_links[-1]:
+            kept.append(token)
+        if token.type == "link_close":
+            open_links.pop()
+    return kept
 
 
 def _svg(chart: Chart) -> Markup:

@@ -33,7 +33,11 @@ class OptionFacts:
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """A method as data. `readings` map names to sources, `notes` are Markdown, `teacher_options` name teachers."""
+    """A method as data.
+
+    `readings` map names to sources, `teacher_options` name teachers, `notes` is the Markdown file on the method, if
+    there is one.
+    """
 
     name: str
     paper: str
@@ -42,7 +46,7 @@ class MethodFacts:
     parts: Sequence[str]
     readings: Mapping[str, str]
     values: Sequence[OptionFacts]
-    notes: str = ""
+    notes: Path | None = None
     teacher_options: Sequence[str] = ()
 
 
@@ -50,8 +54,9 @@ def method_facts(name: str) -> MethodFacts:
     """The facts of a registered method. Raises UserError if it is unknown, PlugInError if its own code fails."""
     from harness.method import method_named
 
-    method, notes = method_named(name), notes_path(name)
+    method = method_named(name)
     with errors_of("method", name, "cannot be described"):
+        notes = Path(str(files("harness_reports") / "notes" / f"{method.notes or name}.md"))
         named = [method.configure(reading).named() for reading in method.readings]
         return MethodFacts(
             name=name,
@@ -61,7 +66,7 @@ def method_facts(name: str) -> MethodFacts:
             parts=tuple(method.parts),
             readings=dict(method.readings),
             values=[_option(key, item, named) for key, item in method.Hyperparameters.options().items()],
-            notes=notes.read_text(encoding="utf-8") if notes else "",
+            notes=notes if notes.is_file() else None,
             teacher_options=sorted(method.Hyperparameters.teacher_options()),
         )
 
@@ -84,13 +89,6 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
             return pool.submit(installed_methods).result()
         except BrokenProcessPool:
             return [], ["no method is described: a method ended the process that imported it"]
-
-
-def notes_path(name: str) -> Path | None:
-    """The notes on a method, or those of the method that it extends."""
-    folder = Path(str(files("harness_reports") / "notes"))
-    known = {path.stem: path for path in folder.glob("*.md")}
-    return known.get(name) or known.get(name.removesuffix("-sup"))
 
 
 def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.papers.audit.numbers import Finding
 from harness.papers.published import Paper
 from harness.reporting.contents import Contents
-from harness.reporting.figures.curves import dev_charts, loss_charts, shown_runs
+from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.seeds.headline import Sentence
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.site.html import TEMPLATES, Pages
-from harness.reporting.site.names import slugs
-from harness.reporting.site.notes import notes_html
-from harness.reporting.site.overview import by_paper, by_place, verdict_counts, what_ran
-from harness.reporting.site.runs import in_order, run_index, run_pages
+from harness.reporting.site.html import TEMPLATES, Pages, notes_html, slugs
+from harness.reporting.site.runs import in_order, write_runs
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.store import Result
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,18 @@ class Site:
     figures: Sequence[ReportFigure]
     findings: Sequence[Finding]
     footer: str
+
+
+class Ran(NamedTuple):
+    """The runs of one profile, setting and encoder."""
+
+    profile: str
+    setting: str
+    encoder: str
+    variants: list[str]
+    seeds: str
+    suites: list[str]
+    runs: int
 
 
 def write_site(site: Site, folder: Path) -> None:
@@ -51,69 +63,71 @@ def write_site(site: Site, folder: Path) -> None:
         if figure.svg:
             pages.put(f"figures/{stems[figure.key]}.svg", figure.svg.encode())
             pages.put(f"figures/{stems[figure.key]}.pdf", figure.pdf)
-    findings = by_paper(site.findings)
+    findings = {paper: list(some) for paper, some in groupby(site.findings, key=lambda finding: finding.paper)}
     pages.write(
         "index.html",
         "index.html",
         ran=list(what_ran(results)),
-        places=by_place(site.sentences),
+        places=[(place, list(some)) for place, some in groupby(site.sentences, key=lambda sentence: sentence.place)],
         paper_grids=site.paper_grids,
         titles={paper.name: paper.title for paper in site.papers},
         claims=site.claims,
         failures=contents.failures,
-        verdicts=verdict_counts(findings),
+        verdicts={paper: Counter(finding.verdict for finding in some) for paper, some in findings.items()},
         runs=len(results),
     )
     pages.write("audit.html", "audit.html", findings=findings)
-    pages.write("runs.html", "runs/index.html", index=run_index(results))
-    for page in run_pages(results, contents.store):
-        pages.write("run.html", f"runs/{page.page}.html", run=page)
-    _write_profiles(site, pages, profiles)
-    _write_papers(site, pages, papers)
-    _write_methods(site, pages, methods)
-
-
-def _write_profiles(site: Site, pages: Pages, profiles: Mapping[str, str]) -> None:
+    write_runs(pages, results, contents.store)
     for profile, stem in profiles.items():
-        tables = [table for table in site.contents.tables if table.profile == profile]
-        runs = shown_runs(site.contents.results, tables)
-        pages.write(
-            "profile.html",
-            f"profiles/{stem}.html",
-            profile=profile,
-            grids=[summary_grid(table) for table in tables],
-            dev=dev_charts(runs),
-            losses=loss_charts(runs),
-            figures=[figure for figure in site.figures if not figure.paper and figure.profile == profile],
-        )
-
-
-def _write_papers(site: Site, pages: Pages, papers: Mapping[str, str]) -> None:
+        pages.write("profile.html", f"profiles/{stem}.html", profile=profile, **_profile(site, profile))
     for paper in site.papers:
-        pages.write(
-            "paper.html",
-            f"papers/{papers[paper.name]}.html",
-            paper=paper,
-            grids=site.paper_grids.get(paper.name, ()),
-            figures=[figure for figure in site.figures if figure.paper == paper.name],
-        )
+        figures = [figure for figure in site.figures if figure.paper == paper.name]
+        grids = site.paper_grids.get(paper.name, ())
+        pages.write("paper.html", f"papers/{papers[paper.name]}.html", paper=paper, grids=grids, figures=figures)
+    for method, stem in methods.items():
+        pages.write("method.html", f"methods/{stem}.html", name=method, **_method(contents, method, methods))
 
 
-def _write_methods(site: Site, pages: Pages, methods: Mapping[str, str]) -> None:
-    known = {facts.name: facts for facts in site.contents.methods}
-    links = {name: f"{stem}.html" for name, stem in methods.items()}
-    runs = Counter(result.spec.method for result in site.contents.results)
-    for name, stem in methods.items():
-        facts = known.get(name)
-        pages.write(
-            "method.html",
-            f"methods/{stem}.html",
-            name=name,
-            facts=facts,
-            notes=notes_html(facts.notes, links) if facts else "",
-            grids=[summary_grid(table) for table in _of_method(site.contents, name)],
-            runs=runs[name],
-        )
+def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
+    """The variants, seeds and suites of each profile, setting and encoder."""
+    places: dict[tuple[str, str, str], list[Result]] = {}
+    for one in results:
+        places.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(one)
+    for place, mine in sorted(places.items()):
+        variants = sorted({one.spec.variant for one in mine})
+        suites = dict.fromkeys(found.suite for one in mine for found in one.current)
+        yield Ran(*place, variants, spans(one.spec.seed for one in mine), list(suites), len(mine))
+
+
+def spans(seeds: Iterable[int]) -> str:
+    """`0–4, 7`."""
+    texts: list[str] = []
+    for _, group in groupby(enumerate(sorted(set(seeds))), key=lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in group]
+        texts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}")
+    return ", ".join(texts)
+
+
+def _profile(site: Site, profile: str) -> dict[str, object]:
+    tables = [table for table in site.contents.tables if table.profile == profile]
+    runs = shown_runs(site.contents.results, tables)
+    return {
+        "grids": [summary_grid(table) for table in tables],
+        "dev": charts(runs, "dev"),
+        "losses": charts(runs, "loss"),
+        "figures": [figure for figure in site.figures if not figure.paper and figure.profile == profile],
+    }
+
+
+def _method(contents: Contents, name: str, stems: Mapping[str, str]) -> dict[str, object]:
+    facts = next((facts for facts in contents.methods if facts.name == name), None)
+    links = {other: f"{stem}.html" for other, stem in stems.items()}
+    return {
+        "facts": facts,
+        "notes": notes_html(facts.notes.read_text("utf-8"), links) if facts and facts.notes else "",
+        "grids": [summary_grid(table) for table in _of_method(contents, name)],
+        "runs": sum(result.spec.method == name for result in contents.results),
+    }
 
 
 def _of_method(contents: Contents, name: str) -> Iterator[SummaryTable]:

@@ -2,104 +2,90 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.command_line import harness_command
 from harness.formatting import duration, fixed
-from harness.reporting.figures.curves import Chart, run_charts
-from harness.reporting.site.names import run_names
-from harness.reporting.site.scores import ScoreTable, average_columns, average_text, score_tables
+from harness.metrics import AVERAGE, Metric
+from harness.reporting.figures.curves import run_charts
+from harness.reporting.site.html import Pages, slug
+from harness.reporting.tables.grids import ABSENT
 from harness.spec import UNTRAINED
-from harness.store import Result, Store, overrides_text
+from harness.store import Evaluation, Result, Store, overrides_text
 
-#: names and values, as texts
-TextPairs = tuple[tuple[str, str], ...]
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
+#: Evaluations with more metrics than this show the others than the main ones folded.
+MOST_COLUMNS = 8
+#: heads of a row -> metric -> score
+Rows = Mapping[tuple[str, ...], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class RunLine:
-    """A run in the index. `averages` belong to `RunIndex.columns`."""
+class ScoreTable:
+    """Scores of a suite as text: the heads and cells of each row. `folded` tables are details."""
 
-    page: str
-    result: Result
-    averages: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RunIndex:
-    """All runs. Each column is the average of a suite in its first metric."""
-
+    title: str
+    suite: str
+    heads: tuple[str, ...]
     columns: tuple[str, ...]
-    lines: tuple[RunLine, ...]
-
-
-@dataclass(frozen=True)
-class RunPage:
-    """A run's page. `siblings` are the pages of the same experiment by seed, itself included."""
-
-    page: str
-    result: Result
-    command: str
-    siblings: Mapping[int, str]
-    dev: Sequence[Chart]
-    best: str
-    losses: Sequence[Chart]
-    scores: tuple[ScoreTable, ...]
-    values: tuple[tuple[str, TextPairs], ...]
-    facts: TextPairs
-    timings: TextPairs
-    hardware: TextPairs
-    packages: TextPairs
-    log: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    folded: bool = False
 
 
 def in_order(results: Sequence[Result]) -> list[Result]:
     """Sort results by profile, place and seed."""
 
     def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
-        spec = one.spec
-        return (
-            one.profile,
-            spec.setting,
-            spec.encoder,
-            spec.variant,
-            overrides_text(one.overrides),
-            spec.seed,
-            one.finished,
-        )
+        spec, overrides = one.spec, overrides_text(one.overrides)
+        return (one.profile, spec.setting, spec.encoder, spec.variant, overrides, spec.seed, one.finished)
 
     return sorted(results, key=key)
 
 
-def run_index(results: Sequence[Result]) -> RunIndex:
-    """The index of runs, in the order of the results."""
-    columns = average_columns(results)
-    lines = (
-        RunLine(page, one, tuple(average_text(one, column) for column in columns))
-        for one, page in zip(results, run_names(results), strict=True)
-    )
-    return RunIndex(tuple(f"{suite} {metric.name}" for suite, metric in columns), tuple(lines))
-
-
-def run_pages(results: Sequence[Result], store: Store) -> Iterator[RunPage]:
-    """The pages of runs, in the order of the results, made one at a time."""
-    pages = run_names(results)
+def write_runs(pages: Pages, results: Sequence[Result], store: Store) -> None:
+    """Write the index of runs and a page for each, in the order of the results."""
+    named = list(zip(run_names(results), results, strict=True))
+    averages = main_averages(results)
+    columns = [f"{suite} {metric.name}" for suite, metric in averages.items()]
+    lines = [(name, one, [average_text(one, *column) for column in averages.items()]) for name, one in named]
+    pages.write("runs.html", "runs/index.html", columns=columns, lines=lines)
     siblings: dict[tuple[str, str], dict[int, str]] = {}
-    for one, page in zip(results, pages, strict=True):
-        siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = page
-    for one, page in zip(results, pages, strict=True):
-        yield _page(one, page, siblings[one.profile, one.group], store.log(one))
+    for name, one in named:
+        siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
+    for name, one in named:
+        seeds = dict(sorted(siblings[one.profile, one.group].items()))
+        pages.write("run.html", f"runs/{name}.html", name=name, siblings=seeds, **_content(one, store.log(one)))
 
 
-def shortened(log: str) -> tuple[str, ...]:
-    """The lines of a log; one line replaces the middle of a long log."""
-    lines, half = log.splitlines(), LOG_LINES // 2
-    if len(lines) <= LOG_LINES:
-        return tuple(lines)
-    return (*lines[:half], f"({len(lines) - 2 * half} lines omitted)", *lines[-half:])
+def run_names(results: Sequence[Result]) -> list[str]:
+    """A unique stem for the page of each run, made of its key and fingerprint, in the order of the results."""
+    count: Counter[str] = Counter()
+    names = []
+    for one in results:
+        stem = f"{slug(one.spec.key)}-{slug(one.fingerprint[:12])}"
+        count[stem] += 1
+        names.append(stem if count[stem] == 1 else f"{stem}--{count[stem]}")
+    return names
+
+
+def main_averages(results: Sequence[Result]) -> dict[str, Metric]:
+    """The first metric with an average of each suite that any result has."""
+    found: dict[str, Metric] = {}
+    for evaluation in (evaluation for result in results for evaluation in result.current):
+        main, _ = _columns(evaluation, {(AVERAGE,): evaluation.scores.get(AVERAGE, {})})
+        if main:
+            found.setdefault(evaluation.suite, main[0])
+    return found
+
+
+def average_text(result: Result, suite: str, metric: Metric) -> str:
+    """The average of a suite, or a dash."""
+    evaluation = result.latest(suite)
+    value = evaluation.scores.get(AVERAGE, {}).get(metric.name) if evaluation else None
+    return ABSENT if value is None else fixed(value, metric.digits)
 
 
 def run_command(result: Result) -> str:
@@ -116,50 +102,88 @@ def run_command(result: Result) -> str:
     )
 
 
-def _page(result: Result, page: str, siblings: Mapping[int, str], log: str) -> RunPage:
-    dev, losses = run_charts(result)
-    best = result.dev.best_score
-    teachers = {role: f"{use.teacher} (reads the {use.of})" for role, use in result.teachers.items()}
-    values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
-    return RunPage(
-        page=page,
-        result=result,
-        command=run_command(result),
-        siblings=dict(sorted(siblings.items())),
-        dev=dev,
-        best="" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
-        losses=losses,
-        scores=tuple(score_tables(result)),
-        values=tuple((part, _pairs(found)) for part, found in values.items()),
-        facts=tuple(_facts(result)),
-        timings=tuple(_timings(result)),
-        hardware=(*_pairs(result.hardware), ("peak memory", f"{result.peak_memory_mb:.0f} MB")),
-        packages=_pairs(dict(sorted(result.packages.items()))),
-        log=shortened(log),
-    )
-
-
-def _facts(result: Result) -> Iterator[tuple[str, str]]:
-    yield "profile", result.profile
-    yield "profile read from", result.profile_origin
-    yield "variant", result.spec.variant
-    yield "setting", result.spec.setting
-    yield "encoder", result.spec.encoder
-    yield "seed", str(result.spec.seed)
-    yield "changed with --set", overrides_text(result.overrides) or "nothing"
-    yield "fingerprint of the training", result.fingerprint
-    yield "group, equal for all seeds", result.group
-    yield "code", result.revision or "unknown"
-    yield "started", result.started
-    yield "finished", result.finished
-
-
-def _timings(result: Result) -> Iterator[tuple[str, str]]:
-    yield "training", duration(result.train_seconds)
+def score_tables(result: Result) -> Iterator[ScoreTable]:
+    """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks."""
     for evaluation in result.current:
-        yield f"evaluation, {evaluation.suite}", duration(evaluation.seconds)
-    yield "total", duration(result.seconds)
+        suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
+        tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
+        main, others = _columns(evaluation, tasks)
+        if main:
+            yield _table(title, suite, ("task",), main, tasks)
+        if others:
+            yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
+        parts: Rows = {(task, part): of for task, found in evaluation.parts.items() for part, of in found.items()}
+        if parts:
+            main, others = _columns(evaluation, parts)
+            yield _table("parts of the tasks", suite, ("task", "part"), [*main, *others], parts, folded=True)
 
 
-def _pairs(values: Mapping[str, object]) -> TextPairs:
-    return tuple((name, str(value)) for name, value in values.items())
+def _columns(evaluation: Evaluation, rows: Rows) -> tuple[list[Metric], list[Metric]]:
+    """Metrics to show at once, those that tables show first, and metrics to fold away."""
+    names = dict.fromkeys(name for scores in rows.values() for name in scores)
+    declared = {metric.name: metric for metric in evaluation.protocol.metrics if metric.name in names}
+    metrics = [*declared.values(), *(_undeclared(name, rows) for name in names if name not in declared)]
+    main = [metric for metric in metrics if metric.shown]
+    rest = [metric for metric in metrics if not metric.shown]
+    return ([*main, *rest], []) if len(metrics) <= MOST_COLUMNS or not main else (main, rest)
+
+
+def _undeclared(name: str, rows: Rows) -> Metric:
+    """A metric that the protocol does not declare: no digits for counts, four for small numbers, else two."""
+    values = [scores[name] for scores in rows.values() if name in scores]
+    digits = 0 if all(map(float.is_integer, map(float, values))) else 2 if max(map(abs, values)) >= 10 else 4
+    return Metric(name, digits=digits, shown=False)
+
+
+def _table(
+    title: str, suite: str, heads: tuple[str, ...], columns: Sequence[Metric], rows: Rows, *, folded: bool = False
+) -> ScoreTable:
+    def cells(scores: Mapping[str, float]) -> tuple[str, ...]:
+        return tuple(fixed(scores[one.name], one.digits) if one.name in scores else ABSENT for one in columns)
+
+    texts = tuple((at, cells(scores)) for at, scores in rows.items())
+    return ScoreTable(title, suite, heads, tuple(metric.name for metric in columns), texts, folded)
+
+
+def _content(result: Result, log: str) -> dict[str, object]:
+    """What the page of a run shows besides its name and the other seeds."""
+    best, spec = result.dev.best_score, result.spec
+    teachers = {role: f"{use.teacher} (reads the {use.of})" for role, use in result.teachers.items()}
+    return {
+        "result": result,
+        "command": run_command(result),
+        "dev": run_charts(result, "dev"),
+        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
+        "losses": run_charts(result, "loss"),
+        "scores": list(score_tables(result)),
+        "values": {**result.hyperparameters, **({"teachers": teachers} if teachers else {})},
+        "facts": {
+            "profile": result.profile,
+            "profile read from": result.profile_origin,
+            "variant": spec.variant,
+            "setting": spec.setting,
+            "encoder": spec.encoder,
+            "seed": spec.seed,
+            "changed with --set": overrides_text(result.overrides) or "nothing",
+            "fingerprint of the training": result.fingerprint,
+            "group, equal for all seeds": result.group,
+            "code": result.revision or "unknown",
+            "started": result.started,
+            "finished": result.finished,
+        },
+        "timings": {
+            "training": duration(result.train_seconds),
+            **{f"evaluation, {one.suite}": duration(one.seconds) for one in result.current},
+            "total": duration(result.seconds),
+        },
+        "hardware": {**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"},
+        "packages": dict(sorted(result.packages.items())),
+        "log": _shortened(log),
+    }
+
+
+def _shortened(log: str) -> list[str]:
+    """The lines of a log; one line replaces the middle of a long log."""
+    lines, half = log.splitlines(), LOG_LINES // 2
+    omitted = len(lines) - 2 * half
+    return lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]

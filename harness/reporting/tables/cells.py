@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 from harness.command_line import harness_command
 from harness.formatting import count_of
@@ -16,8 +18,7 @@ from harness.stats import TTest, holm, t_test_from_summaries
 from harness.verdicts import Agreement
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """A verdict and, for too few seeds, the reason."""
 
     verdict: Agreement
@@ -26,32 +27,54 @@ class Judgement:
 
 @dataclass(frozen=True)
 class PaperCell:
-    """A printed number, the measured one, and their comparison; None where impossible.
+    """A printed number and the measured one, None where there is none, and their comparison.
 
-    `difference` is measured - printed and `test` its t-test. `measured.test` is the paper's own test, against the row
-    that the paper compares with; `corrected` is its p-value after Holm's correction over the table and `holds` whether
-    that is below the paper's level.
+    `measured.test` is the paper's own test, against the row that the paper compares with; `corrected` is its p-value
+    after Holm's correction over the table and `holds` whether that is below the paper's level.
     """
 
     published: Published | None = None
     measured: Cell | None = None
-    difference: float | None = None
-    test: TTest | None = None
-    judgement: Judgement | None = None
     corrected: float | None = None
     holds: bool = False
-
-    @classmethod
-    def of(cls, number: Published | None, cell: Cell | None) -> PaperCell:
-        """Compare a measured cell with the printed number."""
-        if number is None or cell is None:
-            return cls(number, cell)
-        return cls(number, cell, cell.summary.mean - number.value, beside(number, cell), judge(number, cell))
 
     @property
     def tested(self) -> bool:
         """Whether the paper's own test was made."""
         return self.measured is not None and self.measured.test is not None
+
+    @property
+    def difference(self) -> float | None:
+        """Measured - printed."""
+        return self.measured.summary.mean - self.published.value if self.measured and self.published else None
+
+    @cached_property
+    def test(self) -> TTest | None:
+        """The independent two-sample t-test of the difference, pooled; None if either side has too few seeds."""
+        printed = self.published.summary if self.published else None
+        return t_test_from_summaries(self.measured.summary, printed) if self.measured and printed else None
+
+    @cached_property
+    def judgement(self) -> Judgement | None:
+        """Whether the measured mean agrees with the printed number.
+
+        It agrees if 0 lies within the 95% interval of the difference. Fewer than two seeds on either side, or a number
+        of seeds or a deviation that is not printed, are too few to decide.
+        """
+        if self.published is None or self.measured is None:
+            return None
+        number, few = self.published, []
+        if self.measured.summary.n < 2:
+            few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
+        if number.seeds is None:
+            few.append("printed number of seeds not stated")
+        elif number.seeds < 2:
+            few.append(f"{count_of(number.seeds, 'seed')} printed")
+        elif number.std is None:
+            few.append("no deviation printed")
+        if few or self.test is None:
+            return Judgement(Agreement.TOO_FEW, ", ".join(few))
+        return Judgement(Agreement.AGREES if self.test.low <= 0 <= self.test.high else Agreement.DIFFERS)
 
 
 @dataclass(frozen=True)
@@ -74,8 +97,7 @@ class FilledRow:
 EncoderRows = tuple[str, tuple[FilledRow, ...]]
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(NamedTuple):
     """How many rows of a table are measured, and how many cells agree with print."""
 
     rows: int
@@ -140,59 +162,27 @@ class FilledTable:
         return (harness_command("run", table=f"{self.paper.name}:{self.name}", profile=self.profile),)
 
 
-def judge(number: Published, cell: Cell) -> Judgement:
-    """Decide whether a measured mean agrees with the printed number.
-
-    It agrees if 0 lies within the 95% interval of measured - printed (independent two-sample t-test, pooled, from
-    means, sample standard deviations and numbers of seeds). Fewer than two seeds on either side, or a number of seeds
-    or a deviation that is not printed, are too few to say.
-    """
-    few = []
-    if cell.summary.n < 2:
-        few.append(f"{count_of(cell.summary.n, 'seed')} measured")
-    if number.seeds is None:
-        few.append("printed number of seeds not stated")
-    elif number.seeds < 2:
-        few.append(f"{count_of(number.seeds, 'seed')} printed")
-    elif number.std is None:
-        few.append("no deviation printed")
-    test = beside(number, cell)
-    if few or test is None:
-        return Judgement(Agreement.TOO_FEW, ", ".join(few))
-    return Judgement(Agreement.AGREES if test.low <= 0 <= test.high else Agreement.DIFFERS)
-
-
-def beside(number: Published, cell: Cell) -> TTest | None:
-    """Test a measured cell against print; None if either side has too few seeds."""
-    return t_test_from_summaries(cell.summary, number.summary) if number.summary else None
-
-
-def row_verdict(cells: Sequence[PaperCell]) -> str:
+def row_verdict(judgements: Sequence[Judgement]) -> str:
     """Sum up the verdicts of a row; empty if nothing is measured beside print."""
-    found = [cell.judgement for cell in cells if cell.judgement]
-    if not found:
+    if not judgements:
         return ""
-    verdicts = [one.verdict for one in found if one.verdict is not Agreement.TOO_FEW]
+    verdicts = [one.verdict for one in judgements if one.verdict is not Agreement.TOO_FEW]
     if not verdicts:
-        return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(one.why for one in found))}"
-    cells_text, off = count_of(len(verdicts), "cell"), verdicts.count(Agreement.DIFFERS)
+        return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(one.why for one in judgements))}"
+    cells, off = count_of(len(verdicts), "cell"), verdicts.count(Agreement.DIFFERS)
     if not off:
-        return str(Agreement.AGREES) if len(verdicts) == len(found) else f"{Agreement.AGREES} in {cells_text}"
-    return str(Agreement.DIFFERS) if off == len(found) else f"{Agreement.DIFFERS} in {off} of {cells_text}"
+        return str(Agreement.AGREES) if len(verdicts) == len(judgements) else f"{Agreement.AGREES} in {cells}"
+    return str(Agreement.DIFFERS) if off == len(judgements) else f"{Agreement.DIFFERS} in {off} of {cells}"
 
 
 def corrected(blocks: Sequence[EncoderRows], alpha: float) -> tuple[EncoderRows, ...]:
     """Apply Holm's correction to the paper's own test over all cells that have one."""
     cells = [cell.measured for _, rows in blocks for row in rows for cell in row.cells.values()]
     adjusted = iter(holm([cell.test.p for cell in cells if cell and cell.test]))
-    return tuple((encoder, tuple(_with_p(row, adjusted, alpha) for row in rows)) for encoder, rows in blocks)
 
+    def with_p(row: FilledRow) -> FilledRow:
+        new = {name: next(adjusted) for name, cell in row.cells.items() if cell.tested}
+        tested = {name: replace(row.cells[name], corrected=p, holds=p < alpha) for name, p in new.items()}
+        return replace(row, cells={**row.cells, **tested})
 
-def _with_p(row: FilledRow, adjusted: Iterator[float], alpha: float) -> FilledRow:
-    cells = {}
-    for name, cell in row.cells.items():
-        if cell.tested:
-            p = next(adjusted)
-            cell = replace(cell, corrected=p, holds=p < alpha)
-        cells[name] = cell
-    return replace(row, cells=cells)
+    return tuple((encoder, tuple(map(with_p, rows))) for encoder, rows in blocks)

@@ -8,10 +8,9 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric
 from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference
 from harness.papers.published import PublishedNumbers
-from harness.reporting.formats import ABSENT, CellText
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
 from harness.verdicts import ClaimVerdict, Significance
 
@@ -63,12 +62,9 @@ def _lines(claims: Sequence[Ablation], block: Block, metric: Metric, published: 
 def _measured(better: Cell, worse: Cell, metric: Metric) -> tuple[CellText, CellText]:
     """The difference with its interval, and the verdict."""
     tested = compare(better, worse, metric)
-    difference = signed(better.summary.mean - worse.summary.mean, metric.digits)
-    if tested.test is None:
+    test, difference = tested.test, signed(better.summary.mean - worse.summary.mean, metric.digits)
+    if test is None:
         return CellText(difference), CellText.judged(ClaimVerdict.TOO_FEW)
     seeds = count_of(min(better.summary.n, worse.summary.n), "seed")
-    interval = f"{fixed(tested.test.low, metric.digits)} to {fixed(tested.test.high, metric.digits)}"
-    return (
-        CellText(difference, extra=f"{interval}, {seeds}"),
-        CellText.judged(VERDICTS[tested.verdict], extra=p_value(tested.test.p)),
-    )
+    interval = f"{fixed(test.low, metric.digits)} to {fixed(test.high, metric.digits)}, {seeds}"
+    return CellText(difference, extra=interval), CellText.judged(VERDICTS[tested.verdict], extra=p_value(test.p))

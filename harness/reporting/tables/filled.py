@@ -7,30 +7,32 @@ papers' settings, encoders and tasks fill tables of the same rows without printe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
-from harness.papers.schema import PaperColumn, PaperRow, PaperTable
+from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles.schema import Profile
-from harness.reporting.seeds.groups import Cell, beside_print, compare
-from harness.reporting.seeds.measured import Measurements
-from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell, corrected
+from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
+from harness.reporting.tables.cells import EncoderRows, FilledRow, FilledTable, PaperCell, corrected
 from harness.spec import UNTRAINED, Place
 from harness.stats import ALPHA
 
 if TYPE_CHECKING:
     import pandas
 
+#: suite of the numbers that come with every run -> their column in the frame
+_COLUMNS = {"dev": "dev", "cost": "minutes"}
+
 
 def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
     """Fill all tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
-    source = _Source(Measurements.of(beside_print(frame), PAPER_PROFILE), StandIns())
-    return [source.paper_table(paper, name, published) for paper in papers for name in paper.tables]
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns())
+    return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
 def stand_in_tables(
@@ -46,17 +48,40 @@ def stand_in_tables(
     found = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            source = _Source(Measurements.of(frame, profile.name), StandIns.of(profile, options))
-            found += [source.stand_in_table(paper, name) for paper in papers for name in paper.tables]
+            runs = _Runs.of(frame, profile.name, StandIns.of(profile, options))
+            found += [runs.stand_in_table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in found if len(table.rows) > 1 and all(row.seeds for row in table.planned_rows)]
 
 
 @dataclass(frozen=True)
-class _Source:
-    """The measurements of one profile and its names for the papers' settings, encoders and tasks."""
+class _Runs:
+    """A profile's runs without overrides by place and suite, and its names for what the papers name.
 
-    measured: Measurements
+    Cells are computed when they are first needed.
+    """
+
+    profile: str
     names: StandIns
+    groups: Mapping[Place, Mapping[str, Group]]
+    _cells: dict[Place, Mapping[Score, Cell]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns) -> _Runs:
+        groups: dict[Place, dict[str, Group]] = {}
+        part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
+        for (label, suite), group in kept_groups(part).items():
+            groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
+        return cls(profile, names, groups)
+
+    def cells(self, place: Place) -> Mapping[Score, Cell]:
+        """The scores over seeds of a place; none if it was not run."""
+        if place not in self._cells:
+            groups = self.groups.get(place, {})
+            scores = {
+                Score(suite, *column): cell for suite, group in groups.items() for column, cell in group.cells().items()
+            }
+            self._cells[place] = scores | _with_every_run(list(groups.values()))
+        return self._cells[place]
 
     def paper_table(self, paper: Paper, name: str, published: PublishedNumbers) -> FilledTable:
         table, blocks = paper.tables[name], []
@@ -70,7 +95,8 @@ class _Source:
 
     def stand_in_table(self, paper: Paper, name: str) -> FilledTable:
         """Rows that share a stand-in are one row; quoted rows are kept if they were run."""
-        table, blocks = paper.tables[name], []
+        table = paper.tables[name]
+        blocks: list[EncoderRows] = []
         for encoder in table.encoders:
             rows: dict[Place, FilledRow] = {}
             for _, row in table.rows_of(encoder):
@@ -81,7 +107,7 @@ class _Source:
                 blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
         used = {column for _, rows in blocks for row in rows for column in row.cells}
         columns = tuple(column for column in table.columns if column.name in used)
-        return FilledTable(paper, name, table, corrected(blocks, _alpha(table)), columns, self.measured.profile)
+        return FilledTable(paper, name, table, corrected(blocks, _alpha(table)), columns, self.profile)
 
     def _row(
         self, row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published]
@@ -91,54 +117,49 @@ class _Source:
         scores = {column.name: score for column in table.columns if (score := self.names.score(row, column))}
         if place is None or not scores:
             return None
-        found = {} if row.published_only else self.measured.cells(place)
-        against = self._against(row, table, encoder)
+        found = {} if row.published_only else self.cells(place)
+        other = table.compared(row)
+        rival = self.names.place(other.variant, other.setting, encoder) if other else None
+        against = self.cells(rival) if rival else {}
         cells = {}
         for column in table.columns:
             number, score = printed.get(column.name), scores.get(column.name)
+            cell = found.get(score) if score else None
+            if score and cell and score in against:
+                cell = compare(cell, against[score], column.measure, _alpha(table))
             if number or score:
-                cell = _tested(found, against, score, column, table) if score else None
-                cells[column.name] = PaperCell.of(number, cell)
+                cells[column.name] = PaperCell(number, cell)
         counts = [found[score].summary.n if score in found else 0 for score in scores.values()]
-        wanted = row.seeds or table.seeds
-        suites = [name for name in table.suites if self.names.has_suite(name)]
-        due = min(counts) < wanted and not row.published_only
-        command = _command(place, wanted, suites, self.measured.profile) if due else None
-        return FilledRow(row, place, cells, scores, max(counts), self.measured.older(place), command)
+        older = max((group.older for group in self.groups.get(place, {}).values()), default=0)
+        due = min(counts) < (row.seeds or table.seeds) and not row.published_only
+        command = self._command(place, row, table) if due else None
+        return FilledRow(row, place, cells, scores, max(counts), older, command)
 
-    def _against(self, row: PaperRow, table: PaperTable, encoder: str) -> Mapping[Score, Cell]:
-        """The cells that the paper's own test compares a row with."""
-        other = table.compared(row)
-        place = self.names.place(other.variant, other.setting, encoder) if other else None
-        return self.measured.cells(place) if place else {}
+    def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
+        """The command that fills a row; finished runs are not repeated."""
+        return harness_command(
+            "run",
+            profile=self.profile,
+            methods=place.variant,
+            settings=None if place.setting == UNTRAINED else place.setting,
+            encoders=place.encoder,
+            seeds=row.seeds or table.seeds,
+            suites=[name for name in table.suites if self.names.has_suite(name)],
+        )
 
 
-def _tested(
-    found: Mapping[Score, Cell], against: Mapping[Score, Cell], score: Score, column: PaperColumn, table: PaperTable
-) -> Cell | None:
-    """A measured cell with the paper's own test, if it has one."""
-    if score not in found or score not in against:
-        return found.get(score)
-    return compare(found[score], against[score], column.measure, _alpha(table))
+def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
+    """Dev score and minutes of the runs in the suite with the most seeds."""
+    if not groups:
+        return {}
+    runs = max(groups, key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
+    values = {suite: [float(value) for value in runs[name].dropna()] for suite, name in _COLUMNS.items()}
+    return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
 
 
 def _alpha(table: PaperTable) -> float:
     """The level of the paper's own test."""
     return table.test.alpha if table.test else ALPHA
-
-
-def _command(place: Place, seeds: int, suites: Sequence[str], profile: str) -> str:
-    """The command that fills a row; finished runs are not repeated."""
-    setting = None if place.setting == UNTRAINED else place.setting
-    return harness_command(
-        "run",
-        profile=profile,
-        methods=place.variant,
-        settings=setting,
-        encoders=place.encoder,
-        seeds=seeds,
-        suites=suites,
-    )
 
 
 def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:

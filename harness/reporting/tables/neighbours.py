@@ -15,10 +15,9 @@ from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import NeighbourTable, pairs_of
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles.schema import Profile
-from harness.reporting.formats import ABSENT, CellText
 from harness.reporting.seeds.groups import Label, beside_print, kept_groups
-from harness.reporting.tables.grids import Grid, Line, Section
-from harness.reporting.tables.notes import no_run_yet, table_title
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
+from harness.reporting.tables.worded import no_run_yet, table_title
 from harness.spec import Place
 from harness.store import Result
 
@@ -53,17 +52,17 @@ def neighbour_grids(
     `frame` has the scores of the `results`. The paper profile's tables may be empty; those of other `profiles` with
     stand-ins are shown if all their models have answers. Runs with overrides are left out.
     """
-    found: dict[str, list[Grid]] = {}
     finders = [_Finder(PAPER_PROFILE, StandIns(), results, beside_print(frame), arrays)]
     finders += [
         _Finder(one.name, StandIns.of(one, options), results, frame[frame["profile"] == one.name], arrays)
         for one in profiles
         if one.stands_for is not None and one.name != PAPER_PROFILE
     ]
+    found: dict[str, list[Grid]] = {}
     for paper in papers:
         for name, entry in paper.neighbours.items():
             grids = [_grid(paper, name, entry, finder) for finder in finders]
-            found.setdefault(paper.name, []).extend(one for one in grids if one is not None)
+            found.setdefault(paper.name, []).extend(grid for grid in grids if grid)
     return found
 
 
@@ -98,14 +97,13 @@ class _Finder:
 
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
         """The results of each model by seed."""
-        places = (self.names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
         groups = kept_groups(self.frame[self.frame["suite"] == entry.suite])
-        found: dict[Place, dict[int, Result]] = {}
-        for place in places:
+        runs = {one.fingerprint: one for one in self.results if one.profile == self.profile}
+        found = {}
+        for place in (self.names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:
                 kept = groups.get((Label(self.profile, *place, ""), entry.suite))
-                runs = set(kept.lines["fingerprint"]) if kept else set()
-                mine = [one for one in self.results if one.profile == self.profile and one.fingerprint in runs]
+                mine = [runs[fingerprint] for fingerprint in kept.lines["fingerprint"]] if kept else []
                 found[place] = {one.spec.seed: one for one in mine}
         return found
 
@@ -128,23 +126,21 @@ def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Gr
     if not finder.is_paper and not (full and len(answers) > 1):
         return None
     models = [f"{place.variant} / {place.setting}" for place in answers]
+    columns = list(answers.values())
+    queries = next((one.queries for one in columns if one), ())
     return Grid(
         f"{paper.name}-{name}" + ("" if finder.is_paper else f"-{finder.profile}"),
         table_title(paper, name, entry.title, finder.profile),
         ("rank", *models),
         tuple(f"cosine, {model}" for model in models),
         (False,) * len(models),
-        _sections(list(answers.values()), entry.top),
+        tuple(
+            Section(query, tuple(_line(columns, at, rank) for rank in range(entry.top)))
+            for at, query in enumerate(queries)
+        ),
         tuple(_notes(paper, name, entry, finder, seed)),
         () if full else (harness_command("run", table=f"{paper.name}:{name}"),),
         "" if seed is not None else no_run_yet(finder.profile),
-    )
-
-
-def _sections(answers: Sequence[Answers | None], top: int) -> tuple[Section, ...]:
-    queries = next((one.queries for one in answers if one), ())
-    return tuple(
-        Section(query, tuple(_line(answers, at, rank) for rank in range(top))) for at, query in enumerate(queries)
     )
 
 

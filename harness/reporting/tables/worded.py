@@ -1,4 +1,4 @@
-"""A paper's filled table as text: printed and measured numbers, their difference and the verdict."""
+"""A paper's filled table as text: printed and measured numbers, their difference and the verdict, and its notes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE
+from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
-from harness.reporting.formats import ABSENT, BETTER, CellText, star, summary_text
+from harness.reporting.seeds.summary import older_text
 from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell, row_verdict
-from harness.reporting.tables.grids import Grid, Line, LineKind, Section
-from harness.reporting.tables.notes import no_run_yet, table_notes, table_title
+from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
 
 #: position of a row in its block, and column, of the cells in bold
-BoldCells = frozenset[tuple[int, str]]
+BoldCells = set[tuple[int, str]]
 
 
 def paper_grid(filled: FilledTable) -> Grid:
@@ -26,11 +26,22 @@ def paper_grid(filled: FilledTable) -> Grid:
         tuple(column.name for column in filled.columns),
         tuple(column.task.startswith(AVERAGE) for column in filled.columns),
         tuple(Section(encoder, tuple(_block_lines(filled, rows))) for encoder, rows in filled.blocks),
-        tuple(table_notes(filled)),
+        tuple(_notes(filled)),
         filled.commands,
         "" if filled.measured_rows else no_run_yet(filled.profile),
         filled.coverage if filled.is_paper else None,
     )
+
+
+def table_title(paper: Paper, name: str, title: str, profile: str) -> str:
+    """Return the title of a paper's table, or of the same rows run on another profile."""
+    where = f"{paper.heading} {name}" + ("" if profile == PAPER_PROFILE else f" on profile {profile}")
+    return f"{where}: {title}"
+
+
+def no_run_yet(profile: str) -> str:
+    """Say that a table is empty."""
+    return f"no run of profile {profile} yet"
 
 
 def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Line]:
@@ -38,11 +49,10 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
     measured = _best(filled, rows, lambda cell: cell.measured.summary.mean if cell.measured else None)
     for at, row in enumerate(rows):
         name = row.place.variant + (f" ({row.row.mark})" if row.row.mark else "")
-        group = row.place.setting if filled.table.groups == "setting" else ""
         parts = list(_row_lines(filled, row, at, printed, measured))
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
-            yield Line((name, row.place.setting, what), tuple(cells), kind, span, group)
+            yield Line((name, row.place.setting, what), tuple(cells), kind, span, _group(filled, row))
 
 
 def _row_lines(
@@ -52,23 +62,20 @@ def _row_lines(
     pairs = [(column, row.cells[column.name]) for column in filled.columns]
     cells = [cell for _, cell in pairs]
     if filled.is_paper:
+        stated = {cell.published.seeds for cell in cells if cell.published}
+        seeds = stated.pop() if len(stated) == 1 else None
         texts = [_printed(column, cell, (at, column.name) in printed) for column, cell in pairs]
-        yield _seeds_of_print(cells), "published", texts
+        yield "printed" + (f", {count_of(seeds, 'seed')}" if seeds else ""), "published", texts
     if row.seeds:
         texts = [_measured(column, cell, row.seeds, (at, column.name) in measured) for column, cell in pairs]
         yield f"measured, {count_of(row.seeds, 'seed')}", "measured", texts
-        verdict = row_verdict(cells)
+        verdict = row_verdict([cell.judgement for cell in cells if cell.judgement])
         if verdict:
             yield "difference", "difference", [_difference(column, cell) for column, cell in pairs]
-            yield f"verdict: {verdict}", "verdict", [_verdict(cell) for cell in cells]
+            texts = [CellText.judged(one.judgement.verdict) if one.judgement else CellText(ABSENT) for one in cells]
+            yield f"verdict: {verdict}", "verdict", texts
     elif filled.measured_rows and not row.row.published_only:
         yield "measured, no run yet", "absent", [CellText(ABSENT)] * len(cells)
-
-
-def _seeds_of_print(cells: Sequence[PaperCell]) -> str:
-    stated = {cell.published.seeds for cell in cells if cell.published}
-    seeds = stated.pop() if len(stated) == 1 else None
-    return "printed" + (f", {count_of(seeds, 'seed')}" if seeds else "")
 
 
 def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
@@ -93,24 +100,59 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
     return CellText(signed(cell.difference, column.decimals), extra=p_value(cell.test.p) if cell.test else "")
 
 
-def _verdict(cell: PaperCell) -> CellText:
-    return CellText.judged(cell.judgement.verdict) if cell.judgement else CellText(ABSENT)
+def _group(filled: FilledTable, row: FilledRow) -> str:
+    """The group of a row within its encoder: rows of one group compete for bold print."""
+    return row.place.setting if filled.table.groups == "setting" else ""
 
 
 def _best(filled: FilledTable, rows: Sequence[FilledRow], value: Callable[[PaperCell], float | None]) -> BoldCells:
     """Find the best values of each group by column; ties are all best, unless the whole group is equal."""
-    groups: dict[str, list[int]] = {}
-    for at, row in enumerate(rows):
-        if not row.row.published_only:
-            groups.setdefault(row.place.setting if filled.table.groups == "setting" else "", []).append(at)
     found = set()
     for column in filled.columns:
-        if column.published_only:
-            continue
-        best_of = max if column.better == "higher" else min
-        for group in groups.values():
-            values = {at: number for at in group if (number := value(rows[at].cells[column.name])) is not None}
+        groups: dict[str, dict[int, float]] = {}
+        for at, row in enumerate(rows):
+            number = value(row.cells[column.name])
+            if number is not None and not (row.row.published_only or column.published_only):
+                groups.setdefault(_group(filled, row), {})[at] = number
+        for values in groups.values():
+            best = max(values.values()) if column.better == "higher" else min(values.values())
             if len(set(values.values())) > 1:
-                best = best_of(values.values())
                 found |= {(at, column.name) for at, number in values.items() if number == best}
-    return frozenset(found)
+    return found
+
+
+def _notes(filled: FilledTable) -> Iterator[str]:
+    if filled.is_paper:
+        group = "setting and encoder" if filled.table.groups == "setting" else "encoder"
+        stars = " Stars of printed numbers are the paper's." if filled.table.test else ""
+        yield (
+            f"Printed numbers: {filled.paper.title} ({filled.paper.reference}), table {filled.name.removeprefix('T')}; "
+            f"measured: results of profile {PAPER_PROFILE} only, mean ± sample standard deviation over seeds. Bold: "
+            f"the best mean of its {group}.{stars}"
+        )
+    else:
+        tasks = {name: score.task for row in filled.rows for name, score in row.scores.items()}
+        yield (
+            f"Not comparable with the paper: runs of profile {filled.profile}, with the stand-ins of its table "
+            "[stands_for]; rows and columns without a stand-in are left out. Mean ± sample standard deviation over "
+            "seeds."
+        )
+        yield f"Columns: {', '.join(f'{column.name} is {tasks[column.name]}' for column in filled.columns)}."
+    tests = sum(cell.tested for cell in filled.cells)
+    if filled.table.test and tests:
+        yield (
+            "Measured rows: * better, † worse than the row they are compared with (independent two-sample t-test at "
+            f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over the table's "
+            f"{count_of(tests, 'test')}; (*) and (†) only without the correction."
+        )
+    if any(cell.judgement for cell in filled.cells):
+        yield (
+            "Verdict: agrees if 0 lies within the 95 % interval of measured - printed (pooled t-test from means, "
+            "deviations and numbers of seeds; the printed deviation is read as the sample form), else differs. "
+            "Agreement does not prove equality."
+        )
+    if filled.table.note and filled.is_paper:
+        yield filled.table.note
+    older = sum(row.older for row in filled.rows)
+    if older:
+        yield f"{older_text(older)}."

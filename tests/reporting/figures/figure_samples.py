@@ -15,8 +15,7 @@ from harness.metrics import AVERAGE, ArrayName
 from harness.papers.published import read_papers, read_published
 from harness.papers.schema import FigureSpec
 from harness.reporting.contents import Contents
-from harness.reporting.figures.material import Material
-from harness.reporting.figures.papers import ReportFigure, paper_figure
+from harness.reporting.figures.papers import Material, ReportFigure
 from harness.store import Result, Store
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,8 +41,7 @@ def figure(
     """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
     key, _, short = name.partition("-")
     paper = PAPERS[key].model_copy(update={"figures": figures}) if figures else PAPERS[key]
-    material = Material(profile, Contents(ArraysStore(arrays or {}), results), read_published())
-    return paper_figure(paper, short, material)
+    return Material(profile, Contents(ArraysStore(arrays or {}), results), read_published()).figure(paper, short)
 
 
 def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:

@@ -17,7 +17,7 @@ def test_styles_differ_while_they_can() -> None:
 
 def test_svg_draws_each_seed_thin_and_the_mean_inside_the_frame() -> None:
     seeds = (((0.0, 1.0), (100.0, 3.0)), ((0.0, 3.0), (100.0, 5.0)))
-    chart = Chart("<b>title</b> & more", "steps", "<script>", (Series("x", 0, ((0.0, 2.0), (100.0, 4.0)), seeds),))
+    chart = Chart("<b>title</b> & more", "<script>", (Series("x", 0, ((0.0, 2.0), (100.0, 4.0)), seeds),))
     text = svg(chart)
     assert "<b>" not in text
     assert "<script>" not in text
@@ -30,11 +30,11 @@ def test_svg_draws_each_seed_thin_and_the_mean_inside_the_frame() -> None:
     assert first[0] < last[0]
     assert first[1] > last[1], "larger values are higher up"
     labels = {element.text for element in root.iter("text")}
-    assert {"steps", "<script>", "0", "100"} <= labels
+    assert {"optimizer steps", "<script>", "0", "100"} <= labels
 
 
 def test_one_point_is_drawn_as_a_dot() -> None:
-    chart = Chart("t", "x", "y", (Series("x", 0, ((50.0, 2.0),), (((50.0, 2.0),),)),))
+    chart = Chart("t", "y", (Series("x", 0, ((50.0, 2.0),), (((50.0, 2.0),),)),))
     assert [element.tag for element in ElementTree.fromstring(svg(chart)).iter("circle")] == ["circle"]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.reporting.formats import CellText
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import CellText, Grid, Line, Section
 
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 

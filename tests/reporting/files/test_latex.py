@@ -7,8 +7,7 @@ import re
 from file_samples import grid
 
 from harness.reporting.files.latex import escape, latex
-from harness.reporting.formats import CellText
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import CellText, Grid, Line, Section
 from harness.verdicts import Agreement
 
 

@@ -10,7 +10,7 @@ from builders import over_seeds, result, sts, tables
 
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column
-from harness.reporting.formats import cell_text
+from harness.reporting.tables.grids import cell_text
 from harness.verdicts import Significance
 
 AVG = Column("Avg", "spearman")

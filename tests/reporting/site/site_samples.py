@@ -10,7 +10,7 @@ from builders import result
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.site.methods import MethodFacts, OptionFacts, notes_path
+from harness.reporting.site.methods import MethodFacts, OptionFacts
 from harness.store import Failure, Result, Store
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
@@ -46,15 +46,14 @@ def failures() -> list[Failure]:
 
 def described() -> list[MethodFacts]:
     """A method with shipped notes and one whose texts are attacks, without an import of torch."""
-    notes = notes_path("mcse")
-    assert notes is not None
+    notes = Path(__file__).parents[3] / "reports" / "notes" / "mcse.md"
     values = (
         OptionFacts("temperature", ("0.05", "0.05"), "", "appendix A"),
         OptionFacts("view_reduction", ("sum", "mean"), "sum, mean", "Eq. 3"),
     )
     readings = {"paper": "Eq. 1 to 4", "official": "the public code"}
-    parts = (("sentences", "pairs"), ("text", "info"), (), readings, values, notes.read_text(encoding="utf-8"))
-    attack = f"{EVIL[0]}\n\n[a](javascript:alert(3)) ![b](https://example.org/x.png) [c](../../x.md) [d](mcse.md)\n"
+    parts = (("sentences", "pairs"), ("text", "info"), (), readings, values, notes)
+    attack = Path(__file__).with_name("attack.md")
     evil = (OptionFacts(EVIL[0], (EVIL[2],), EVIL[1], LONG),)
     return [
         MethodFacts("mcse", "Zhang et al., MCSE, NAACL 2022", *parts),

@@ -1,4 +1,4 @@
-"""The report as a folder of pages: links, names, unique ids, and nothing loaded from elsewhere."""
+"""The report as a folder of pages: links, names, unique ids, nothing loaded from elsewhere, and the first page."""
 
 from __future__ import annotations
 
@@ -8,17 +8,36 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from builders import over_seeds
+from builders import over_seeds, result
 from site_samples import hostile, rendered
+
+from harness.papers.audit.findings import audit
+from harness.papers.published import read_published
+from harness.reporting.site.pages import spans, what_ran
+
+VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
 
 
 class Tags(HTMLParser):
+    """The tags of a page, in order. Refuses tags that do not nest."""
+
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.open: list[str] = []
         self.seen: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
+        self.close()
+        assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append((tag, dict(attrs)))
 
 
@@ -56,7 +75,9 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None
         assert policies == ["default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"]
         assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
         assert not [name for _, found in tags for name in found if name.startswith("on")]
-        assert sum(tag == "script" for tag, _ in tags) == 1
+        scripts = [found.get("src") for tag, found in tags if tag == "script"]
+        assert scripts == ["../" * (len(page.relative_to(out).parts) - 1) + "site.js"], page
+        assert all(str(found.get("src")).startswith("../figures/") for tag, found in tags if tag == "img"), page
     for name in ("style.css", "site.js"):
         assert not re.search(r"url\(|@import|https?:|fetch\(|innerHTML", (out / name).read_text("utf-8")), name
 
@@ -73,3 +94,31 @@ def test_no_name_leaves_the_folder_or_is_hidden(out: Path) -> None:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
     assert len(list((out / "runs").iterdir())) == 1 + 4 + len(hostile())
+
+
+@pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])
+def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
+    assert spans(iter(seeds)) == text
+
+
+def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
+    results = [*over_seeds("mcse", [1.0, 2.0]), *over_seeds("simcse", [1.0]), result(setting="wiki", profile="small")]
+    first, second = what_ran(results)
+    assert (first.profile, first.setting, first.seeds, first.runs) == ("small", "wiki", "0", 1)
+    assert (second.variants, second.seeds, second.suites, second.runs) == (["mcse", "simcse"], "0–1", ["sts"], 3)
+
+
+def test_audit_counts_are_those_of_the_findings(out: Path) -> None:
+    section = (out / "index.html").read_text().partition('<section id="audit">')[2].partition("</section>")[0]
+    counts = [int(text) for text in re.findall(r'<td class="num">(\d+)</td>', section)]
+    assert sum(counts) == len(audit(read_published())) > 0
+
+
+def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
+    scores = {"sts": {"STS12": {"spearman": 70.0}, "Avg": {"spearman": 77.0}}}
+    where = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    rendered(tmp_path / "out", [result("mcse", 0, scores, **where)])
+    row = (tmp_path / "out" / "index.html").read_text().partition('mcse-t1">')[2].partition("</tr>")[0]
+    cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
+    assert cells[:4] == ["1 of 14", "–", "–", "2"], "one seed is too few to agree or differ"
+    assert int(cells[4]) > 0

@@ -11,11 +11,10 @@ from builders import frame, result, sts
 from harness.papers.published import Published, read_papers, read_published
 from harness.profiles import load_profile
 from harness.profiles.schema import Profile
-from harness.reporting.formats import ABSENT, CellText
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.tables.cells import FilledTable, Judgement, PaperCell, judge, row_verdict
+from harness.reporting.tables.cells import FilledTable, Judgement, PaperCell, row_verdict
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.grids import ABSENT, CellText, Grid
 from harness.reporting.tables.worded import paper_grid
 from harness.stats import summarise
 from harness.verdicts import Agreement
@@ -50,7 +49,7 @@ def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Pub
     ],
 )
 def test_a_verdict(number: Published, measured: Cell, verdict: Judgement) -> None:
-    assert judge(number, measured) == verdict
+    assert PaperCell(number, measured).judgement == verdict
 
 
 def test_agreement_ends_where_the_interval_does() -> None:
@@ -58,22 +57,21 @@ def test_agreement_ends_where_the_interval_does() -> None:
     measured, std = cell(76.6, 77.0, 77.4), 0.4
     pooled = ((2 * std**2 + 4 * 0.5**2) / 6) ** 0.5
     margin = scipy.stats.t.ppf(0.975, 6) * pooled * (1 / 3 + 1 / 5) ** 0.5
-    assert judge(printed(77.0 + 0.999 * margin), measured).verdict is Agreement.AGREES
-    assert judge(printed(77.0 + 1.001 * margin), measured).verdict is Agreement.DIFFERS
+    assert PaperCell(printed(77.0 + 0.999 * margin), measured).judgement == (Agreement.AGREES, "")
+    assert PaperCell(printed(77.0 + 1.001 * margin), measured).judgement == (Agreement.DIFFERS, "")
 
 
 def test_a_row_says_what_its_cells_say() -> None:
     def of(*words: str) -> str:
-        return row_verdict(
-            [PaperCell(judgement=Judgement(Agreement(word), "why" if word == FEW else "")) for word in words]
-        )
+        return row_verdict([Judgement(Agreement(word), "why" if word == FEW else "") for word in words])
 
     assert of("agrees", "agrees") == "agrees"
     assert of("agrees", "differs", "differs") == "differs in 2 of 3 cells"
     assert of("differs", "differs") == "differs"
     assert of("agrees", FEW) == "agrees in 1 cell"
     assert of(FEW, FEW) == f"{FEW}: why"
-    assert row_verdict([PaperCell()]) == ""
+    assert of() == ""
+    assert PaperCell().judgement is None
 
 
 def test_the_verdict_line_names_the_reason_once_and_each_cell() -> None:

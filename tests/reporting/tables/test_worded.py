@@ -15,9 +15,8 @@ from harness.profiles import load_profile
 from harness.reporting.files.latex import latex
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
-from harness.reporting.formats import CellText
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, Line, Section
+from harness.reporting.tables.grids import CellText, Grid, Line, Section
 from harness.reporting.tables.worded import paper_grid
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")

@@ -1,0 +1,47 @@
+"""TOML files as pydantic models; one line for each mistake in a file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.errors import UserError
+
+Name = Annotated[str, Field(min_length=1)]
+#: a commit of the hub
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Table(BaseModel):
+    """A table of a file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
+    """Read a TOML file into a pydantic model with a `name`, the file's stem, and the `given` fields.
+
+    `what` is what errors call the file. Raises UserError naming file, table and key.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"the {what} {path} cannot be read: {error.strerror}; check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"the {what} {path} is not valid TOML: {error}; correct that line") from error
+    fixed = {"name": path.stem, **given}
+    for key in fixed.keys() & content.keys():
+        raise UserError(f"the {what} {path} sets '{key}', which follows from the file itself; remove the line")
+    try:
+        return model.model_validate(content | fixed)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = [str(part) for part in first["loc"]]
+        table, key = ".".join(place[:-1]) or "top level", place[-1] if place else "the file as a whole"
+        message = first["msg"].removeprefix("Value error, ")
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error

@@ -1,0 +1,260 @@
+"""VisualCSE and AudioCSE (Jian et al., NeurIPS 2022; "NonLing" in this project).
+
+SimCSE on sentences alternates with a loss over images or recordings, which belong to no sentence. They pass the layers
+of the text encoder as sequences of patches, and their loss clusters them by class (section 3.3). They have their own
+optimizer, and a step for every text step (Algorithm 1). The text loss is unchanged.
+
+VisualCSE augments a labelled image twice and embeds it by the patch embedding of a pretrained ViT. In AudioCSE (section
+3.4), a convolution cuts the filterbank of a recording into patches; the two views differ only by dropout, and the
+recordings of one speaker are pulled together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from torch import Tensor
+
+from harness.encoders.heads import TanhHead, by_view
+from harness.losses.contrastive import info_nce
+from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
+from harness.method import (
+    Dimensions,
+    Encode,
+    MediaBatch,
+    Method,
+    OptionValue,
+    OwnSteps,
+    Patches,
+    Schedule,
+    Stream,
+    hyper,
+)
+
+from .simcse import SimCSE, SimCSEHyperparameters, SupervisedSimCSE, SupervisedSimCSEHyperparameters
+
+CONTRASTS = ("supcon", "simclr")
+#: forms of supcon: the logarithm of a ratio (Eq. 4), class ranks (public code), Khosla et al. 2020
+FORMS = ("ratio", "class-rank", "khosla")
+
+
+@dataclass(frozen=True)
+class SecondModality:
+    """A second modality: its stream, its loss term and its training values."""
+
+    stream: Stream
+    term: str
+    weight: float
+    temperature: float
+    contrast: str
+    form: str
+    steps: OwnSteps
+    #: whether the modality's head is applied after the text head
+    stacked: bool = False
+
+
+class Unpaired(Method):
+    """L = L_text + omega L_other (NonLing Eq. 1), in alternating steps (Algorithm 1)."""
+
+    paper = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
+    readings = {
+        "paper": "Algorithm 1: text step, then media step; Eq. 4 to 6 with the positives in the denominator",
+        "official": "the public code: media step first, cosine decay, and as target the rank of a class in the batch",
+        "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
+    }
+    text_head: TanhHead
+
+    def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
+        super().__init__(hyperparameters, dimensions)
+        self.media_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
+
+    @classmethod
+    def second(cls, values: Any) -> SecondModality:
+        """The second modality."""
+        raise NotImplementedError
+
+    @classmethod
+    def own_steps(cls, hyperparameters: Any) -> dict[Stream, OwnSteps]:
+        """The steps of the second modality."""
+        second = cls.second(hyperparameters)
+        return {second.stream: second.steps}
+
+    def weights(self) -> dict[str, float]:
+        """omega; of little effect with separate optimizers, since AdamW's steps do not depend on the loss's scale."""
+        second = self.second(self.hyperparameters)
+        return {second.term: second.weight}
+
+    def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
+        """The contrastive loss over two views of each item, clustered by class."""
+        second = self.second(self.hyperparameters)
+        vectors = encode(batch.inputs, 2)
+        if second.stacked:
+            vectors = self.text_head(vectors)
+        first, other = by_view(self.media_head, vectors)
+        return {second.term: contrast(first, other, batch.labels, second)}
+
+
+def contrast(first: Tensor, other: Tensor, labels: Tensor, second: SecondModality) -> Tensor:
+    """The contrastive loss over two views of B items, (B, d) each, and their classes, (B,)."""
+    temperature = second.temperature
+    if second.form == "khosla":
+        return supcon(first, other, None if second.contrast == "simclr" else labels, temperature)
+    if second.contrast == "simclr":
+        return info_nce(first, other, temperature)
+    if second.form == "class-rank":
+        return class_rank_cross_entropy(first, other, labels, temperature)
+    return cross_view_supcon(first, other, labels, temperature)
+
+
+OFFICIAL_IMAGES: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_schedule": "cosine", "image_first": True}
+
+
+@dataclass(frozen=True)
+class ImageHyperparameters:
+    """Hyperparameters of the images; rates and batch sizes differ by encoder (Table C.1), so profiles set them."""
+
+    contrast: str = hyper("supcon", source="section 3.3; Table 4", choices=CONTRASTS)
+    supcon: str = hyper("ratio", source="Eq. 4", unit="form of supcon", choices=FORMS)
+    temperature_image: float = hyper(0.07, source="section 3.3, Eq. 4")
+    image_weight: float = hyper(1.0, source="omega of Eq. 1; no value in the paper")
+    image_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="images per step")
+    image_learning_rate: float = hyper(1e-6, source="Table C.1 (BERT-base)")
+    image_weight_decay: float = hyper(0.0, source="public scripts; not in the paper")
+    image_schedule: Schedule = hyper("linear", source="not in the paper", choices=get_args(Schedule))
+    image_first: bool = hyper(False, source="Algorithm 1", unit="whether the image step precedes the text step")
+    patches: str = hyper(
+        "", source="section 3.3, Figure 1", unit="pretrained ViT patch embedding with the encoder's width"
+    )
+
+
+@dataclass(frozen=True)
+class VisualCSEHyperparameters(ImageHyperparameters, SimCSEHyperparameters):
+    """Hyperparameters of SimCSE and of the images."""
+
+
+@dataclass(frozen=True)
+class VisualCSESupHyperparameters(ImageHyperparameters, SupervisedSimCSEHyperparameters):
+    """Hyperparameters of supervised SimCSE and of the images."""
+
+    stacked_heads: bool = hyper(False, source="public code, supervised: the image head is applied after the text head")
+
+
+class VisualCSE(Unpaired, SimCSE):
+    """L_text + omega L_image (NonLing Eq. 1 to 5)."""
+
+    name = "visualcse"
+    streams = ("sentences", "images")
+    terms = ("text", "visual")
+    reading_values = {"official": OFFICIAL_IMAGES, "fixed": {"supcon": "khosla"}}
+    Hyperparameters = VisualCSEHyperparameters
+
+    @classmethod
+    def second(cls, values: ImageHyperparameters) -> SecondModality:
+        """Labelled images."""
+        steps = OwnSteps(
+            batch_size=values.image_batch_size,
+            learning_rate=values.image_learning_rate,
+            patches=Patches(pretrained=values.patches),
+            weight_decay=values.image_weight_decay,
+            schedule=values.image_schedule,
+            first=values.image_first,
+        )
+        loss = values.image_weight, values.temperature_image, values.contrast, values.supcon
+        return SecondModality("images", "visual", *loss, steps)
+
+
+class VisualCSESup(Unpaired, SupervisedSimCSE):
+    """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
+
+    name = "visualcse-sup"
+    notes = "visualcse"
+    streams = ("triplets", "images")
+    terms = ("text", "visual")
+    reading_values = {"official": {**OFFICIAL_IMAGES, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
+    Hyperparameters = VisualCSESupHyperparameters
+
+    @classmethod
+    def second(cls, values: VisualCSESupHyperparameters) -> SecondModality:
+        """Labelled images, as in VisualCSE."""
+        return replace(VisualCSE.second(values), stacked=values.stacked_heads)
+
+
+OFFICIAL_AUDIO: Mapping[str, OptionValue] = {
+    "supcon": "class-rank",
+    "audio_schedule": "cosine",
+    "audio_first": True,
+    "positions": False,
+}
+
+
+@dataclass(frozen=True)
+class AudioHyperparameters:
+    """Hyperparameters of the recordings; the learning rate differs by encoder (Table C.1), so profiles set it."""
+
+    contrast: str = hyper("supcon", source="section 3.4; Table G.1", choices=CONTRASTS)
+    supcon: str = hyper("ratio", source="Eq. 6", unit="form of supcon", choices=FORMS)
+    temperature_audio: float = hyper(0.07, source="public README; the paper gives none")
+    audio_weight: float = hyper(1.0, source="omega of Eq. 1; no value in the paper")
+    audio_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="recordings per step")
+    audio_learning_rate: float = hyper(2e-7, source="Table C.1 (BERT-base)")
+    audio_weight_decay: float = hyper(0.0, source="public scripts; not in the paper")
+    audio_schedule: Schedule = hyper("linear", source="not in the paper", choices=get_args(Schedule))
+    audio_first: bool = hyper(False, source="Algorithm 1", unit="whether the audio step precedes the text step")
+    patch_size: int = hyper(
+        24, source="public code: 1,024 x 128 inputs give 211 tokens", unit="frames and bins of a patch"
+    )
+    positions: bool = hyper(True, source="as in SSAST; not in the public code", unit="position embeddings")
+
+
+@dataclass(frozen=True)
+class AudioCSEHyperparameters(AudioHyperparameters, SimCSEHyperparameters):
+    """Hyperparameters of SimCSE and of the recordings."""
+
+
+@dataclass(frozen=True)
+class AudioCSESupHyperparameters(AudioHyperparameters, SupervisedSimCSEHyperparameters):
+    """Hyperparameters of supervised SimCSE and of the recordings."""
+
+    stacked_heads: bool = hyper(False, source="public code, supervised: the audio head is applied after the text head")
+
+
+class AudioCSE(Unpaired, SimCSE):
+    """L_text + omega L_audio (NonLing Eq. 1, 2 and 6)."""
+
+    name = "audiocse"
+    streams = ("sentences", "audio")
+    terms = ("text", "audio")
+    reading_values = {"official": OFFICIAL_AUDIO, "fixed": {"supcon": "khosla"}}
+    Hyperparameters = AudioCSEHyperparameters
+
+    @classmethod
+    def second(cls, values: AudioHyperparameters) -> SecondModality:
+        """Recordings labelled by speaker."""
+        steps = OwnSteps(
+            batch_size=values.audio_batch_size,
+            learning_rate=values.audio_learning_rate,
+            patches=Patches(size=values.patch_size, positions=values.positions),
+            weight_decay=values.audio_weight_decay,
+            schedule=values.audio_schedule,
+            first=values.audio_first,
+        )
+        loss = values.audio_weight, values.temperature_audio, values.contrast, values.supcon
+        return SecondModality("audio", "audio", *loss, steps)
+
+
+class AudioCSESup(Unpaired, SupervisedSimCSE):
+    """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
+
+    name = "audiocse-sup"
+    notes = "audiocse"
+    streams = ("triplets", "audio")
+    terms = ("text", "audio")
+    reading_values = {"official": {**OFFICIAL_AUDIO, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
+    Hyperparameters = AudioCSESupHyperparameters
+
+    @classmethod
+    def second(cls, values: AudioCSESupHyperparameters) -> SecondModality:
+        """Recordings, as in AudioCSE."""
+        return replace(AudioCSE.second(values), stacked=values.stacked_heads)

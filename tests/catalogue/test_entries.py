@@ -1,0 +1,54 @@
+"""The entries of the catalogue: complete, one for each corpus of the papers, refused with a reason when wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import catalogue
+from harness.catalogue.entries import read_entries
+from harness.catalogue.recipes import RECIPES
+from harness.errors import UserError
+from harness.profiles import load_profile
+
+
+def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
+    for name in ("senteval", "stsb-multi"):
+        assert catalogue.verify(data_root, catalogue.entry(name)) == []
+
+
+def test_every_entry_is_whole():
+    for entry in catalogue.entries().values():
+        assert entry.recipe in RECIPES
+        files = {origin.file for origin in entry.origins}
+        for output in entry.outputs:
+            assert output.origin in files if entry.recipe in ("place", "unpack") else output.origin is None
+        if entry.recipe == "unpack":
+            inside = entry.options["inside"]
+            assert files == set(inside)
+    placed = [output.path for entry in catalogue.entries().values() for output in entry.outputs]
+    assert len(placed) == len(set(placed))
+
+
+def test_every_corpus_of_the_papers_has_an_entry():
+    """Except for features that are not published."""
+    files = [corpus.options.get("file") for corpus in load_profile("paper").corpora.values()]
+    assert all(catalogue.providers(file) for file in files if file)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ('file = "../x", hand = "h"', "leaves the data root"),
+        ('file = "x", url = "http://h/x"', "needs a checksum"),
+        ('file = "x", url = "file:///etc/passwd"', "url"),
+        ('file = "x", hub = "o/n"', "needs 'revision'"),
+        ('file = "x", hand = "h", url = "https://h/x"', "exactly one"),
+        ('file = "x", hand = "h", checksum = "sha256:12"', "checksum"),
+        ('file = "x", hand = "h", sha = "1"', "sha"),
+    ],
+)
+def test_a_wrong_entry_is_refused_by_name(change, words):
+    text = f'[bad]\ntitle="t"\nlicence="l"\norigins=[{{ {change} }}]\noutputs=[{{ path = "a", origin = "x" }}]'
+    with pytest.raises(UserError, match=r"bad|origins") as caught:
+        read_entries(text)
+    assert words in str(caught.value)

@@ -1,0 +1,277 @@
+"""Labelled recordings: loading, filterbanks, archives, memory and invalid files."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import subprocess
+import sys
+import tarfile
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.corpora import labelled_audio
+from harness.corpora.base import Media
+from harness.corpora.labelled_audio import LabelledAudio
+from harness.encoders.audio import filterbank, masked
+from harness.errors import UserError
+from harness.seeds import generator
+
+RATE, SECONDS = 8000, 1.5
+
+
+def wav(samples: np.ndarray, rate: int = RATE) -> bytes:
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((samples * 32767).astype("<i2").tobytes())
+    return stream.getvalue()
+
+
+def tone(number: int) -> np.ndarray:
+    return 0.4 * np.sin(2 * np.pi * (150 + number) * np.arange(int(RATE * SECONDS)) / RATE)
+
+
+def corpus(root: Path, count: int) -> LabelledAudio:
+    """`count` recordings of 24 kB each, of ten speakers, all of them links to a few."""
+    (root / "wav").mkdir()
+    for number in range(20):
+        (root / "wav" / f"{number}.wav").write_bytes(wav(tone(number)))
+    for number in range(20, count):
+        (root / "wav" / f"{number}.wav").hardlink_to(root / "wav" / f"{number % 20}.wav")
+    lines = ["file\tspeaker_id", *(f"{number}.wav\t{number % 10}" for number in range(count))]
+    (root / "index.tsv").write_text("\n".join(lines) + "\n")
+    return LabelledAudio("wav", "", index="index.tsv", bins=16, frames=150)
+
+
+RESIDENT = """
+import sys
+from pathlib import Path
+import numpy as np
+from harness.corpora.labelled_audio import LabelledAudio
+from harness.seeds import generator
+
+def resident():
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+few = LabelledAudio("wav.tar", "", index="few.tsv", bins=16, frames=150).load(Path(sys.argv[1]))
+few.batch(np.arange(40), generator(seed=0))
+before = resident()
+many = LabelledAudio("wav.tar", "", index="index.tsv", bins=16, frames=150).load(Path(sys.argv[1]))
+for start in range(0, len(many), 48):
+    many.batch(np.arange(start, min(start + 48, len(many))), generator(seed=0))
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc to see memory")
+def test_thousands_of_recordings_take_no_memory(tmp_path: Path) -> None:
+    """1,500 waves are 72 MB as floats and their filterbanks 14 MB; reading all of them leaves far less behind."""
+    corpus(tmp_path, 1500)
+    with tarfile.open(tmp_path / "wav.tar", "w") as archive:
+        for number in range(1500):
+            raw = (tmp_path / "wav" / f"{number}.wav").read_bytes()
+            member = tarfile.TarInfo(f"./wav/{number}.wav")
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    (tmp_path / "few.tsv").write_text("".join((tmp_path / "index.tsv").read_text().splitlines(keepends=True)[:41]))
+    done = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path)], capture_output=True, text=True, check=True)
+    grown_mb = float(done.stdout)
+    assert grown_mb < 7
+
+
+def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    source = corpus(tmp_path, 30)
+    source.load(tmp_path)
+    opened: list[str] = []
+    real = labelled_audio.samples
+    monkeypatch.setattr(labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name))
+    plain = source.load(tmp_path)
+    found = plain.batch(np.arange(30), generator(seed=0))["spectrograms"].numpy()
+    assert opened == ["0.wav"], "the rate is asked of one file"
+    for row in (0, 19, 27):
+        expected = filterbank(real(tmp_path / "wav" / f"{row}.wav", "")[1], RATE, bins=16, frames=150)
+        np.testing.assert_allclose(found[row], expected, atol=0.005)
+    source.augment = True
+    mixing = source.load(tmp_path)
+    assert (mixing.costly, plain.costly) == (True, False)
+    mixing.batch(np.arange(30), generator(seed=0))
+    assert 20 < len(opened) < 45
+
+
+def test_a_member_of_an_archive_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.wav").write_bytes(wav(tone(0)))
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        link = tarfile.TarInfo("0.wav")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret.wav")
+        archive.addfile(link)
+    (tmp_path / "index.tsv").write_text("file\tspeaker_id\n0.wav\t1\n")
+    with pytest.raises(UserError, match=r"a\.tar has no recording 0\.wav"):
+        LabelledAudio("a.tar", "", index="index.tsv").load(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["../outside.wav", "/outside.wav"])
+def test_an_archive_is_unpacked_into_the_cache_alone(tmp_path: Path, place: str) -> None:
+    raw = wav(tone(0))
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        member = tarfile.TarInfo(place)
+        member.size = len(raw)
+        archive.addfile(member, io.BytesIO(raw))
+    (tmp_path / "index.tsv").write_text("file\tspeaker_id\noutside.wav\t1\n")
+    media = LabelledAudio("a.tar", "", index="index.tsv", bins=16, frames=20).load(tmp_path)
+    assert media.batch(np.arange(1), generator(seed=0))["spectrograms"].shape == (1, 20, 16)
+    assert not (tmp_path.parent / "outside.wav").exists()
+
+
+def test_flac_is_read_where_the_package_is(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="FLAC needs the extra 'audio'; this check did not run")
+    for speaker in ("19", "26"):
+        (tmp_path / "speech" / speaker / "198").mkdir(parents=True)
+        soundfile.write(tmp_path / "speech" / speaker / "198" / f"{speaker}-198-0000.flac", tone(int(speaker)), RATE)
+    media = LabelledAudio("speech", "", bins=16, frames=150).load(tmp_path)
+    found = media.batch(np.arange(2), generator(seed=0))["spectrograms"].numpy()
+    np.testing.assert_allclose(found[1], filterbank(tone(26), RATE, bins=16, frames=150), atol=0.05)
+
+
+def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
+    (values,) = media.ready(media.batch(np.array(rows), generator(seed=seed))).values()
+    return values.numpy()
+
+
+def write_wave(path: Path, samples: np.ndarray, rate: int = 16000) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((samples * 32767).astype("<i2").tobytes())
+
+
+@pytest.fixture
+def speech(tmp_path: Path) -> Path:
+    lines = ["file\tspeaker_id\tsplit"]
+    for number, speaker in enumerate((0, 0, 0, 1, 1, 2)):
+        tone = 0.5 * np.sin(2 * np.pi * (200 + 100 * speaker) * np.arange(8000) / 16000)
+        write_wave(tmp_path / "wav" / f"{number}.wav", tone)
+        lines.append(f"{number}.wav\t{speaker}\t{'test' if number == 2 else 'train'}")
+    (tmp_path / "index.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def audio(**options: object) -> LabelledAudio:
+    return LabelledAudio("wav", "fetch it", **{"index": "index.tsv", "bins": 32, "frames": 60, **options})  # type: ignore[arg-type]
+
+
+def test_recordings_have_their_speakers(speech: Path) -> None:
+    assert audio().load(speech).labels.tolist() == [0, 0, 0, 1, 1, 2]
+    assert audio(split="train").load(speech).labels.tolist() == [0, 0, 1, 1, 2]
+    assert audio(top=2).load(speech).labels.tolist() == [0, 0, 0, 1, 1]
+    assert drawn(audio().load(speech), [0, 3]).shape == (2, 60, 32)
+
+
+def test_a_filterbank_is_kaldis() -> None:
+    """Against transformers' own extractor for audio spectrogram transformers."""
+    from transformers import ASTFeatureExtractor
+
+    samples = np.random.default_rng(0).normal(0, 0.1, 16000).astype(np.float32)
+    samples -= samples.mean()
+    extractor = ASTFeatureExtractor(num_mel_bins=64, max_length=120, do_normalize=False)
+    expected = extractor(samples, sampling_rate=16000, return_tensors="np")["input_values"][0]
+    found = filterbank(samples, 16000, bins=64, frames=120)
+    np.testing.assert_allclose(found[:98], expected[:98], atol=2e-3)
+    assert not found[98:].any()
+
+
+def test_a_wave_shorter_than_a_window_is_silence() -> None:
+    assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any()
+
+
+def test_masks_are_bands_of_zeros_within_their_limits() -> None:
+    ones = np.ones((200, 100, 64), dtype=np.float32)
+    out = masked(ones, generator(seed=0), bins=16, frames=30)
+    assert ones.all()
+    for item in out:
+        bins, frames = (int((item == 0).all(axis=axis).sum()) for axis in (0, 1))
+        assert bins <= 16
+        assert frames <= 30
+        assert (item == 0).sum() == bins * 100 + frames * 64 - bins * frames
+    assert len({int((item == 0).all(axis=0).sum()) for item in out}) > 8
+
+
+def test_augmented_recordings_depend_on_the_generator_alone(speech: Path) -> None:
+    media = audio(augment=True).load(speech)
+    np.testing.assert_array_equal(drawn(media, [0, 1, 4]), drawn(media, [0, 1, 4]))
+    assert not np.array_equal(drawn(media, [0, 1, 4]), drawn(media, [0, 1, 4], seed=1))
+
+
+def test_half_of_the_recordings_are_mixed_with_another(speech: Path) -> None:
+    """Half are mixed; a mixture of two equal tones is the tone again: 0.5 + 0.5 (9 + 4 + 1) / 36."""
+    plain, mixing = audio(bins=128).load(speech), audio(bins=128, augment=True).load(speech)
+    rows, same = list(range(6)), []
+    expected = drawn(plain, rows)
+    for seed in range(50):
+        for item, whole in zip(drawn(mixing, rows, seed=seed), expected, strict=True):
+            seen = item != 0
+            if seen.sum() > 20:
+                same.append(bool(np.allclose(item[seen], whole[seen], atol=1e-2)))
+    assert len(same) > 150
+    assert np.mean(same) == pytest.approx(0.5 + 0.5 * 14 / 36, abs=0.1)
+
+
+def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
+    with tarfile.open(speech / "wav.tar.gz", "w:gz") as archive:
+        archive.add(speech / "wav", "some/folder")
+    packed = LabelledAudio("wav.tar.gz", "", index="index.tsv", bins=32, frames=60)
+    np.testing.assert_array_equal(drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5]))
+    (speech / "wav.tar.gz").write_bytes((speech / "wav.tar.gz").read_bytes()[:-200])
+    with pytest.raises(UserError, match=r"cannot be read: .*fetch it again"):
+        packed.load(speech)
+
+
+def test_librispeechs_folders_need_a_package(tmp_path: Path) -> None:
+    for speaker in ("19", "26"):
+        (tmp_path / "speech" / speaker / "198").mkdir(parents=True)
+        (tmp_path / "speech" / speaker / "198" / f"{speaker}-198-0000.flac").write_bytes(b"fLaC")
+    if importlib.util.find_spec("soundfile") is None:
+        with pytest.raises(UserError, match="need the package soundfile"):
+            LabelledAudio("speech", "").load(tmp_path)
+    else:
+        with pytest.raises(UserError, match=r"19-198-0000\.flac cannot be read"):
+            LabelledAudio("speech", "").load(tmp_path)
+
+
+def test_an_index_that_does_not_fit_is_one_line(speech: Path) -> None:
+    (speech / "wav" / "3.wav").unlink()
+    with pytest.raises(UserError, match=r"has no recording 3\.wav"):
+        audio().load(speech)
+    with (speech / "index.tsv").open("a") as stream:
+        stream.write("9.wav\n")
+    with pytest.raises(UserError, match=r"index\.tsv, line 8: 1 tab-separated fields"):
+        audio().load(speech)
+    with pytest.raises(UserError, match="top = 0 leaves no rows"):
+        audio(top=0)
+
+
+def test_bad_recordings_are_one_line(speech: Path) -> None:
+    write_wave(speech / "wav" / "1.wav", np.zeros(0))
+    with pytest.raises(UserError, match=r"1\.wav is empty"):
+        audio().load(speech)
+    (speech / "wav" / "1.wav").write_bytes(b"RIFF")
+    with pytest.raises(UserError, match=r"1\.wav cannot be read"):
+        audio().load(speech)
+    write_wave(speech / "wav" / "1.wav", np.ones(900), rate=8000)
+    with pytest.raises(UserError, match="resample them to one rate"):
+        audio().load(speech)
+    with pytest.raises(UserError, match="no column 'person'"):
+        audio(label="person").load(speech)
+    with pytest.raises(UserError, match="no rows of the split 'dev'"):
+        audio(split="dev").load(speech)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from torch import nn
+
+from harness.evaluation.probes import lbfgs, minimise, senteval
+from harness.evaluation.probes.base import L2, MODES, Fitted, Mode, Split, held_out, stratified
+from harness.evaluation.probes.lbfgs import LBFGSProbe
+from harness.evaluation.probes.senteval import SentEvalProbe, first_weights
+
+CPU = torch.device("cpu")
+SHORT = {
+    "adam": Mode(folds=3, optimizer="adam", batch=16, tenacity=2, passes=3),
+    "rmsprop": Mode(folds=3, optimizer="rmsprop", batch=16, tenacity=4, passes=1),
+}
+
+
+def made(n: int, width: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Features in float64 whose classes overlap."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    means = random.standard_normal((classes, width))
+    return 0.6 * means[labels] + random.standard_normal((n, width)), labels
+
+
+@dataclass
+class Plain:
+    """One classifier of the reference: its weights (C, d + 1), dev accuracy and passes."""
+
+    weights: np.ndarray
+    accuracy: float
+    passes: int
+
+
+def one_at_a_time(x: np.ndarray, labels: np.ndarray, split: Split, l2: float, mode: Mode, last: int = 200) -> Plain:
+    """The published algorithm with PyTorch's own layer, loss and optimizers, for one split and one l2 weight."""
+    random = np.random.RandomState(1111)
+    random.permutation(split.drawn)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(1111)
+        layer = nn.Linear(x.shape[1], labels.max() + 1).double()
+    made_by = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[mode.optimizer]
+    optimizer = made_by(layer.parameters(), weight_decay=l2)
+    features, classes = torch.from_numpy(x), torch.from_numpy(labels)
+    best, kept, failures, passes, stopped = -1.0, layer, 0, 0, False
+    while not stopped and passes <= last:
+        for _ in range(mode.passes):
+            order = split.train[random.permutation(len(split.train))]
+            for start in range(0, len(order), mode.batch):
+                rows = order[start : start + mode.batch]
+                loss = nn.functional.cross_entropy(layer(features[rows]), classes[rows])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        passes += mode.passes
+        with torch.no_grad():
+            accuracy = (layer(features[split.dev]).argmax(1) == classes[split.dev]).double().mean().item()
+        if accuracy > best:
+            best, kept = accuracy, copy.deepcopy(layer)
+        else:
+            stopped = failures >= mode.tenacity
+            failures += 1
+    weights = torch.cat([kept.weight, kept.bias.unsqueeze(1)], dim=1).detach().numpy()
+    return Plain(weights, best, passes)
+
+
+def both(
+    x: np.ndarray, labels: np.ndarray, splits: list[Split], l2: np.ndarray, mode: Mode
+) -> tuple[Fitted, list[list[Plain]]]:
+    together = SentEvalProbe(mode, CPU).fit(x, labels, splits, l2)
+    alone = [
+        [one_at_a_time(x, labels, split, float(weight), mode) for weight in row]
+        for split, row in zip(splits, l2, strict=True)
+    ]
+    return together, alone
+
+
+def assert_same(together: Fitted, alone: list[list[Plain]]) -> None:
+    np.testing.assert_array_equal(together.dev, [[plain.accuracy for plain in row] for row in alone])
+    np.testing.assert_allclose(together.weights, [[plain.weights for plain in row] for row in alone], atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
+@pytest.mark.parametrize("classes", [2, 5])
+def test_classifiers_trained_together_equal_those_trained_one_at_a_time(mode: Mode, classes: int) -> None:
+    x, labels = made(103, 6, classes)
+    splits = stratified(np.arange(len(x)), labels, 3)
+    grid = np.tile([1e-5, 1e-2, 0.3], (len(splits), 1))
+    together, alone = both(x, labels, splits, grid, mode)
+    assert len({len(split.train) for split in splits}) > 1, "splits of several sizes have batches of their own"
+    assert len({plain.passes for row in alone for plain in row}) > 1, "some stop earlier than others"
+    assert_same(together, alone)
+
+
+def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
+    x, labels = made(101, 4, 2)
+    refits = [held_out(np.arange(start, 100 + start), 0.05) for start in (0, 1)]
+    splits = [Split(np.arange(95), np.arange(95, 101)), *refits]
+    assert len({len(split.train) for split in splits}) == 1
+    together, alone = both(x, labels, splits, np.array([[1e-4], [1e-4], [1e-2]]), SHORT["adam"])
+    assert_same(together, alone)
+
+
+@pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
+@pytest.mark.parametrize("chunk", [3, 8])
+def test_splits_may_stop_in_any_order(monkeypatch: pytest.MonkeyPatch, mode: Mode, chunk: int) -> None:
+    monkeypatch.setattr(senteval, "CHUNK", chunk)
+    x, labels = made(96, 4, 3)
+    splits = stratified(np.arange(len(x)), labels, 8)
+    together, alone = both(x, labels, splits, np.full((8, 1), 1e-3), mode)
+    passes = [plain.passes for (plain,) in alone]
+    assert passes != sorted(passes), "an earlier split goes on when a later one stops"
+    assert passes != sorted(passes, reverse=True), "a later split goes on when an earlier one stops"
+    assert_same(together, alone)
+
+
+def test_splits_trained_together_may_have_dev_rows_of_different_numbers() -> None:
+    x, labels = made(70, 4, 2)
+    splits = [Split(np.arange(40), np.arange(40, 70)), Split(np.arange(30, 70), np.arange(7))]
+    together, alone = both(x, labels, splits, np.full((2, 2), 1e-3), SHORT["rmsprop"])
+    assert_same(together, alone)
+
+
+def test_the_last_block_begins_after_pass_200() -> None:
+    """Classes far from zero are learnt slowly, so the last block is still the best."""
+    random = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    x = random.standard_normal((60, 1)) + 3 * labels[:, None] + 4
+    mode = Mode(folds=2, optimizer="adam", batch=8, tenacity=1000, passes=200)
+    together, alone = both(x, labels, [Split(np.arange(30), np.arange(30, 60))], np.array([[1e-4]]), mode)
+    shorter = one_at_a_time(x, labels, Split(np.arange(30), np.arange(30, 60)), 1e-4, mode, last=199)
+    assert (shorter.passes, alone[0][0].passes) == (200, 400)
+    assert shorter.accuracy < alone[0][0].accuracy
+    assert_same(together, alone)
+
+
+def test_the_modes_are_the_published_ones() -> None:
+    assert MODES["dev"] == MODES["fast"] == Mode(5, "rmsprop", 128, 3, 2)
+    assert MODES["full"] == Mode(10, "adam", 64, 5, 4)
+    assert L2 == (1e-5, 1e-4, 1e-3, 1e-2)
+
+
+def test_the_first_weights_are_those_of_a_seeded_layer() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(1111)
+        layer = nn.Linear(384, 6)
+    expected = torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1)
+    torch.testing.assert_close(first_weights(6, 384), expected, rtol=0, atol=1e-8)
+
+
+def test_no_global_generator_is_touched() -> None:
+    x, labels = made(40, 3, 2)
+    splits = stratified(np.arange(40), labels, 4)
+    before, kept = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    SentEvalProbe(SHORT["adam"], CPU).fit(x.astype(np.float32), labels, splits, np.full((4, 1), 1e-3))
+    LBFGSProbe(4, CPU).fit(x.astype(np.float32), labels, splits, np.full((4, 1), 1e-3))
+    held_out(np.arange(40), 0.1)
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(np.random.get_state()[1], kept)  # noqa: NPY002
+
+
+def test_folds_share_each_class_and_test_every_row_once() -> None:
+    rows = np.arange(100, 203)
+    labels = np.repeat([0, 1, 2], [60, 30, 13])
+    splits = stratified(rows, labels, 5)
+    np.testing.assert_array_equal(np.sort(np.concatenate([split.dev for split in splits])), rows)
+    for split in splits:
+        np.testing.assert_array_equal(np.union1d(split.train, split.dev), rows)
+        assert not np.intersect1d(split.train, split.dev).size
+        assert (np.diff(split.train) > 0).all()
+        shares = np.bincount(labels[split.dev - 100], minlength=3)
+        assert list(shares[:2]) == [12, 6]
+        assert shares[2] in (2, 3)
+    published = StratifiedKFold(n_splits=5, shuffle=True, random_state=1111).split(rows, labels)
+    for split, (train, dev) in zip(splits, published, strict=True):
+        np.testing.assert_array_equal(split.train, rows[train])
+        np.testing.assert_array_equal(split.dev, rows[dev])
+
+
+def test_held_out_rows_are_the_first_of_the_seeded_permutation() -> None:
+    rows = np.arange(50, 129)
+    split = held_out(rows, 0.05)
+    order = rows[np.random.RandomState(1111).permutation(79)]
+    np.testing.assert_array_equal(split.dev, order[:3])
+    np.testing.assert_array_equal(split.train, order[3:])
+    assert split.drawn == 79
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_optimum_is_that_of_scikit_learn(classes: int) -> None:
+    x, labels = made(200, 5, classes, seed=1)
+    splits = stratified(np.arange(200), labels, 2)
+    l2 = np.array([[1e-3, 1e-1], [1e-2, 1e-4]])
+    fitted = LBFGSProbe(2, CPU).fit(x.astype(np.float32), labels, splits, l2)
+    rows = np.c_[x.astype(np.float32), np.ones(200)]
+    for place, split in enumerate(splits):
+        for column in range(2):
+            # two classes: its one row of weights u stands for -u/2 and u/2, which weigh half as much
+            scale = l2[place, column] * len(split.train) * (0.5 if classes == 2 else 1)
+            model = LogisticRegression(C=1 / scale, fit_intercept=False, tol=1e-10, max_iter=10_000)
+            model.fit(rows[split.train], labels[split.train])
+            expected = np.r_[-model.coef_ / 2, model.coef_ / 2] if classes == 2 else model.coef_
+            np.testing.assert_allclose(fitted.weights[place, column], expected, atol=1e-4)
+            assert fitted.dev[place, column] == pytest.approx(model.score(rows[split.dev], labels[split.dev]))
+
+
+def test_the_optimum_has_no_gradient_and_no_lower_neighbour() -> None:
+    x, labels = made(60, 4, 3, seed=2)
+    split = Split(np.arange(50), np.arange(50, 60))
+    weights = LBFGSProbe(2, CPU).fit(x, labels, [split], np.array([[1e-3]])).weights[0, 0]
+    rows, gold = np.c_[x, np.ones(60)][:50], labels[:50]
+
+    def loss(flat: np.ndarray) -> float:
+        scores = rows @ flat.reshape(3, 5).T
+        total = sum(np.log(np.exp(row).sum()) - row[own] for row, own in zip(scores, gold, strict=True))
+        return float(total / 50 + 1e-3 / 2 * (flat**2).sum())
+
+    found = minimize(loss, np.zeros(15), method="BFGS", options={"gtol": 1e-8})
+    assert loss(weights.ravel()) <= found.fun + 1e-10
+    np.testing.assert_allclose(weights.ravel(), found.x, atol=1e-3)
+
+
+def test_refits_at_the_optimum_use_all_rows_and_have_no_dev_accuracy() -> None:
+    x, labels = made(30, 3, 2)
+    split = LBFGSProbe(2, CPU).refit_split(np.arange(30))
+    fitted = LBFGSProbe(2, CPU).fit(x, labels, [split], np.array([[1e-2]]))
+    assert len(split.train) == 30
+    assert np.isnan(fitted.dev).all()
+    assert (fitted.predict(0, 0, x) == labels).mean() > 0.7
+
+
+def test_solving_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, labels = made(60, 4, 2)
+    splits = stratified(np.arange(60), labels, 4)
+    l2 = np.tile([1e-3, 1e-2], (4, 1))
+    whole = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
+    monkeypatch.setattr(lbfgs, "_CELLS", 1)
+    parts = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
+    np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-5)
+    np.testing.assert_array_equal(parts.dev, whole.dev)
+
+
+def test_regressions_that_do_not_reach_their_optimum_are_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(minimise, "MOST", 2)
+    x, labels = made(60, 4, 2)
+    LBFGSProbe(4, CPU).fit(x, labels, [Split(np.arange(50), np.arange(50, 60))], np.array([[1e-4]]))
+    assert "1 of 1 regressions" in caplog.text
+
+
+def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long() -> None:
+    """Quartics of very different scale, with curvature given ten times too small."""
+    scales = torch.tensor([1.0, 100.0, 1e-2], dtype=torch.float64)
+    targets = torch.tensor([[1.0, -2.0], [3.0, 0.5], [-1.0, 0.0]], dtype=torch.float64)
+
+    def objective(points: torch.Tensor, which: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        away, scale = points - targets[which], scales[which]
+        values = scale * (away.square().sum(1) / 2 + away.pow(4).sum(1))
+        return values, scale.unsqueeze(1) * (away + 4 * away.pow(3))
+
+    curvature = (scales.unsqueeze(1) / 10).expand(3, 2)
+    found = minimise.minimise(objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8)
+    assert found.unfinished == 0
+    torch.testing.assert_close(found.points, targets, atol=1e-7, rtol=0)
+
+
+def test_far_fewer_evaluations_than_down_the_gradient_are_needed() -> None:
+    """A chain of springs whose curvatures differ a thousandfold; the given diagonal is ten times too large."""
+    springs = 2.002 * torch.eye(40, dtype=torch.float64)
+    springs -= torch.diag(torch.ones(39, dtype=torch.float64), 1) + torch.diag(torch.ones(39, dtype=torch.float64), -1)
+    target = torch.linspace(-1, 1, 40, dtype=torch.float64)
+    evaluations = []
+
+    def objective(points: torch.Tensor, which: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        evaluations.append(len(which))
+        slopes = (points - target) @ springs
+        return ((points - target) * slopes).sum(1) / 2, slopes
+
+    start = torch.zeros(1, 40, dtype=torch.float64)
+    found = minimise.minimise(objective, start, torch.full_like(start, 20.0), torch.tensor([1e-9], dtype=torch.float64))
+    assert found.unfinished == 0
+    assert len(evaluations) < 150
+    torch.testing.assert_close(found.points[0], target, atol=1e-6, rtol=0)

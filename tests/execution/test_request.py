@@ -1,0 +1,65 @@
+"""Selections as typed and as passed from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.corpora.toy import student_folder
+from harness.encoders.locate import FolderModel
+from harness.errors import UserError
+from harness.execution.request import Selection, make_request, model_request
+from harness.store import Store
+
+
+def test_a_text_and_a_sequence_select_the_same() -> None:
+    typed = Selection("tiny", "simcse,mcse[lambda=0.1,images=toy-clip]", "toy", "toy-bert", "0,2", "sts,geometry")
+    passed = Selection(
+        "tiny", ["simcse", "mcse[lambda=0.1,images=toy-clip]"], ["toy"], ["toy-bert"], [0, 2], ["sts", "geometry"]
+    )
+    assert make_request(typed) == make_request(passed)
+    assert make_request(typed).seeds == (0, 2)
+    assert make_request(Selection("tiny", seeds=2)).seeds == make_request(Selection("tiny", seeds="2")).seeds == (0, 1)
+
+
+def test_overrides_are_equal_as_a_mapping_and_as_typed() -> None:
+    typed = make_request(Selection("tiny", set=("steps=4", "learning_rate=1e-4", "images=random")))
+    assert typed.overrides == {"steps": 4, "learning_rate": 0.0001, "images": "random"}
+    assert make_request(Selection("tiny", set=typed.overrides)).overrides == typed.overrides
+
+
+def test_defaults_are_those_of_the_profile() -> None:
+    request = make_request(Selection("tiny"))
+    assert [str(variant) for variant in request.methods] == list(request.profile.defaults.methods)
+    assert "figures" not in request.suites, "an opt-in suite was selected"
+
+
+def test_an_encoder_can_be_a_folder() -> None:
+    for text in (f"mine={student_folder()}", str(student_folder())):
+        request = make_request(Selection("tiny", encoders=text))
+        (name,) = request.encoders
+        assert request.given == {name: FolderModel(student_folder().resolve())}
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        (Selection("tiny", seeds=0), "seeds '0' asks for no run"),
+        (Selection("tiny", set=("steps",)), "is not key=value"),
+        (Selection("tiny", data_root="./nowhere"), "is not a folder"),
+        (Selection("tiny", encoders="owner/model@main"), "does not pin a hub model"),
+        (Selection("tiny", table="dalr:T3", suites="sts"), "--table selects its own runs; remove --suites"),
+    ],
+)
+def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_request(selection)
+
+
+def test_a_saved_model_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> None:
+    request = model_request(str(student_folder()), "mean", Selection("tiny", suites="sts"), Store(tmp_path))
+    assert [str(variant) for variant in request.methods] == ["none[pooling=mean]"]
+    assert request.seeds == (0,)
+    with pytest.raises(UserError, match="does not declare its pooling"):
+        model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))

@@ -1,0 +1,52 @@
+"""Hyperparameters of methods: layers of values, options that name teachers, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UserError
+from harness.method import method_named
+from harness.registry import names
+
+
+@pytest.mark.parametrize("name", ["simcse", "simcse-sup"])
+def test_the_only_term_cannot_be_left_out(name: str) -> None:
+    with pytest.raises(UserError, match="no loss term"):
+        method_named(name).configure("paper", {"without": "text"})
+
+
+def test_options_that_name_teachers_are_declared() -> None:
+    found = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
+    assert {name: options for name, options in found.items() if options} == {
+        "mcse": {"images", "text_teacher"},
+        "kdmcse": {"images", "text"},
+        "dalr": {"image", "text"},
+    }
+
+
+def test_later_layers_win_and_texts_become_numbers() -> None:
+    mcse = method_named("mcse")
+    values = mcse.configure("paper", {"lambda": 0.5, "projection_dim": 64}, {"lambda": "0.25"})
+    assert (values.lambda_, values.projection_dim, values.named()["lambda"]) == (0.25, 64, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lamda": 1}, "no option 'lamda'; valid: .*lambda"),
+        ({"lambda": "much"}, "must be of type float"),
+        ({"projection_dim": "2.5"}, "must be of type int"),
+        ({"view_reduction": "max"}, "must be one of sum, mean"),
+        ({"without": "rank"}, "no loss term 'rank'; it has text, info"),
+        ({"lambda": "inf"}, "finite"),
+    ],
+)
+def test_a_wrong_option_is_one_line(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message) as refusal:
+        method_named("mcse").configure("paper", options)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_unknown_reading_lists_those_there_are() -> None:
+    with pytest.raises(UserError, match="has no reading '@fixed'; it has @paper, @official"):
+        method_named("mcse").configure("fixed")

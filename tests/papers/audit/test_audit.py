@@ -1,0 +1,233 @@
+"""The audit finds what was found by hand when the papers were read, and nothing where it was sound."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import scipy.stats
+
+from harness.errors import UserError
+from harness.papers.audit.claims import Claim, read_claims
+from harness.papers.audit.findings import Finding, audit
+from harness.papers.audit.numbers import contrast, printed_numbers, significance
+from harness.papers.published import Published, PublishedKey, read_published
+
+
+@pytest.fixture(scope="module")
+def findings() -> list[Finding]:
+    return audit(read_published())
+
+
+def of(findings: list[Finding], paper: str, where: str, text: str) -> Finding:
+    (found,) = (f for f in findings if (f.paper, f.where) == (paper, where) and text in f.claim)
+    return found
+
+
+def cell(value: float, method: str = "mcse", **given: object) -> tuple[PublishedKey, Published]:
+    names = {"paper": "mcse", "table": "T1", "variant": "", "encoder": "bert", "setting": "wiki", "task": "STS12"}
+    names |= {"benchmark": "sts", "source": "own", "method": method}
+    names |= {name: str(text) for name, text in given.items() if name in names}
+    std, star = given.get("std", 0.5), bool(given.get("star"))
+    return PublishedKey(**names), Published(value, std, 5, star, "")  # type: ignore[arg-type]
+
+
+def test_kdmcse_stars_that_cannot_reach(findings: list[Finding]) -> None:
+    found = of(findings, "kdmcse", "T1", "Each star: better")
+    assert (found.checked, found.failed, found.within, found.verdict) == (22, 7, 1, "fails")
+    sure, rounding = found.details[:7], found.details[7:]
+    places = [re.match(r"kdmcse (\S+) (\S+) (\S+)", text) for text in sure]
+    assert [place.groups() for place in places if place] == [
+        ("bert-base-uncased", "wiki+flickr", "STS13"),
+        ("bert-base-uncased", "wiki+flickr", "STS15"),
+        ("bert-base-uncased", "wiki+flickr", "SICK-R"),
+        ("roberta-base", "wiki+flickr", "SICK-R"),
+        ("bert-base-uncased", "wiki+coco", "STS13"),
+        ("bert-base-uncased", "wiki+coco", "SICK-R"),
+        ("roberta-base", "wiki+coco", "Avg"),
+    ]
+    for text, p in zip(sure, ("0.10", "0.86", "0.61", "0.18", "0.22", "0.11", "0.42"), strict=True):
+        assert f"p = {p} " in text
+    assert "bert-base-uncased wiki+coco Avg 77.9±1.2 against 76.6±0.5, p = 0.0558" in rounding[0]
+    assert of(findings, "kdmcse", "T1", "has a star").verdict == "holds"
+    one_sided = of(findings, "kdmcse", "T1", "one-sided")
+    assert (one_sided.failed, one_sided.within) == (5, 2)
+
+
+def test_mcse_stars(findings: list[Finding]) -> None:
+    missing = of(findings, "mcse", "T7", "has a star")
+    # fifteen for any rounding and either deviation: the least sure, RoBERTa flickr STS15, has p = 0.0491 at most
+    assert (missing.failed, missing.within) == (15, 3)
+    assert any("resnet roberta-base flickr STS15" in text and "0.0028 to 0.049 " in text for text in missing.details)
+    assert any("resnet bert-base-uncased flickr STS-B 74.0±0.4 against 67.1±1.1" in text for text in missing.details)
+    starred = of(findings, "mcse", "T7", "Each star: better")
+    assert (starred.failed, starred.within) == (0, 1)
+    assert "clip roberta-base coco STS15" in starred.details[0]
+    assert "p = 0.0558" in starred.details[0]
+    lone = of(findings, "mcse", "T1", "has a star")
+    assert (lone.failed, lone.within) == (1, 0)
+    assert "STS15 83.6±0.9 against 81.9±0.8, p = 0.0135" in lone.details[0]
+    within = of(findings, "mcse", "T1", "Each star: better")
+    assert (within.verdict, within.within) == ("within rounding", 1)
+    assert of(findings, "mcse", "T7", "A star on simcse").checked == 3
+
+
+def test_averages(findings: list[Finding]) -> None:
+    checks = [f for f in findings if f.check == "averages"]
+    assert sum(f.checked for f in checks) == 115
+    (wrong,) = (f for f in checks if f.verdict != "holds")
+    assert (wrong.paper, wrong.where, wrong.checked, wrong.failed) == ("dalr", "T2", 14, 2)
+    assert wrong.details == [
+        "mcse roberta-base wiki+flickr transfer Avg 86.29, the mean of its 7 tasks is 86.323",
+        "kdmcse bert-base-uncased wiki+coco transfer Avg 86.20, the mean of its 7 tasks is 86.211",
+    ]
+
+
+def test_quotes(findings: list[Finding]) -> None:
+    bad = {(f.paper, f.where) for f in findings if f.check == "quotes" and f.verdict == "fails"}
+    assert bad == {("dalr", "T1"), ("dalr", "T2"), ("nonling", "TE.1")}
+    for source in ("mcse", "kdmcse"):
+        assert of(findings, "dalr", "T1", f"quoted from {source} ").verdict == "holds"
+    assert of(findings, "kdmcse", "T1", "quoted from mcse").checked == 80
+
+
+KNOWN = [
+    ("mcse", "abstract", "over the quoted", "holds", 0),
+    ("mcse", "abstract", "own SimCSE", "fails", 1),
+    ("mcse", "section 4.2", "STS16 alone", "fails", 1),
+    ("mcse", "section 4.2, T2", "Gains", "holds", 0),
+    ("mcse", "section 4.2, T2", "Shuffling", "holds", 0),
+    ("mcse", "T2, T7", "starred in both", "fails", 1),
+    ("mcse", "T5", "1.9", "holds", 0),
+    ("mcse", "T5", "2.6", "holds", 0),
+    ("mcse", "F3", "87K", "fails", 1),
+    ("mcse", "F3", "30K", "holds", 0),
+    ("kdmcse", "section 5.1", "STS14", "fails", 2),
+    ("kdmcse", "T1", "repeats", "fails", 1),
+    ("kdmcse", "T2", "alignment", "fails", 1),
+    ("kdmcse", "T3, appendix A", "best", "fails", 5),
+    ("kdmcse", "T4, appendix B", "CC12M", "fails", 2),
+    ("kdmcse", "T5 beside T1", "wiki+flickr", "holds", 0),
+    ("kdmcse", "T5 beside T1", "wiki+coco", "fails", 8),
+    ("dalr", "T1", "MCSE's own", "holds", 0),
+    ("dalr", "section 1", "KDMCSE", "fails", 3),
+    ("dalr", "section 4.2", "significantly", "fails", 3),
+    ("dalr", "section 4.2", "SimCSE rows", "fails", 12),
+    ("dalr", "T6", "alignment", "fails", 2),
+    ("dalr", "T7, appendix B", "4 hours", "fails", 1),
+    ("dalr", "T8, appendix E.1", "CML", "fails", 2),
+    ("dalr", "T3", "CML", "holds", 0),
+    ("nonling", "T1", "VisualCSE", "fails", 1),
+    ("nonling", "T2", "AudioCSE", "fails", 3),
+    ("nonling", "T3", "BERT gives p = 0.0235.", "holds", 0),
+    ("nonling", "T3", "unequal", "fails", 1),
+    ("nonling", "T5", "4.98", "holds", 0),
+    ("nonling", "section 4.6, T6", "NLI", "fails", 1),
+    ("nonling", "TE.1", "every transfer task", "fails", 11),
+    ("nonling", "TE.1", "0.05", "holds", 0),
+    ("nonling", "TE.1", "500 questions", "holds", 0),
+    ("dalr", "T2", "SimCSE's TREC", "fails", 1),
+    ("dalr", "T2", "one model", "fails", 10),
+    ("nonling", "sections 3.3, 4.4", "class", "fails", 1),
+    ("between papers", "STS, SimCSE-BERT on wiki", "average", "fails", 4),
+    ("between papers", "KDMCSE Algorithm 1, DALR", "29783", "holds", 0),
+    ("between papers", "KDMCSE Algorithm 1, DALR", "82783", "holds", 0),
+]
+
+
+@pytest.mark.parametrize(("paper", "where", "text", "verdict", "failed"), KNOWN)
+def test_claims_end_as_read_by_hand(
+    findings: list[Finding], paper: str, where: str, text: str, verdict: str, failed: int
+) -> None:
+    found = of(findings, paper, where, text)
+    assert (found.verdict, found.failed) == (verdict, failed)
+    assert len(found.details) == found.failed + found.within
+
+
+def test_dalr_against_kdmcse_has_the_known_p(findings: list[Finding]) -> None:
+    details = " ".join(of(findings, "dalr", "section 4.2", "significantly").details)
+    assert re.findall(r"p = ([0-9.]+)", details) == ["0.0950", "0.33", "0.0950"]
+
+
+def test_images_of_one_class_in_a_batch(findings: list[Finding]) -> None:
+    (detail,) = of(findings, "nonling", "sections 3.3, 4.4", "class").details
+    assert detail.startswith("18.8 pairs")
+    assert "55%" in detail
+
+
+def test_rounding_is_taken_in_the_papers_favour() -> None:
+    """The extremes of p over the box of unrounded values, found by trying its corners and both forms."""
+    numbers = dict([cell(78.0, std=0.7), cell(77.1, "simcse", std=0.8)])
+    a, b = printed_numbers(numbers, [])
+    tried = [
+        scipy.stats.ttest_ind_from_stats(78.0 + x, (0.7 + s) * f, 5, 77.1 + y, (0.8 + t) * f, 5).pvalue
+        for x in (-0.05, 0.05)
+        for y in (-0.05, 0.05)
+        for s in (-0.05, 0.05)
+        for t in (-0.05, 0.05)
+        for f in (1.0, (5 / 4) ** 0.5)
+    ]
+    found = contrast(a, b)
+    assert found is not None
+    assert (found.least, found.most) == pytest.approx((min(tried), max(tried)))
+    assert found.least < found.p < found.most
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "state"),
+    [
+        (80.0, 77.1, "holds"),
+        (78.0, 77.1, "within rounding"),
+        (77.3, 77.1, "fails"),
+        (74.0, 77.1, "fails"),
+        (77.1, 77.1, "fails"),
+    ],
+)
+def test_a_star_needs_a_gain_and_a_small_p(mine: float, theirs: float, state: str) -> None:
+    a, b = printed_numbers(dict([cell(mine, std=0.7), cell(theirs, "simcse", std=0.7)]), [])
+    assert significance(a, b) == state
+
+
+def test_a_changed_number_changes_the_finding() -> None:
+    """One digit of a quoted cell, of an average and a star: each is found."""
+    numbers = read_published()
+    at = PublishedKey("kdmcse", "T1", "mcse", "", "bert-base-uncased", "wiki+coco", "sts", "STS12", "mcse")
+    old = numbers[at]
+    numbers[at] = Published(old.value + 1.0, old.std, old.seeds, True, old.note)
+    found = audit(numbers)
+    assert of(found, "kdmcse", "T1", "quoted from mcse").failed == 1
+    assert of(found, "kdmcse", "T1", "mean of its tasks").failed == 1
+    assert of(found, "kdmcse", "T1", "A star on mcse").checked == 1
+
+
+def claim(check: str, **arguments: str) -> Claim:
+    return Claim("mcse", "here", "a claim", check, {k.replace("_", "."): v for k, v in arguments.items()}, "line 2")
+
+
+def test_a_claim_that_names_no_number_or_option_says_so() -> None:
+    numbers = dict([cell(80.0), cell(79.0, "simcse")])
+    with pytest.raises(UserError, match="line 2: no published number"):
+        audit(numbers, [claim("better", a_method="mcse", b_method="dalr")])
+    with pytest.raises(UserError, match="line 2: invalid options for the check 'value'"):
+        audit(numbers, [claim("value", method="mcse")])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("mcse,T1,a claim,guess,table=T1", "unknown check 'guess'; known: agree"),
+        ("mcse,T1,a claim,better,table", "'table' is not an argument"),
+        ("mcse,T1,a claim", "a claim has the columns paper, where"),
+    ],
+)
+def test_a_damaged_claims_file_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "claims.csv"
+    path.write_text(f"paper,where,claim,check,arguments\n{line}\n")
+    with pytest.raises(UserError, match=f"claims.csv, line 2: {re.escape(message)}"):
+        read_claims(path)
+
+
+def test_no_verdict_is_typed() -> None:
+    assert not any(verdict in claim.arguments for claim in read_claims() for verdict in ("verdict", "expected"))
+    assert {claim.paper for claim in read_claims()} == {"mcse", "kdmcse", "dalr", "nonling", "between papers"}

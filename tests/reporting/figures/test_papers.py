@@ -1,0 +1,103 @@
+"""The figures of a report: the papers' own, those of other profiles, training curves, and their files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as Tree
+
+import pytest
+from builders import result
+from figure_samples import PAPERS, POINTS, SVG, figure, group, marks, texts
+
+from harness.errors import UserError
+from harness.papers.published import read_paper, read_published
+from harness.reporting.build import report_figures
+from harness.reporting.contents import Contents
+from harness.reporting.figures.curves import shown_runs
+from harness.reporting.figures.papers import Material, training_figures
+from harness.store import Store
+
+
+def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> None:
+    assert {name: list(paper.figures) for name, paper in PAPERS.items() if paper.figures} == {
+        "mcse": ["F2", "F3", "F4"],
+        "kdmcse": [f"F{number}" for number in range(5, 13)],
+        "dalr": ["F3", "F4"],
+        "nonling": ["F2", "F3", "F4"],
+    }
+    material = Material("paper", Contents(Store(Path("nowhere")), []), read_published())
+    made = [material.figure(paper, name) for paper in PAPERS.values() for name in paper.figures]
+    assert {one.empty for one in made} == {"no run of profile paper yet"}
+    assert all(one.commands for one in made)
+    printed = {(*key[:2], key.task) for key in read_published()}
+    for name, paper in PAPERS.items():
+        for figure_name, spec in paper.figures.items():
+            assert {(name, figure_name, task) for task in spec.printed} <= printed
+
+
+def test_a_report_has_the_papers_figures_those_of_other_profiles_and_curves() -> None:
+    toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
+    made = report_figures(Contents(Store(Path("nowhere")), [POINTS[-1], toy]))
+    drawn = [one.key for one in made if one.svg]
+    assert drawn[0] == "mcse-F2"
+    assert "mcse-F2-tiny" in drawn
+    assert all(one.svg or (one.paper and one.profile == "paper") for one in made)
+    assert {one.profile for one in made if not one.paper} == {"paper", "tiny"}, "training curves"
+
+
+def test_curves_of_training() -> None:
+    runs = [result(variant, seed, dev=(40, 55)) for variant in ("simcse", "mcse") for seed in (0, 1)]
+    contents = Contents(Store(Path("nowhere")), runs)
+    dev, loss = training_figures("tiny", shown_runs(runs, contents.tables))
+    assert (dev.key, loss.key) == ("tiny-dev-1", "tiny-loss-1")
+    assert [len(marks(one)) for one in group(dev, r"curve-(-1|\d+)")] == [2, 2]
+    assert {"optimizer steps", "simcse (n = 2)", "mcse (n = 2)"} <= set(texts(dev))
+    assert training_figures("paper", {}) == []
+
+
+def test_files_are_reproducible_and_ids_are_unique() -> None:
+    first, second = figure("mcse-F2", POINTS), figure("mcse-F2", POINTS)
+    assert first == second
+    assert first.pdf.startswith(b"%PDF")
+    assert first.pdf.rstrip().endswith(b"%%EOF")
+    assert b"CreationDate" not in first.pdf
+    assert "<text" in first.svg
+    root = Tree.fromstring(first.svg)
+    ids = [one.get("id") for one in root.iter() if one.get("id")]
+    assert len(set(ids)) == len(ids)
+    assert all(str(name).startswith("mcse-F2-") for name in ids)
+    for target in re.findall(r'(?:href="#|url\(#)([^")]*)', first.svg):
+        assert target in ids
+
+
+def test_hostile_names_are_escaped() -> None:
+    evil = "<script>alert(1)</script>"
+    spec = PAPERS["mcse"].figures["F2"].model_copy(update={"variants": (evil,), "title": evil})
+    run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='"><script>')
+    drawn = figure("mcse-F2", [run], profile="tiny", F2=spec)
+    assert not list(Tree.fromstring(drawn.svg).iter(f"{SVG}script"))
+    assert "<script" not in drawn.svg
+    assert f"{evil} (n = 1)" in texts(drawn)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "subset-gain"', 'kind = "pie"', r"figures\.F4.*'kind'"),
+        ('variants = ["simcse", "mcse"]', 'variants = ["mcse[b=1,a=2]"]', r"spelled 'mcse\[a=2,b=1\]'"),
+        ('"simcse-sup/nli[size=10000]"', '"mcse/nli"', "'mcse/nli' in 'pairs'"),
+    ],
+)
+def test_an_error_names_the_entry_of_a_wrong_file(tmp_path: Path, old: str, new: str, message: str) -> None:
+    import harness_reports
+
+    for source in sorted((Path(str(harness_reports.__file__)).parent / "papers").glob("*.toml")):
+        text = source.read_text()
+        if old in text:
+            path = tmp_path / source.name
+            path.write_text(text.replace(old, new))
+            with pytest.raises(UserError, match=message):
+                read_paper(path)
+            return
+    raise AssertionError(f"no paper file has {old}")

@@ -1,0 +1,96 @@
+"""Pages of runs: the command, the scores, warnings and the log."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from builders import result
+from site_samples import rendered
+
+from harness.metrics import Metric
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
+from harness.reporting.site.runs import average_text, main_averages, run_command, score_tables
+from harness.spec import split
+from harness.store import Evaluation, Protocol, Result, Store
+
+
+def page_of(out: Path, one: Result) -> str:
+    (path,) = (out / "runs").glob(f"*{one.fingerprint[:12]}.html")
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_command_of_a_run_names_that_run() -> None:
+    one = result("mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True})
+    words = shlex.split(run_command(one))
+    assert words[:4] == ["harness", "run", "--profile", "tiny"]
+    assert split(words[words.index("--methods") + 1]) == ["mcse[images=shuffled,lambda=1]"]
+    assert words[words.index("--seeds") + 1] == "3,"
+    sets = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    assert sets == ["compile=true", "learning_rate=0.001"]
+    assert "--settings" not in run_command(result("none[pooling=cls]", setting="none"))
+
+
+def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> None:
+    scores = {"sts": {"STS12": {"spearman": 72.5918, "n": 3108.0}, "Avg": {"spearman": 8.0}}}
+    parts = {"sts": {"STS12": {"MSRpar": {"spearman": 55.02, "n": 750.0}}}}
+    whole, details = score_tables(result(scores=scores, parts=parts))
+    assert whole.columns == ("spearman", "n")
+    assert whole.rows == ((("STS12",), ("72.59", "3108")), (("Avg",), ("8.00", "–")))
+    assert details.rows == ((("STS12", "MSRpar"), ("55.02", "750")),)
+    assert details.folded
+
+
+def evaluated(metrics: tuple[Metric, ...], scores: dict[str, dict[str, float]]) -> Result:
+    protocol = Protocol(version=3, data="d", metrics=metrics)
+    found = Evaluation(suite="plugged", protocol=protocol, scores=scores, finished="2026-01-02T03:04:05+00:00")
+    return result().model_copy(update={"evaluations": [found]})
+
+
+def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
+    main = Metric("loss", larger_is_better=False, digits=1)
+    others = {f"m{index}": 0.5 for index in range(20)}
+    one = evaluated((main,), {"T": {**others, "loss": 0.25}})
+    first, rest = score_tables(one)
+    assert (first.title, first.columns, first.rows) == ("plugged, protocol 3", ("loss",), ((("T",), ("0.2",)),))
+    assert (len(rest.columns), rest.folded) == (20, True)
+
+
+def test_an_evaluation_without_scores_has_no_table() -> None:
+    assert list(score_tables(evaluated((), {"Avg": {}}))) == []
+
+
+def test_the_index_shows_the_main_average_of_every_suite() -> None:
+    metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
+    results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
+    columns = main_averages(results)
+    assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
+    texts = [[average_text(one, *column) for column in columns.items()] for one in results]
+    assert texts == [["12", "–"], ["–", "70.00"]]
+
+
+def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
+    teachers = {"images": {"teacher": "a <clip>", "of": "image"}}
+    one = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
+    rendered(tmp_path / "out", [one])
+    page = page_of(tmp_path / "out", one)
+    assert "learning_<wbr>rate=<wbr>0.001" in page
+    assert "Warning: the &lt;dev&gt; task has ties" in page
+    assert "<dt>images</dt><dd>a &lt;clip&gt; (reads the image)</dd>" in page
+
+
+def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:
+    store, out = Store(tmp_path / "results"), tmp_path / "out"
+    long, short, none = (store.save(result("mcse", seed)) for seed in range(3))
+    store.save_log(long, "".join(f"line {index}\n" for index in range(1000)))
+    store.save_log(short, "2026-01-01T00:00:00Z  <script>alert(1)</script>\n2026-01-01T00:00:01Z  done & gone\n")
+    render(Contents(store, [long, short, none]), [], out)
+    page = page_of(out, short)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\n2026-01-01T00:00:01Z  done &amp; gone\n</pre>" in page
+    assert "<script>alert(1)" not in page
+    lines = re.findall(r"^(?:.*>)?(line \d+|\(\d+ lines omitted\))$", page_of(out, long), re.MULTILINE)
+    ends = [*range(150)], [*range(850, 1000)]
+    assert lines == [*(f"line {n}" for n in ends[0]), "(700 lines omitted)", *(f"line {n}" for n in ends[1])]
+    assert "<summary>Log</summary>" not in page_of(out, none)

@@ -1,0 +1,160 @@
+"""Tables of nearest sentences from synthetic arrays: models, seed, missing answers and hostile sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from builders import frame, result
+
+from harness.metrics import ArrayName
+from harness.papers.published import read_papers
+from harness.profiles import load_profile
+from harness.reporting.files.latex import table as latex_table
+from harness.reporting.files.markdown import escape
+from harness.reporting.files.markdown import table as markdown_table
+from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.neighbours import neighbour_grids
+from harness.store import Result
+
+PAPERS = read_papers()
+SCORES = {"figures": {"Flickr30k": {"n_texts": 5000.0}, "Avg": {}}}
+QUERIES = [f"query {at}" for at in range(6)]
+
+
+def run(variant: str, seed: int = 0, setting: str = "flickr", **more: object) -> Result:
+    return result(
+        variant, seed, SCORES, **{"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
+    )  # type: ignore[arg-type]
+
+
+def answers(name: str, queries: Sequence[str] = QUERIES, task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
+    """Three sentences a query, named after model, query and rank; cosines 0.9, 0.8, 0.7 less a hundredth a query."""
+    texts = [[f"{name} {query} {rank}" for rank in range(3)] for query in queries]
+    cosines = np.array([[0.9, 0.8, 0.7]] * len(queries)) - 0.01 * np.arange(len(queries))[:, None]
+    parts = {"queries": np.array(queries), "neighbours": np.array(texts), "neighbour_cosines": cosines}
+    return {ArrayName(task, what): values for what, values in parts.items()}
+
+
+def grid(
+    name: str, results: Sequence[Result], arrays: Mapping[str, dict[ArrayName, np.ndarray]], profile: str = "paper"
+) -> Grid | None:
+    """The grid of a table; `arrays` are by 'VARIANT SEED'."""
+
+    def read(one: Result) -> dict[ArrayName, np.ndarray]:
+        return arrays.get(f"{one.spec.variant} {one.spec.seed}", {})
+
+    paper, table = name.split(":")
+    found = neighbour_grids(PAPERS, results, frame(results), read, [load_profile("tiny")])[paper]
+    key = f"{paper}-{table}" + ("" if profile == "paper" else f"-{profile}")
+    return next((one for one in found if one.key == key), None)
+
+
+def lines(found: Grid | None) -> list[tuple[str, ...]]:
+    assert found is not None
+    return [
+        (section.title, *line.heads, *(cell.value for cell in line.cells))
+        for section in found.sections
+        for line in section.lines
+    ]
+
+
+def test_two_models_stand_side_by_side() -> None:
+    results = [run("mcse"), run("simcse")]
+    found = grid("mcse:T8", results, {"simcse 0": answers("s"), "mcse 0": answers("m")})
+    assert found is not None
+    assert found.heads == ("rank", "simcse / flickr", "mcse / flickr")
+    assert found.columns == ("cosine, simcse / flickr", "cosine, mcse / flickr")
+    assert lines(found) == [
+        (f"query {at}", "1", f"s query {at} 0", f"m query {at} 0", f"{0.9 - at / 100:.4f}", f"{0.9 - at / 100:.4f}")
+        for at in range(6)
+    ]
+    assert found.commands == ()
+    assert found.empty == ""
+    assert any("seed 0" in note for note in found.notes)
+    assert "Queries are drawn at random" in found.notes[0]
+
+
+def test_as_many_queries_and_ranks_as_the_paper_shows() -> None:
+    results = [run("kdmcse", setting="wiki+flickr"), run("dalr", setting="wiki+flickr")]
+    found = lines(grid("dalr:T10", results, {"kdmcse 0": answers("k"), "dalr 0": answers("d")}))
+    assert [line[:3] for line in found] == [
+        (f"query {at}", str(rank + 1), f"k query {at} {rank}") for at in range(4) for rank in range(3)
+    ]
+
+
+def test_the_lowest_seed_that_both_have_is_shown() -> None:
+    results = [run("simcse", 0), run("simcse", 1), run("simcse", 2), run("mcse", 1), run("mcse", 2)]
+    arrays = {f"{one.spec.variant} {one.spec.seed}": answers(f"{one.spec.variant}{one.spec.seed}") for one in results}
+    found = grid("mcse:T8", results, arrays)
+    assert lines(found)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
+    assert found is not None
+    assert any("seed 1" in note for note in found.notes)
+
+
+def test_the_papers_table_is_of_its_own_captions() -> None:
+    arrays = {f"{name} 0": answers(name, task="COCO") | answers(f"right {name}") for name in ("simcse", "mcse")}
+    found = lines(grid("mcse:T8", [run("simcse"), run("mcse")], arrays))
+    assert found[0][2:4] == ("right simcse query 0 0", "right mcse query 0 0")
+
+
+@pytest.mark.parametrize(
+    "why", ["no run", "no arrays", "other queries", "with --set", "another profile", "a profile of that name"]
+)
+def test_what_is_missing_is_asked_for(why: str) -> None:
+    other = {
+        "no run": [],
+        "no arrays": [run("mcse", 0)],
+        "other queries": [run("mcse", 0)],
+        "with --set": [run("mcse", overrides={"steps": 3})],
+        "another profile": [run("mcse", profile="small")],
+        "a profile of that name": [run("mcse", profile_origin="file")],
+    }[why]
+    arrays = {"simcse 0": answers("s")}
+    if why != "no arrays":
+        arrays["mcse 0"] = answers("m", ["strange", *QUERIES[1:]] if why == "other queries" else QUERIES)
+    found = grid("mcse:T8", [run("simcse"), *other], arrays)
+    assert lines(found)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
+    assert found is not None
+    assert found.commands == ("harness run --table mcse:T8",)
+
+
+def test_without_runs_a_table_is_empty_with_its_command() -> None:
+    for name in ("mcse:T8", "dalr:T10", "nonling:TD.1"):
+        found = grid(name, [result()], {})
+        assert found is not None
+        assert found.sections == ()
+        assert found.empty == "no run of profile paper yet"
+        assert found.commands == (f"harness run --table {name}",)
+        assert "\n\n" not in latex_table(found).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
+
+
+def test_the_shape_of_a_table_on_the_toy_world() -> None:
+    toy = {"encoder": "toy-bert", "profile": "tiny"}
+    both = [run("simcse@official", setting="toy-text", **toy), run("visualcse", setting="toy", **toy)]
+    arrays = {
+        "simcse@official 0": answers("s", task="ToyRetrieval"),
+        "visualcse 0": answers("v", task="ToyRetrieval"),
+    }
+    found = grid("nonling:TD.1", both, arrays, "tiny")
+    assert found is not None
+    assert "on profile tiny" in found.title
+    assert lines(found)[0][2:4] == ("s query 0 0", "v query 0 0")
+    assert not any("Flickr30k" in note for note in found.notes)
+    assert grid("nonling:TD.1", both[:1], arrays, "tiny") is None
+    assert lines(grid("nonling:TD.1", both, arrays)) == [], "toy runs stand in the paper's table"
+
+
+def test_hostile_sentences_are_text() -> None:
+    evil = ["<script>alert(1)</script>", "a | b\n\n# c", "\\input{x} & 5 % _", "agrees"]
+    arrays = {"simcse 0": answers(evil[0], evil), "mcse 0": answers("\\end{tabular}", evil)}
+    found = grid("mcse:T8", [run("simcse"), run("mcse")], arrays)
+    assert found is not None
+    assert all(cell.verdict is None for section in found.sections for line in section.lines for cell in line.cells)
+    (line,) = [line for line in markdown_table(found).splitlines() if line.startswith(f"| {escape(evil[1])} | 1 |")]
+    assert len(line.replace("\\|", "").split("|")) == 2 + 6
+    assert evil[0] not in markdown_table(found)
+    tex = latex_table(found)
+    assert r"\input{x}" not in tex
+    assert tex.count(r"\end{tabular}") == 1

@@ -1,0 +1,97 @@
+"""Files that are never half-written, content hashes, locks and stored arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import MissingData, UserError
+from harness.sources import FileSource, data_root, digest, file_hash, locked, read_arrays, write_arrays, write_text
+
+
+def test_arrays_are_read_back_and_the_bytes_are_the_same(tmp_path: Path) -> None:
+    arrays = {"a.b": np.arange(3, dtype=np.float32), "texts": np.array([["é", "long text"]])}
+    for name in ("one.npz", "two.npz"):
+        write_arrays(tmp_path / name, arrays)
+    found = read_arrays(tmp_path / "one.npz")
+    assert found["texts"].tolist() == [["é", "long text"]]
+    np.testing.assert_array_equal(found["a.b"], arrays["a.b"])
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    (tmp_path / "one.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:40])
+    with pytest.raises(UserError, match=r"one\.npz cannot be read"):
+        read_arrays(tmp_path / "one.npz")
+
+
+def test_a_digest_depends_on_values_and_not_on_the_order_of_keys() -> None:
+    assert digest({"a": 1, "b": [2.0, "é"]}) == digest({"b": [2.0, "é"], "a": 1})
+    assert len({digest(1), digest("1"), digest(True), digest([1]), digest(1, None)}) == 5
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        digest(float("nan"))
+
+
+def test_the_hash_of_a_file_is_its_contents_and_is_computed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"the same")
+    other.write_bytes(b"the same")
+    assert file_hash(one) == file_hash(other) == hashlib.sha256(b"the same").hexdigest()
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "file_digest", lambda stream, name: pytest.fail("read again"))
+        file_hash(one)
+    one.write_bytes(b"something else")
+    assert file_hash(one) != file_hash(other)
+
+
+def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(tmp_path: Path) -> None:
+    source = FileSource(["a.txt", "b.txt"], "fetch them")
+    assert [str(item) for item in source.missing(None)] == ["a.txt: fetch them", "b.txt: fetch them"]
+    (tmp_path / "a.txt").write_text("first")
+    with pytest.raises(MissingData, match=r"^b\.txt: fetch them$"):
+        source.paths(tmp_path)
+    (tmp_path / "b.txt").write_text("second")
+    before = source.fingerprint(tmp_path)
+    (tmp_path / "a.txt").write_text("second")
+    (tmp_path / "b.txt").write_text("first")
+    assert source.fingerprint(tmp_path) != before, "files in another order are other data"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "folder" / "note.txt"
+    write_text(path, "old")
+    monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.raises(OSError, match="no space"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+
+
+def test_the_data_root_is_the_option_then_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    assert data_root() is None
+    monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
+    assert data_root() == tmp_path.resolve()
+    assert data_root(tmp_path / "other") == (tmp_path / "other").resolve()
+
+
+def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) -> None:
+    lines: list[str] = []
+    order: list[str] = []
+
+    def second() -> None:
+        with locked(tmp_path / "lock", "features", lines.append):
+            order.append("second")
+
+    with locked(tmp_path / "lock", "features", lines.append):
+        thread = threading.Thread(target=second)
+        thread.start()
+        while not lines:
+            time.sleep(0.01)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+    assert lines == ["features: in use by another process; waiting"]
