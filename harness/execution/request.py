@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,40 +119,23 @@ def model_request(model: str, pooling: str | None, selection: Selection, store: 
 
     A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the folder declares.
     """
-    spec = _run_key(model)
-    if spec is None:
+    try:
+        spec = RunSpec.parse(model)
+    except SpecError:
+        return _outside_request(model, pooling, selection)
+    if spec.variant.name not in names("method"):
         return _outside_request(model, pooling, selection)
     if pooling is not None:
         raise UserError("a run is pooled as its method says; remove --pooling")
-    return _finished_request(spec, selection, store)
-
-
-def _run_key(text: str) -> RunSpec | None:
-    """The run that a key names; None if it is not a key of a registered method."""
-    try:
-        spec = RunSpec.parse(text)
-    except SpecError:
-        return None
-    return spec if spec.variant.name in names("method") else None
-
-
-def _finished_request(spec: RunSpec, selection: Selection, store: Store) -> Request:
-    """The request that repeats a finished run, with its overrides."""
     request = make_request(replace(selection, encoders=spec.encoder))
-    found = find_results(store, str(spec), request.profile.name)
-    kinds = {json.dumps(result.overrides, sort_keys=True) for result in found}
-    if len(kinds) != 1:
+    first, *others = find_results(store, str(spec), request.profile.name)
+    if any(other.overrides != first.overrides for other in others):
         raise UserError(
             f"{store.root} has runs {spec} that differ by --set; `harness run --suites ...` with the options of one "
             "adds suites to it"
         )
-    return replace(
-        request,
-        methods=[spec.variant],
-        settings=[spec.setting],
-        seeds=(spec.seed,),
-        overrides=json.loads(kinds.pop()),
-    )
+    runs = replace(request, methods=[spec.variant], settings=[spec.setting], seeds=(spec.seed,))
+    return replace(runs, overrides=first.overrides)
 
 
 def _outside_request(model: str, pooling: str | None, selection: Selection) -> Request:

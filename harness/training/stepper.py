@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -42,9 +43,15 @@ class Stepper:
         self.scaler.update()
 
     def rate(self, number: int) -> float:
-        """Return the learning rate of a step."""
+        """Return the learning rate of a step, counted from 0.
+
+        Without a stream's own schedule: linear warm-up, then linear decay that would reach 0 at `steps`.
+        """
         if self.own is None:
-            return learning_rate(number, self.steps, self.training)
+            warmup, peak = self.training.warmup_steps, self.training.learning_rate
+            if number < warmup:
+                return peak * number / warmup
+            return peak * (self.steps - number) / max(1, self.steps - warmup)
         if self.own.schedule == "cosine":
             return self.own.learning_rate * (1 + math.cos(math.pi * number / self.steps)) / 2
         return self.own.learning_rate * (self.steps - number) / self.steps
@@ -59,21 +66,11 @@ class Stepper:
         self.scaler.load_state_dict(state["scaler"])
 
 
-def learning_rate(step: int, steps: int, training: Training) -> float:
-    """Return the rate of step `step` (from 0): linear warm-up, then linear decay that would reach 0 at `steps`."""
-    warmup = training.warmup_steps
-    if step < warmup:
-        return training.learning_rate * step / warmup
-    return training.learning_rate * (steps - step) / max(1, steps - warmup)
-
-
 def _groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
     """Return AdamW's two groups: biases and normalisation weights are not decayed."""
     decayed: list[nn.Parameter] = []
     kept: list[nn.Parameter] = []
-    for module in modules:
-        for name, parameter in module.named_parameters():
-            if parameter.requires_grad:
-                plain = name.endswith("bias") or "norm" in name.lower()
-                (kept if plain else decayed).append(parameter)
+    for name, parameter in chain.from_iterable(module.named_parameters() for module in modules):
+        if parameter.requires_grad:
+            (kept if name.endswith("bias") or "norm" in name.lower() else decayed).append(parameter)
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": kept, "weight_decay": 0.0}]

@@ -15,7 +15,7 @@ from harness.encoders.student import Student
 from harness.inputs import Stream
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
-from harness.training.batching import Mixing, Order, mixed
+from harness.training.batching import Order, mixed
 from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
 
 
@@ -56,10 +56,8 @@ class TrainingData:
     @property
     def rows(self) -> dict[Stream, int]:
         """Rows of each text stream for counting steps."""
-        return {
-            stream: len(tokens) if self._counts_all(stream) else len(self.subsets[stream].rows)
-            for stream, tokens in self.tokens.items()
-        }
+        whole = {stream for stream in self.tokens if stream not in self.subsets or self.subsets[stream].steps_of_all}
+        return {stream: len(tokens) if stream in whole else self.used(stream) for stream, tokens in self.tokens.items()}
 
     def used(self, stream: Stream) -> int:
         """Rows of a stream that batches are drawn from."""
@@ -67,23 +65,9 @@ class TrainingData:
             return len(self.subsets[stream].rows)
         return len(self.media[stream] if stream in self.media else self.tokens[stream])
 
-    def _counts_all(self, stream: Stream) -> bool:
-        return stream not in self.subsets or self.subsets[stream].steps_of_all
-
-
-def mixing(training: Training, rows: Mapping[Stream, int], rule: MixingRule) -> Mixing:
-    """Return the mixing of text streams with these numbers of rows. Raises UserError."""
-    text = rows.get("sentences", 0) + rows.get("triplets", 0)
-    return mixed(text, rows.get("pairs", 0), training.batch_size, rule)
-
-
-def total_steps(training: Training, rows: Mapping[Stream, int], rule: MixingRule) -> int:
-    """Return the number of optimizer steps over text streams with these numbers of rows."""
-    return training.steps or training.epochs * mixing(training, rows, rule).epoch
-
 
 class Batches:
-    """The batches of a run, each a function of the step number."""
+    """The batches of a run, each a function of the step number. Raises UserError for streams that cannot be mixed."""
 
     def __init__(
         self,
@@ -97,15 +81,14 @@ class Batches:
         rule: MixingRule,
     ) -> None:
         self.student, self.data, self.training, self.seed = student, data, training, seed
-        self.mixing = mixing(training, data.rows, rule)
-        self.steps = total_steps(training, data.rows, rule)
+        rows = data.rows
+        text = rows.get("sentences", 0) + rows.get("triplets", 0)
+        self.mixing = mixed(text, rows.get("pairs", 0), training.batch_size, rule)
+        self.steps = training.steps or training.epochs * self.mixing.epoch
         self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
-        sizes: dict[Stream, int] = {
-            **dict.fromkeys(data.tokens, training.batch_size),
-            **{key: steps.batch_size for key, steps in own.items()},
-        }
+        sizes = dict.fromkeys(data.tokens, training.batch_size) | {key: steps.batch_size for key, steps in own.items()}
         self.orders = {stream: Order(data.used(stream), sizes[stream], seed, setting, stream) for stream in sizes}
         self.ahead = {
             key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
@@ -120,11 +103,9 @@ class Batches:
 
     def of(self, step: int) -> Iterator[tuple[Stream | None, Batch | MediaBatch]]:
         """Yield the batches of a step in order, each with the stream whose own optimizer it uses, or None."""
-        for stream in self.early:
-            yield stream, self._media(stream, step)
+        yield from ((stream, self._media(stream, step)) for stream in self.early)
         yield None, self._text(step)
-        for stream in self.late:
-            yield stream, self._media(stream, step)
+        yield from ((stream, self._media(stream, step)) for stream in self.late)
 
     def _text(self, step: int) -> Batch:
         kind, number = self.mixing.step(step)
