@@ -1,8 +1,9 @@
-"""The rooms' doors: who may import whom, by the floors of the architecture."""
+"""The layers of docs/architecture.md: which module may import which, names, and the paths of a run and a batch."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,15 @@ def test_every_room_has_a_floor() -> None:
         if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))
     }
     assert rooms - {"__init__"} == set(FLOORS)
+
+
+def test_the_documented_paths_name_files_that_exist_once_each() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text().partition("## The path of a run")[2].partition("\n## ")[0]
+    paths = [re.findall(r"`((?:harness|methods)/[\w/]+\.py)`", part) for part in text.split("A batch, from")]
+    assert all(len(listed) >= 8 for listed in paths)
+    for listed in paths:
+        assert sorted(set(listed)) == sorted(listed)
+        assert [name for name in listed if not (ROOT / name).is_file()] == []
 
 
 def test_no_two_test_files_share_a_name() -> None:
