@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.command_line import harness_command
+from harness.command_line import DEFAULT_MARGIN, harness_command
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
@@ -29,9 +29,14 @@ if TYPE_CHECKING:
 _COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 
-def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
-    """Fill all tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns())
+def paper_tables(
+    papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame, margin: float = DEFAULT_MARGIN
+) -> list[FilledTable]:
+    """Fill all tables of the papers; `margin`, in points, is that of their verdicts.
+
+    Raises UserError for a row whose printed number is not in `published`.
+    """
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns(), margin)
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -63,15 +68,16 @@ class _Runs:
     profile: str
     names: StandIns
     groups: Mapping[Place, Mapping[str, Group]]
+    margin: float | None = None
     _cells: dict[Place, Mapping[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns) -> _Runs:
+    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns, margin: float | None = None) -> _Runs:
         groups: dict[Place, dict[str, Group]] = {}
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
-        return cls(profile, names, groups)
+        return cls(profile, names, groups, margin)
 
     def cells(self, place: Place) -> Mapping[Score, Cell]:
         """The scores over seeds of a place; none if it was not run."""
@@ -128,7 +134,7 @@ class _Runs:
             if score and cell and score in against:
                 cell = compare(cell, against[score], column.measure, _alpha(table))
             if number or score:
-                cells[column.name] = PaperCell(number, cell)
+                cells[column.name] = PaperCell(number, cell, margin=self.margin if column.points else None)
         counts = [found[score].summary.n if score in found else 0 for score in scores.values()]
         older = max((group.older for group in self.groups.get(place, {}).values()), default=0)
         due = min(counts) < (row.seeds or table.seeds) and not row.published_only
