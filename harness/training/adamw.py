@@ -42,15 +42,15 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update all parameters of equal step number at once."""
+        """Update together the parameters of equal step number, those with a gradient and those without."""
         for group in self.param_groups:
             alike: dict[tuple[int, bool], list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
                 reached = parameter.grad is not None
                 if reached or (self.moving and parameter in self.state):
                     alike[self._count(parameter), reached].append(parameter)
-            for (number, reached), parameters in alike.items():
-                self._update(parameters, number, reached, group["lr"], group["weight_decay"])
+            for (number, _), parameters in alike.items():
+                self._update(parameters, number, group["lr"], group["weight_decay"])
 
     def _count(self, parameter: Tensor) -> int:
         """Return the number of this step of a parameter, from 1."""
@@ -60,12 +60,13 @@ class AdamW(torch.optim.Optimizer):
         state["step"] += 1
         return int(state["step"])
 
-    def _update(self, parameters: list[Tensor], number: int, reached: bool, rate: float, decay: float) -> None:
+    def _update(self, parameters: list[Tensor], number: int, rate: float, decay: float) -> None:
+        """Update parameters of one step number, either all with a gradient or all without."""
         means, squares = ([self.state[each][name] for each in parameters] for name in ("mean", "square"))
         torch._foreach_mul_(means, self.beta1)
         torch._foreach_mul_(squares, self.beta2)
-        if reached:
-            gradients = [each.grad for each in parameters]
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        if gradients:
             torch._foreach_add_(means, gradients, alpha=1 - self.beta1)
             torch._foreach_addcmul_(squares, gradients, gradients, value=1 - self.beta2)
         sizes = torch._foreach_sqrt(squares)
