@@ -71,8 +71,8 @@ class SupervisedSimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("triplets",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
-        "paper": "Eq. 5; the profile 'paper' trains it like SimCSE's public script, beside images or recordings as NonLing",
-        "official": "the same loss; the profile 'paper' trains it like SimCSE's public script everywhere",
+        "paper": "Eq. 5; the profile 'paper' trains it like SimCSE's script, beside images or recordings as NonLing",
+        "official": "the same loss; the profile 'paper' trains it like SimCSE's script everywhere",
     }
     Hyperparameters = SupervisedSimCSEHyperparameters
 
