@@ -56,10 +56,7 @@ def entry_runs(
     Seeds count from 0; an untrained encoder has seed 0 only.
     """
     parts = []
-    if isinstance(entry, PaperTable):
-        places = _table_places(entry, names, read_as)
-    else:
-        places = _places(entry, names, read_as)
+    places = _table_places(entry, names, read_as) if isinstance(entry, PaperTable) else _places(entry, names, read_as)
     for place, count, asked in places:
         suites = tuple(name for name in asked if names.has_suite(name))
         variant, setting = Variant.parse(place.variant), parse_setting(place.setting)
