@@ -304,6 +304,14 @@ def test_a_rule_for_a_setting_holds_for_its_twin_with_all_captions(name: str) ->
         assert twins <= set(rule.settings), f"'{rule.source}' of {rule.methods} leaves out {twins - set(rule.settings)}"
 
 
+@pytest.mark.parametrize("name", ["wiki+cc12m-1", "wiki+cc12m-2"])
+def test_kdmcse_trains_on_text_where_every_step_is_paired(name: str) -> None:
+    profile = load_profile("paper")
+    for setting, wanted in ((name, True), ("wiki+flickr", False), (name.removeprefix("wiki+"), False)):
+        run = resolve(profile, RunSpec(Variant("kdmcse"), Variant(setting), "bert-base-uncased", 0), {})
+        assert run.hyperparameters.text_on_pairs is wanted
+
+
 def test_a_twin_with_all_captions_has_the_same_text_and_images() -> None:
     settings = load_profile("paper").settings
     twins = {name: setting.all_captions for name, setting in settings.items() if setting.all_captions}
