@@ -170,6 +170,12 @@ class CorpusSource(Source):
         """The same corpus with one caption of each image as a row, or all; itself if images have one caption."""
         return self
 
+    def check(self, root: Path | None) -> None:
+        """Check the options against what is present below the data root, without loading it.
+
+        Called when a run is planned. Raises UserError for an option that the data cannot serve.
+        """
+
 
 def check_positive(option: str, value: int | None) -> None:
     """Raise UserError for a limit below 1."""
