@@ -88,8 +88,8 @@ def _section(section: Section, width: int) -> str:
 def _line(line: Line) -> str:
     """A line without p-values and without verdicts of too few seeds, which only report.csv has."""
     heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
-    if any(cell.verdict in _VERDICTS for cell in line.cells) and line.kind == "verdict":
-        heads[-1] = "verdict"  # the signs say what its sum would
+    if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
+        heads[-1] = heads[-1].partition(":")[0]  # the signs say what the sum of the verdicts would
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
     cells = [CellText(ABSENT) if cell.verdict is Agreement.TOO_FEW else cell for cell in cells]
     return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
