@@ -118,9 +118,15 @@ class Media(ABC):
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames, bins).
 
-        The pixels are two augmentations of each image. All randomness comes from `rng`, so that a resumed run has the
-        same batches.
+        The pixels are two augmentations of each image. An augmentation that changes classes adds `labels`, (B,) int64.
+        All randomness comes from `rng`, so that a resumed run has the same batches.
         """
+
+    def augmented(self, how: str) -> Media:
+        """The same items under an augmentation that a method asks for. Raises UserError for one they do not have."""
+        if how == "none":
+            return self
+        raise UserError(f"these items have no augmentation '{how}'; give the method the option augment=none")
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""

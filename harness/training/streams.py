@@ -93,10 +93,10 @@ class Batches:
         self.late = [stream for stream, steps in own.items() if not steps.first]
         sizes = dict.fromkeys(data.tokens, training.batch_size) | {key: steps.batch_size for key, steps in own.items()}
         self.orders = {stream: Order(data.used(stream), sizes[stream], seed, setting, stream) for stream in sizes}
+        self.media = {key: media.augmented(own[key].augment) for key, media in data.media.items() if key in own}
         self.ahead = {
             key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
-            for key, media in data.media.items()
-            if key in own
+            for key, media in self.media.items()
         }
 
     def close(self) -> None:
@@ -129,7 +129,6 @@ class Batches:
         return PairBatch(tokens, features)
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
-        media, device = self.data.media[stream], self.student.device
-        rows = self.orders[stream].batch(step)
-        inputs = media.ready({name: value.to(device) for name, value in self.ahead[stream].of(step).items()})
-        return MediaBatch(inputs, torch.from_numpy(media.labels[rows]).to(device))
+        inputs = {name: value.to(self.student.device) for name, value in self.ahead[stream].of(step).items()}
+        labels = inputs.pop("labels")
+        return MediaBatch(self.media[stream].ready(inputs), labels)
