@@ -41,7 +41,8 @@ def asks_for_all_captions(variant: str) -> bool:
     parsed = Variant.parse(variant)
     try:
         method = method_named(parsed.name)
-        return method.captions(method.configure(parsed.reading, dict(parsed.options))) == "all"
+        options = {key: value for key, value in parsed.options if key in method.Hyperparameters.options()}
+        return method.captions(method.configure(parsed.reading, options)) == "all"
     except (PlugInError, UserError):
         return False
 
