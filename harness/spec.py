@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from harness.errors import UserError
@@ -65,6 +65,10 @@ class Variant:
         if not _KEY.fullmatch(reading):
             raise SpecError(f"'{text}' has no valid reading after '@'; write for example {name}@official")
         return cls.make(name, {} if inside is None else _options(inside, text), reading)
+
+    def read_as(self, reading: str) -> Variant:
+        """Return the variant in a reading; one that names its own keeps it."""
+        return replace(self, reading=reading) if self.reading == DEFAULT_READING else self
 
     def __str__(self) -> str:
         inside = ",".join(f"{key}={value}" for key, value in self.options)

@@ -53,7 +53,7 @@ class MCSE(Method):
     terms = ("text", "info")
     readings = {
         "paper": "Eq. 1 to 4: the losses of the two dropout views are summed",
-        "official": "the public code: the two views' losses are averaged, which halves lambda; AdamW epsilon 1e-6",
+        "official": "the public code: the two views' losses are averaged, which halves lambda",
     }
     reading_values = {"official": {"view_reduction": "mean"}}
     decisions = {

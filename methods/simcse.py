@@ -37,7 +37,7 @@ class SimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
-        "paper": "Eq. 1; the profile 'paper' trains it with the values of MCSE Table 3",
+        "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3, beside images or recordings as NonLing",
         "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (1 epoch, fp16)",
     }
     Hyperparameters = SimCSEHyperparameters
@@ -74,8 +74,8 @@ class SupervisedSimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("triplets",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
-        "paper": "Eq. 5",
-        "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (fp16)",
+        "paper": "Eq. 5; the profile 'paper' trains it like SimCSE's script, beside images or recordings as NonLing",
+        "official": "the same loss; the profile 'paper' trains it like SimCSE's script everywhere",
     }
     Hyperparameters = SupervisedSimCSEHyperparameters
 

@@ -57,6 +57,14 @@ def test_later_layers_win() -> None:
     assert changed.training.learning_rate == 1e-4
 
 
+def test_a_run_knows_where_its_values_come_from() -> None:
+    rule = Rule(methods=("mcse",), source="Table 3", temperature=0.2, learning_rate=2e-3)
+    profile = TINY.model_copy(update={"hyperparameters": (rule,)})
+    run = resolve(profile, RunSpec.parse("mcse[lambda=1]/toy/toy-bert/seed-0"), {"learning_rate": 1e-4})
+    named = ("temperature", "learning_rate", "lambda", "batch_size", "max_length", "projection_dim")
+    assert [run.sources.get(name) for name in named] == ["Table 3", "--set", "mcse[lambda=1]", "[training]", None, None]
+
+
 def test_a_run_knows_its_corpora_and_features_without_the_profile() -> None:
     run = resolve(TINY, RunSpec.parse("kdmcse/toy/toy-bert/seed-0"), {})
     assert run.streams == {"toy-text": "sentences", "toy-pairs": "pairs"}

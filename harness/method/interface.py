@@ -104,6 +104,8 @@ class OwnSteps:
     schedule: Schedule = "linear"
     #: whether its step precedes the text step
     first: bool = False
+    #: what is done to its items beyond the corpus's own two views: 'none', or a name that the corpus knows
+    augment: str = "none"
 
 
 def by_batches(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from harness.errors import PlugInError
 from harness.metrics import Score
 from harness.papers.schema import PaperColumn, PaperRow
 from harness.profiles.schema import Profile, StandsFor
-from harness.spec import NO_TEACHER, UNTRAINED, Place, Variant, parse_setting, split_teachers
+from harness.spec import DEFAULT_READING, NO_TEACHER, UNTRAINED, Place, Variant, parse_setting, split_teachers
 
 #: method name -> names of its options that name teachers
 TeacherOptions = Callable[[str], Collection[str]]
@@ -19,6 +20,16 @@ def teacher_options(method: str) -> Collection[str]:
     from harness.method import method_named
 
     return method_named(method).Hyperparameters.teacher_options()
+
+
+def readings(method: str) -> Collection[str]:
+    """Return the readings of a method; only the default one if it cannot be imported, since planning reports that."""
+    from harness.method import method_named
+
+    try:
+        return tuple(method_named(method).readings)
+    except PlugInError:
+        return (DEFAULT_READING,)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,30 @@ def test_a_row_may_have_seeds_of_its_own() -> None:
     assert len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
 
 
+def test_a_table_in_two_readings() -> None:
+    table = find_table(PAPERS, "mcse:T1")
+    both = entry_runs(table, OWN, read_as=["paper", "official"])
+    assert len(both) == 2 * COUNTS["mcse:T1"] + 2, "an untrained encoder has one reading"
+    assert both.keys() > entry_runs(table, OWN).keys()
+    official = entry_runs(table, OWN, read_as=["official"])
+    assert {str(spec.variant) for spec in official} == {
+        "none[pooling=avg-first-last]",
+        "simcse@official",
+        "mcse@official",
+    }
+    assert {spec.setting for spec in official} == {spec.setting for spec in entry_runs(table, OWN)}
+
+
+def test_a_row_that_names_its_reading_keeps_it() -> None:
+    found = entry_runs(find_table(PAPERS, "nonling:TD.1"), TINY, read_as=["paper", "official"])
+    assert [str(spec.variant) for spec in found] == ["simcse@official", "visualcse", "visualcse@official"]
+
+
+def test_readings_of_figures_too() -> None:
+    figure = find_figure(PAPERS, "kdmcse:F5")
+    assert [str(spec.variant) for spec in entry_runs(figure, OWN, read_as=["official"])] == ["kdmcse@official"]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "shared"),
     [

@@ -95,6 +95,13 @@ class _Finder:
         same = {place: one if one and one.queries == queries else None for place, one in mine.items()}
         return seed if queries else None, same
 
+    def pool(self, entry: NeighbourTable) -> str:
+        """The captions that runs searched, with their number where there are runs."""
+        counts = self.frame[(self.frame["suite"] == entry.suite) & (self.frame["metric"] == "n_texts")]
+        sizes = sorted({int(value) for value in counts[counts["task"] == entry.task]["value"]})
+        number = "".join(f"{size:,} " for size in sizes[-1:])
+        return f"the {number}captions of the test images of {entry.task}"
+
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
         """The results of each model by seed."""
         groups = kept_groups(self.frame[self.frame["suite"] == entry.suite])
@@ -157,8 +164,9 @@ def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed
     if not finder.is_paper:
         return [f"Not comparable with the paper: other data. {runs}", f"{queries}. A query is not its own neighbour."]
     notes = [
-        f"{queries}. They and the candidates are captions of {entry.task} from the suite {entry.suite} (the paper's "
-        f"pool: {entry.pool}; {paper.title}, table {name.removeprefix('T')}). A query is not its own neighbour."
+        f"{queries}. A query is not its own neighbour.",
+        f"Searched here: {finder.pool(entry)}. Searched in the paper ({paper.title}, table "
+        f"{name.removeprefix('T')}): {entry.pool}.",
     ]
     notes += [runs] if seed is not None else []
     return notes + ([entry.note] if entry.note else [])
