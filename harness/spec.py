@@ -22,8 +22,9 @@ from harness.errors import UserError
 DEFAULT_READING = "paper"
 #: the setting of a method that does not train
 UNTRAINED = "none"
-#: teachers of a control experiment: the features of other rows, or random ones
-CONTROLS = ("shuffled", "random")
+#: image teachers of a control experiment: the features of other rows in another order, or drawn at random with
+#: replacement, or noise
+CONTROLS = ("shuffled", "random", "noise")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
