@@ -16,10 +16,10 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
 from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles.schema import Profile
+from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
 from harness.reporting.tables.cells import EncoderRows, FilledLine, FilledRow, FilledTable, PaperCell, corrected
-from harness.spec import DEFAULT_READING, UNTRAINED, Place, Variant
+from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
 from harness.stats import ALPHA
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def paper_tables(
 
     Raises UserError for a row whose printed number is not in `published`.
     """
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns(), margin)
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)), margin)
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -78,7 +78,7 @@ class _Runs:
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
-        readings = {Variant.parse(place.variant).reading for place in groups} - {DEFAULT_READING}
+        readings = {_reading(place.variant) for place in groups} - {DEFAULT_READING}
         return cls(profile, names, groups, sorted(readings), margin)
 
     def cells(self, place: Place) -> Mapping[Score, Cell]:
@@ -186,6 +186,14 @@ def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
     runs = max(groups, key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
     values = {suite: [float(value) for value in runs[name].dropna()] for suite, name in _COLUMNS.items()}
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
+
+
+def _reading(variant: str) -> str:
+    """The reading of a result's variant; the default one of a name that no plan would make."""
+    try:
+        return Variant.parse(variant).reading
+    except SpecError:
+        return DEFAULT_READING
 
 
 def _alpha(table: PaperTable) -> float:
