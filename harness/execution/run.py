@@ -17,7 +17,7 @@ from harness.execution.plan import PlannedRun
 from harness.execution.seen import RunTraining
 from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
+from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
 
 
@@ -113,6 +113,7 @@ def _result(
     resolved, record, profile = run.resolved, found.record, inventory.profile
     features = run.experiment.ingredients.features
     return Result(
+        backend=BACKEND_VERSION,
         spec=Spec.of(resolved.spec),
         profile=profile.name,
         profile_origin=profile.origin,
