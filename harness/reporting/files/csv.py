@@ -15,7 +15,20 @@ from harness.reporting.tables.cells import FilledTable, PaperCell
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
 #: `p_published` and `verdict_published` with the paper.
 COLUMNS = (
-    *("table", "profile", "suite", "task", "metric", "setting", "encoder", "variant", "overrides", "group", "seeds"),
+    *(
+        "table",
+        "profile",
+        "suite",
+        "task",
+        "part",
+        "metric",
+        "setting",
+        "encoder",
+        "variant",
+        "overrides",
+        "group",
+        "seeds",
+    ),
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "verdict_published", "command"),
@@ -63,6 +76,7 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
             yield {
                 **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": line.command},
                 **score._asdict(),
+                "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
