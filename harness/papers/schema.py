@@ -53,8 +53,8 @@ OwnSetting = Annotated[Name, _spelled(parse_setting)]
 class PaperColumn(PaperPart):
     """One column: the score of a run that fills it, and its words in published.csv.
 
-    `suite`, `metric`, `decimals` and `better` default to the table's, `task` and `printed` to the column's name, and
-    `benchmark` to the suite.
+    `suite`, `metric`, `decimals`, `better` and `points` default to the table's, `task` and `printed` to the column's
+    name, and `benchmark` to the suite.
     """
 
     name: Name
@@ -65,6 +65,7 @@ class PaperColumn(PaperPart):
     printed: Name
     decimals: Decimals
     better: Literal["higher", "lower"] = "higher"
+    points: Annotated[bool, Field(description="a score x 100, which a margin in points can judge")] = True
     published_only: Annotated[bool, Field(description="a value of the configuration: printed, not measured")] = False
 
     @property
@@ -132,6 +133,7 @@ class PaperTable(PaperPart):
     metric: Name
     decimals: Decimals
     better: Literal["higher", "lower"] = "higher"
+    points: bool = True
     seeds: Count
     encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
     columns: Annotated[tuple[PaperColumn, ...], Field(min_length=1)]
@@ -147,7 +149,7 @@ class PaperTable(PaperPart):
     def _fill_columns(cls, data: object) -> object:
         if not isinstance(data, Mapping) or not isinstance(data.get("columns"), list | tuple):
             return data
-        shared = {key: data[key] for key in ("suite", "metric", "decimals", "better") if key in data}
+        shared = {key: data[key] for key in ("suite", "metric", "decimals", "better", "points") if key in data}
         return {**data, "columns": [_filled(column, shared) for column in data["columns"]]}
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.command_line import harness_command
+from harness.command_line import DEFAULT_MARGIN, harness_command
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
@@ -19,7 +19,7 @@ from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
 from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
-from harness.spec import DEFAULT_READING, UNTRAINED, Place, Variant
+from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
 from harness.stats import ALPHA
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ if TYPE_CHECKING:
 _COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 
-def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
-    """Fill all tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)))
+def paper_tables(
+    papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame, margin: float = DEFAULT_MARGIN
+) -> list[FilledTable]:
+    """Fill all tables of the papers; `margin`, in points, is that of their verdicts.
+
+    Raises UserError for a row whose printed number is not in `published`.
+    """
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)), margin)
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -72,16 +77,17 @@ class _Runs:
     names: StandIns
     groups: Mapping[Place, Mapping[str, Group]]
     readings: Sequence[str]
+    margin: float | None
     _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns) -> _Runs:
+    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns, margin: float | None = None) -> _Runs:
         groups: dict[Place, dict[str, Group]] = {}
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
-        readings = {Variant.parse(place.variant).reading for place in groups} - {DEFAULT_READING}
-        return cls(profile, names, groups, sorted(readings))
+        readings = {_reading(place.variant) for place in groups} - {DEFAULT_READING}
+        return cls(profile, names, groups, sorted(readings), margin)
 
     def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
         """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
@@ -171,11 +177,12 @@ class _Runs:
             if score and cell and score in against:
                 cell = compare(cell, against[score], column.measure, _alpha(table))
             if number or score:
-                cells[column.name] = PaperCell(number if own or definition.compared else None, cell)
+                shown = number if own or definition.compared else None
+                cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
         counts = [found[score].summary.n if score in found else 0 for score in scores.values()]
         due = own and min(counts) < (row.seeds or table.seeds) and not row.published_only
         return FilledLine(
-            reading=Variant.parse(place.variant).reading,
+            reading=_reading(place.variant),
             family=Family(side.reading, definition.label),
             place=place,
             cells=cells,
@@ -207,6 +214,14 @@ def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
     runs = max(groups, key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
     values = {suite: [float(value) for value in runs[name].dropna()] for suite, name in _COLUMNS.items()}
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
+
+
+def _reading(variant: str) -> str:
+    """The reading of a result's variant; the default one of a name that no plan would make."""
+    try:
+        return Variant.parse(variant).reading
+    except SpecError:
+        return DEFAULT_READING
 
 
 def _alpha(table: PaperTable) -> float:

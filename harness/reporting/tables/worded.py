@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from harness.formatting import count_of, fixed, p_value, signed
+from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.summary import older_text
-from harness.reporting.tables.cells import FilledLine, FilledRow, FilledTable, PaperCell, own_tests, row_verdict
+from harness.reporting.tables.cells import (
+    FilledLine,
+    FilledRow,
+    FilledTable,
+    Judgement,
+    PaperCell,
+    own_tests,
+    row_verdict,
+)
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
+from harness.stats import ALPHA
 
 #: what a line is, its kind and its cells
 LineText = tuple[str, LineKind, list[CellText]]
@@ -86,11 +95,10 @@ def _measured_lines(
     if line.seeds:
         texts = [_measured(column, cell, line.seeds, (at, column.name) in bold) for column, cell in pairs]
         yield f"measured{label}, {count_of(line.seeds, 'seed')}", "measured", texts
-        verdict = row_verdict([cell.judgement for cell in cells if cell.judgement])
+        verdict = row_verdict([cell.judgement for cell in cells if cell.judgement], filled.margin)
         if verdict:
             yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
-            texts = [CellText.judged(one.judgement.verdict) if one.judgement else CellText(ABSENT) for one in cells]
-            yield f"verdict{label}: {verdict}", "verdict", texts
+            yield f"verdict{label}: {verdict}", "verdict", [_verdict(cell.judgement) for cell in cells]
     elif filled.is_measured and not row.row.published_only:
         yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(cells)
 
@@ -126,6 +134,12 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
     return CellText(signed(cell.difference, column.decimals), extra=p_value(cell.test.p) if cell.test else "")
 
 
+def _verdict(judgement: Judgement | None) -> CellText:
+    if judgement is None:
+        return CellText(ABSENT)
+    return CellText.judged(judgement.verdict, f"{judgement.seeds} seeds" if judgement.seeds else "")
+
+
 def _group(filled: FilledTable, row: FilledRow) -> str:
     """The group of a row within its encoder: rows of one group compete for bold print."""
     return row.own.place.setting if filled.table.groups == "setting" else ""
@@ -153,6 +167,21 @@ def _best(
             if len(set(values.values())) > 1:
                 found |= {(at, column.name) for at, number in values.items() if number == best}
     return found
+
+
+def verdict_note(margin: float | None) -> str:
+    """Explain the verdicts that are reached with a margin in points, or without one."""
+    tests = "pooled t-tests from means, deviations and numbers of seeds; a printed deviation is read as the sample form"
+    differs = "differs if 0 lies outside the 95 % interval of measured - printed"
+    seeds = (
+        "not distinguishable. In brackets: the fewest seeds on each side, the printed one too, that would decide it "
+        "with 80 % power, if the measured difference and the pooled deviation were the true ones."
+    )
+    if margin is None:
+        return f"Verdict ({tests}): {differs}, else {seeds} No margin is set for these numbers, so none is reproduced."
+    within = f"reproduced if the means are equivalent within ±{points(margin)}, by two one-sided tests at {ALPHA}"
+    small = "even if a smaller difference is certain"
+    return f"Verdict ({tests}): {within}, {small}; else {differs}; else {seeds}"
 
 
 def _notes(filled: FilledTable) -> Iterator[str]:
@@ -192,11 +221,7 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "(†) only without the correction."
         )
     if any(cell.judgement for line in filled.lines for cell in line.cells.values()):
-        yield (
-            "Verdict: agrees if 0 lies within the 95 % interval of measured - printed (pooled t-test from means, "
-            "deviations and numbers of seeds; the printed deviation is read as the sample form), else differs. "
-            "Agreement does not prove equality."
-        )
+        yield verdict_note(filled.margin)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
     older = sum(line.older for line in filled.lines)
