@@ -17,7 +17,7 @@ from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedN
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
-from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
+from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
 from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
 from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
 from harness.stats import ALPHA
@@ -100,6 +100,10 @@ class _Runs:
             }
             self._cells[place, part] = scores if part else scores | _with_every_run(list(groups.values()))
         return self._cells[place, part]
+
+    def training(self, place: Place) -> Mapping[str, str]:
+        """The values of the training of a place's runs; none if it was not run."""
+        return next((group.training for group in self.groups.get(place, {}).values()), {})
 
     def paper_table(self, paper: Paper, name: str, published: PublishedNumbers) -> FilledTable:
         table, blocks = paper.tables[name], []
@@ -191,6 +195,7 @@ class _Runs:
             seeds=max(counts),
             older=max((group.older for group in self.groups.get(place, {}).values()), default=0) if own else 0,
             against=rival.variant if rival else None,
+            apart=trained_apart(self.training(place), self.training(rival)) if rival else "",
             command=self._command(place, row, table) if due else None,
         )
 
