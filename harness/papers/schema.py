@@ -74,6 +74,17 @@ class PaperColumn(PaperPart):
         return Metric(self.metric, larger_is_better=self.better == "higher", digits=self.decimals)
 
 
+class Definition(PaperPart):
+    """One of several ways to compute a table's numbers, where public programs differ or the paper is silent."""
+
+    label: str = ""
+    metrics: Annotated[dict[Name, Name], Field(description="column -> metric, where it is not the column's")] = {}
+    part: Annotated[str, Field(description="the part of the task that is scored; the whole task by default")] = ""
+    compared: Annotated[bool, Field(description="compared with print in rows that are not known to be made by it")] = (
+        False
+    )
+
+
 class PaperRow(PaperPart):
     """One row of a table, repeated for each of its encoders: the runs that fill it and its printed numbers."""
 
@@ -89,6 +100,9 @@ class PaperRow(PaperPart):
     task: Annotated[Name | None, Field(description="the task measured, where the row decides it")] = None
     printed: Annotated[Name | None, Field(description="that task in published.csv")] = None
     mark: Annotated[str, Field(description="a remark beside the row's name")] = ""
+    definition: Annotated[
+        Name | None, Field(description="label of the definition that made its printed numbers; the table's first")
+    ] = None
 
     @property
     def planned(self) -> bool:
@@ -126,6 +140,7 @@ class PaperTable(PaperPart):
     rows: Annotated[tuple[PaperRow, ...], Field(min_length=1)]
     groups: Annotated[Literal["setting", "encoder"], Field(description="setting: within an encoder too")] = "setting"
     test: PaperTest | None = None
+    definitions: Annotated[tuple[Definition, ...], Field(description="the first is that of the printed numbers")] = ()
     left_out: tuple[LeftOut, ...] = ()
     note: str = ""
 
@@ -145,6 +160,24 @@ class PaperTable(PaperPart):
                 raise ValueError(f"the row {row.variant} has the encoder '{unknown[0]}', which the table does not list")
             self.compared(row)
         return self
+
+    @model_validator(mode="after")
+    def _check_definitions(self) -> PaperTable:
+        columns, labels = {column.name for column in self.columns}, [one.label for one in self.definitions]
+        for one in self.definitions:
+            if unknown := sorted(set(one.metrics) - columns):
+                raise ValueError(f"the definition '{one.label}' names the column '{unknown[0]}', which is not there")
+        for row in self.rows:
+            if row.definition is not None and row.definition not in labels:
+                raise ValueError(f"the row {row.variant} has the definition '{row.definition}', which is not there")
+        return self
+
+    def definitions_of(self, row: PaperRow) -> tuple[Definition, ...]:
+        """Return the table's definitions, first the one that made a row's printed numbers."""
+        if not self.definitions:
+            return (Definition(),)
+        own = next((one for one in self.definitions if one.label == row.definition), self.definitions[0])
+        return (own, *(one for one in self.definitions if one is not own))
 
     def compared(self, row: PaperRow) -> PaperRow | None:
         """Return the row that the paper's test compares a row with: of its setting, else the only one of that variant.

@@ -15,7 +15,20 @@ from harness.reporting.tables.cells import FilledTable, PaperCell
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
 #: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`.
 COLUMNS = (
-    *("table", "profile", "suite", "task", "metric", "setting", "encoder", "variant", "overrides", "group", "seeds"),
+    *(
+        "table",
+        "profile",
+        "suite",
+        "task",
+        "part",
+        "metric",
+        "setting",
+        "encoder",
+        "variant",
+        "overrides",
+        "group",
+        "seeds",
+    ),
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
@@ -63,6 +76,7 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
             yield {
                 **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": line.command},
                 **score._asdict(),
+                "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),

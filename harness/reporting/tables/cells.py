@@ -113,22 +113,28 @@ class PaperCell:
         return None if found is None else max(found, min(mine.n, printed.n) + 1)
 
 
-#: the family of the rows' own lines
-OWN_FAMILY = ""
+class Family(NamedTuple):
+    """The lines that are tested and ranked together: of one reading, "" for the rows' own, and one definition."""
+
+    reading: str = ""
+    definition: str = ""
 
 
 @dataclass(frozen=True)
 class FilledLine:
     """Measured numbers of a row, with the printed ones beside them: cells by column.
 
-    `label` tells the lines of a row apart: a reading. `place` and `scores` (by column) say which numbers fill it,
-    `against` which variant they are tested against. `command` runs what is missing, None if nothing is.
+    `reading` and the definition of its `family` tell the lines of a row apart. `place`, `scores` (by column) and `part`
+    say which numbers fill it, `against` which variant they are tested against. `command` runs what is missing, None if
+    nothing is.
     """
 
-    label: str
+    reading: str
+    family: Family
     place: Place
     cells: Mapping[str, PaperCell]
     scores: Mapping[str, Score]
+    part: str
     seeds: int
     older: int
     against: str | None
@@ -137,7 +143,7 @@ class FilledLine:
 
 @dataclass(frozen=True)
 class FilledRow:
-    """A row and its measured lines: first its own, then one for each other reading that was run."""
+    """A row and its measured lines: first its own, then one for each other reading and definition with numbers."""
 
     row: PaperRow
     lines: tuple[FilledLine, ...]
@@ -153,9 +159,13 @@ class FilledRow:
         return any(line.seeds for line in self.lines)
 
     @property
-    def by_family(self) -> dict[str, FilledLine]:
-        """Its lines: its own under "", further ones by label. Lines of one family are tested and ranked together."""
-        return {OWN_FAMILY: self.own, **{line.label: line for line in self.lines[1:]}}
+    def by_family(self) -> dict[Family, FilledLine]:
+        """Its lines by family."""
+        return {line.family: line for line in self.lines}
+
+    def beside(self, family: Family) -> FilledLine | None:
+        """Its line that is ranked with a family: of that reading, else its own, but of no other definition."""
+        return self.by_family.get(family) or self.by_family.get(Family(definition=family.definition))
 
 
 #: an encoder and its rows
@@ -203,9 +213,9 @@ class FilledTable:
         return [line for row in self.rows for line in row.lines]
 
     @property
-    def families(self) -> dict[str, list[FilledLine]]:
+    def families(self) -> dict[Family, list[FilledLine]]:
         """The lines of all rows by family."""
-        found: dict[str, list[FilledLine]] = {}
+        found: dict[Family, list[FilledLine]] = {}
         for row in self.rows:
             for name, line in row.by_family.items():
                 found.setdefault(name, []).append(line)

@@ -62,7 +62,7 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
         name: _best(
             filled,
             rows,
-            [row.by_family.get(name, row.own) for row in rows],
+            [row.beside(name) for row in rows],
             lambda cell: cell.measured.summary.mean if cell.measured else None,
         )
         for name in filled.families
@@ -104,11 +104,12 @@ def _measured_lines(
 
 
 def _label(row: FilledRow, line: FilledLine) -> str:
-    """What tells a line from the others of its row; empty if there is no other."""
-    if len(row.lines) == 1:
-        return ""
-    elsewhere = line.place.setting != row.own.place.setting
-    return f", {line.label}" + (f" on {line.place.setting}" if elsewhere else "")
+    """What tells a line from the others of its row: its reading, if there are several, and its definition."""
+    named = ""
+    if any(one.family.reading for one in row.lines):
+        elsewhere = line.place.setting != row.own.place.setting
+        named = line.reading + (f" on {line.place.setting}" if elsewhere else "")
+    return "".join(f", {text}" for text in (named, line.family.definition) if text)
 
 
 def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
@@ -147,15 +148,18 @@ def _group(filled: FilledTable, row: FilledRow) -> str:
 def _best(
     filled: FilledTable,
     rows: Sequence[FilledRow],
-    lines: Sequence[FilledLine],
+    lines: Sequence[FilledLine | None],
     value: Callable[[PaperCell], float | None],
 ) -> BoldCells:
-    """Find the best values of each group by column, one line a row; ties are all best, unless the group is equal."""
+    """Find the best values of each group by column, one line a row or none.
+
+    Ties are all best, unless the group is equal.
+    """
     found = set()
     for column in filled.columns:
         groups: dict[str, dict[int, float]] = {}
         for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
-            number = value(line.cells[column.name])
+            number = value(line.cells[column.name]) if line else None
             if number is not None and not (row.row.published_only or column.published_only):
                 groups.setdefault(_group(filled, row), {})[at] = number
         for values in groups.values():
@@ -197,10 +201,16 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "seeds."
         )
         yield f"Columns: {', '.join(f'{column.name} is {tasks[column.name]}' for column in filled.columns)}."
-    if any(len(row.lines) > 1 for row in filled.rows):
+    if any(family.reading for family in filled.families):
         yield (
             "A row that was run in several readings of its method has a measured line for each: paper follows the "
             "text, official the public code. Stars and bold print compare lines of one reading."
+        )
+    labels = [one.label for one in filled.table.definitions]
+    if labels:
+        yield (
+            f"The numbers have {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold "
+            "print compares lines of one definition."
         )
     tests = [len(own_tests(lines)) for lines in filled.families.values()]
     if filled.table.test and any(tests):
