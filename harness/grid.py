@@ -92,7 +92,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     """Decide every value of a run.
 
     Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's options.
-    Training: the profile's [training] table, its rules, --set. Later ones win.
+    Training: the profile's [training] table, its rules, --set, the variant's options. Later ones win.
     Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
     method, variant, setting = method_named(spec.variant.name), spec.variant, spec.setting
@@ -105,8 +105,10 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
             values |= layer
             sources |= dict.fromkeys(layer, source)
         sources |= dict.fromkeys(dict(variant.options), str(variant))
-        of_training = {key: values.pop(key) for key in Training.model_fields.keys() & values.keys()}
-        hyperparameters = method.configure(variant.reading, values, dict(variant.options))
+        named = dict(variant.options)
+        layers = (values, named) if method.trains else (values,)
+        of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
+        hyperparameters = method.configure(variant.reading, values, named)
         pooling = method.pooling(hyperparameters)
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method, hyperparameters, training, dict(overrides)

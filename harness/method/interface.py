@@ -64,8 +64,8 @@ Batch = SentenceBatch | PairBatch | TripletBatch
 class Feature:
     """A frozen teacher's features of paired batches.
 
-    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, 'shuffled' or 'random' for a
-    control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
+    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of `harness.spec.CONTROLS` for
+    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
     """
 
     teacher: str

@@ -16,7 +16,7 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
 from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles.schema import Profile
+from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
 from harness.reporting.tables.cells import EncoderRows, FilledLine, FilledRow, FilledTable, PaperCell, corrected
 from harness.spec import DEFAULT_READING, UNTRAINED, Place, Variant
@@ -31,7 +31,7 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
     """Fill all tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns())
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)))
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
