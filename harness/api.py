@@ -49,6 +49,7 @@ def plan(
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
+    readings: Names | None = None,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -58,8 +59,9 @@ def plan(
     `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
     names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
     their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
-    instead of a grid. `set` changes hyperparameters of all runs. `results` is the folder of results, `data_root` that
-    of data files (default: the variable HARNESS_DATA).
+    instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
+    `set` changes hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files
+    (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -76,7 +78,9 @@ def plan(
     from harness.execution.request import Selection, make_request
     from harness.store import Store
 
-    selection = Selection(profile, methods, settings, encoders, seeds, suites, table, figure, paper, set, data_root)
+    selection = Selection(
+        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root
+    )
     return make_plan(make_request(selection), Store(Path(results)))
 
 
@@ -91,6 +95,7 @@ def run(
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
+    readings: Names | None = None,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -114,7 +119,7 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, set=set, results=results, data_root=data_root,
+        figure=figure, paper=paper, readings=readings, set=set, results=results, data_root=data_root,
     )  # fmt: skip
     return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
 

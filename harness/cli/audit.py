@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import click
 from harness.cli.tables import plain_table
 from harness.command_line import harness_command
 from harness.errors import UserError
-from harness.verdicts import AuditVerdict
 
 if TYPE_CHECKING:
     from harness.papers.audit.numbers import Finding
@@ -23,7 +21,7 @@ def audit(paper: str | None) -> None:
     """Check the papers' printed numbers and claims.
 
     The checks recompute averages, stars, quotes and claims. Verdicts: holds, fails, or within rounding (fails as
-    printed, but not for all values that round to it).
+    printed, but not for all values that round to it). Statements that the paper does not make are counted apart.
     """
     from harness.papers.audit.findings import audit as findings_of
     from harness.papers.published import read_published
@@ -39,12 +37,13 @@ def audit(paper: str | None) -> None:
 
 
 def _show(name: str, findings: Sequence[Finding], details: bool) -> None:
-    found = Counter(finding.verdict for finding in findings)
-    counts = ", ".join(f"{verdict} {found[verdict]}" for verdict in AuditVerdict)
+    from harness.papers.audit.numbers import tally
+
+    counts = ", ".join(f"{word} {count}" for word, count in tally(findings).items())
     click.echo(f"{name}: {len(findings)} checks; {counts}")
     plain_table(
         ("where", "statement", "check", "verdict", "exceptions"),
-        [(f.where, f.claim, f.check, f.verdict, _counts(f)) for f in findings],
+        [(f.where, f.claim, f.check, f.word, _counts(f)) for f in findings],
     )
     for finding in findings if details else ():
         if finding.details:

@@ -74,6 +74,11 @@ _GRID = (
         from_papers("figures"),
     ),
     names_option("--paper", "NAME", "Instead of a grid: the runs of all tables and figures of a paper.", from_papers()),
+    click.option(
+        "--readings",
+        metavar="R,S",
+        help="With --table, --figure or --paper: run each row in these readings, such as paper,official.",
+    ),
     click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter in all runs."),
     results_option,
     data_option,

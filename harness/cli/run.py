@@ -17,7 +17,7 @@ from harness.cli.options import (
     results_option,
     suites_option,
 )
-from harness.cli.tables import show_summaries
+from harness.cli.tables import show_paper_tables, show_summaries
 from harness.command_line import DEFAULT_JOBS, harness_command
 from harness.formatting import count_of, duration, fixed
 
@@ -159,6 +159,8 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         click.echo("nothing to do: every run of this plan is finished")
     if len(results):
         show_summaries(results.runs)
+        if plan.request.entries:
+            show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo:
         folder = results.folder
         click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

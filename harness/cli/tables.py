@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from harness.reporting.tables.grids import Grid
     from harness.store import Result
 
 
@@ -35,23 +36,38 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def show_summaries(results: Sequence[Result]) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
     from harness.store import frame_of, metrics_of
 
     for summary in summary_tables(frame_of(results), metrics_of(results)):
-        grid = summary_grid(summary)
-        table = Table("setting / encoder", *grid.heads, box=box.SIMPLE_HEAD, pad_edge=False)
-        table.title, table.title_justify = grid.title, "left"
-        for column in grid.columns:
-            table.add_column(column, justify="right")
-        for section in grid.sections:
-            for line in section.lines:
-                table.add_row(*(Text(str(text)) for text in (section.title, *line.heads, *line.cells)))
-        console().print(table)
-        for note in grid.notes:
-            click.echo(f"  {note}")
+        _show(summary_grid(summary), "setting / encoder")
+
+
+def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result]) -> None:
+    """Print those of the papers' tables (mcse:T1) that the results fill, all readings of a row one below the other."""
+    from harness.reporting.tables.named import papers_grids
+
+    grids = papers_grids(profile, results)
+    for name in names:
+        if name in grids and not grids[name].empty:
+            _show(grids[name], "encoder")
+
+
+def _show(grid: Grid, sections: str) -> None:
+    """Print a table and its notes; `sections` names what its sections are."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(sections, *grid.heads, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.title, table.title_justify = grid.title, "left"
+    for column in grid.columns:
+        table.add_column(column, justify="right")
+    for section in grid.sections:
+        for line in section.lines:
+            names = (section.title, *line.heads[:-1]) if line.span else [""] * len(line.heads)
+            table.add_row(*(Text(str(text)) for text in (*names, line.heads[-1], *line.cells)))
+    console().print(table)
+    for note in grid.notes:
+        click.echo(f"  {note}")

@@ -118,9 +118,15 @@ class Media(ABC):
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames, bins).
 
-        The pixels are two augmentations of each image. All randomness comes from `rng`, so that a resumed run has the
-        same batches.
+        The pixels are two augmentations of each image. An augmentation that changes classes adds `labels`, (B,) int64.
+        All randomness comes from `rng`, so that a resumed run has the same batches.
         """
+
+    def augmented(self, how: str) -> Media:
+        """The same items under an augmentation that a method asks for. Raises UserError for one they do not have."""
+        if how == "none":
+            return self
+        raise UserError(f"these items have no augmentation '{how}'; give the method the option augment=none")
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
@@ -163,6 +169,12 @@ class CorpusSource(Source):
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
         """The same corpus with one caption of each image as a row, or all; itself if images have one caption."""
         return self
+
+    def check(self, root: Path | None) -> None:
+        """Check the options against what is present below the data root, without loading it.
+
+        Called when a run is planned. Raises UserError for an option that the data cannot serve.
+        """
 
 
 def check_positive(option: str, value: int | None) -> None:

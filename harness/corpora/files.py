@@ -157,6 +157,16 @@ class CaptionsFile(FileSource, CorpusSource):
         other.captions = which
         return other
 
+    def check(self, root: Path | None) -> None:
+        """Refuse `captions = all` of a file with one caption an image, where it would change nothing."""
+        if self.captions == "one":
+            return
+        lone = not self.files[0].endswith(".parquet")
+        if not lone and not self.missing(root):
+            lone = bool((count_captions(self.paths(root)[0]) == 1).all())
+        if lone:
+            raise UserError(f"all captions of an image are asked for, and {self.files[0]} has one caption an image")
+
     def _ids(self, root: Path | None) -> list[str] | None:
         return read_captions(self.paths(root)[0])[0]
 

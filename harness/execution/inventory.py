@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -13,7 +13,7 @@ from harness.corpora.base import CorpusSource
 from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
-from harness.grid import Resolved
+from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
@@ -134,14 +134,27 @@ class Inventory:
         return found
 
     def corpus(self, name: str, run: Resolved) -> UsedCorpus:
-        """A corpus as a run reads it: with the captions and the noise of its method and setting."""
+        """A corpus as a run reads it: with the captions and the noise of its method and setting.
+
+        Raises UnfitSettingError for a corpus that cannot be read in that way.
+        """
         key = (name, str(run.spec.setting), *(type(option).__name__ for option in run.options))
         if key not in self._corpora:
             known = self.corpora[name]
             source = read_with(run.options, known.plain.source)
+            try:
+                source.check(self.root)
+            except UserError as error:
+                raise UnfitSettingError(f"{error}; {self._instead(run)}") from error
             unchanged = source is known.plain.source
             self._corpora[key] = known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
         return self._corpora[key]
+
+    def _instead(self, run: Resolved) -> str:
+        """What to do about a corpus that cannot be read as a run asks."""
+        setting = run.spec.setting
+        other = self.profile.settings[setting.name].all_captions
+        return f"use the setting {replace(setting, name=other)}" if other else "change the option, corpus or setting"
 
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""

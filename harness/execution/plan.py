@@ -78,7 +78,7 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs whose code in another package fails are skipped. Raises UserError.
+    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask. Raises UserError.
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given)
     without_data = suites_without_data(request, inventory)
@@ -91,6 +91,8 @@ def make_plan(request: Request, store: Store) -> Plan:
             _ = experiment.fingerprint
         except PlugInError as error:
             skipped.append(Skipped(str(run.spec.variant), str(error)))
+        except UnfitSettingError as error:
+            skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
     failures = store.failures()

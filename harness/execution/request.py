@@ -25,8 +25,8 @@ Names = str | Sequence[str]
 class Selection:
     """Runs as a user names them; None takes the profile's default.
 
-    `table`, `figure` and `paper` name the runs of a paper instead of a grid. `seeds` is a number of seeds from 0, or a
-    list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
+    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read. `seeds`
+    is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -38,6 +38,7 @@ class Selection:
     table: Names | None = None
     figure: Names | None = None
     paper: Names | None = None
+    readings: Names | None = None
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
 
@@ -72,6 +73,11 @@ def make_request(selection: Selection) -> Request:
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
         return _paper_request(selection, profile, seeds, data)
+    if selection.readings is not None:
+        raise UserError(
+            "--readings is for the runs of --table, --figure and --paper; in a grid, name readings in --methods, as in "
+            "mcse,mcse@official"
+        )
     encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
     return Request(
         profile=profile,
@@ -95,9 +101,11 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
     for name, value in chosen.items():
         if value is not None:
             raise UserError(
-                f"--{option} selects its own runs; remove --{name} (--seeds, --set and --encoders NAME=DIR are allowed)"
+                f"--{option} selects its own runs; remove --{name} (--seeds, --readings, --set and --encoders "
+                "NAME=DIR are allowed)"
             )
-    entries = wanted_runs(profile, _listed(selection.table), _listed(selection.figure), _listed(selection.paper), seeds)
+    tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
+    entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
     wanted = merged(entries.values())
     return Request(
         profile=profile,

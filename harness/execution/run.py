@@ -16,7 +16,7 @@ from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
 from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
+from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
 
 
@@ -110,6 +110,7 @@ def _result(
     resolved, record, profile = run.resolved, found.record, inventory.profile
     features = run.experiment.ingredients.features
     return Result(
+        backend=BACKEND_VERSION,
         spec=Spec.of(resolved.spec),
         profile=profile.name,
         profile_origin=profile.origin,

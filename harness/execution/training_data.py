@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -69,7 +69,15 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
     pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
     warnings = tuple(line for one in loaded for line in one.warnings)
-    return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
+    data = TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
+    return replace(data, warnings=(*warnings, *_unread(run, data)))
+
+
+def _unread(run: Resolved, data: TrainingData) -> Iterator[str]:
+    """A warning if the method's mixing rule never reads the setting's text."""
+    if data.mixing(run.training.batch_size, run.method.mixing(run.hyperparameters)).leaves_out_text:
+        text = ", ".join(name for name, stream in run.streams.items() if stream in ("sentences", "triplets"))
+        yield f"{run.spec.variant} pairs every step of {run.spec.setting}: its text ({text}) is never read"
 
 
 def _tokens(

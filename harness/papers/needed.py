@@ -8,7 +8,7 @@ from typing import TypeVar
 from harness.errors import UserError
 from harness.papers.published import Paper, read_papers
 from harness.papers.schema import FigureSpec, NeighbourTable, PaperTable, pairs_of
-from harness.papers.standins import StandIns
+from harness.papers.standins import StandIns, readings
 from harness.profiles.schema import Profile
 from harness.registry import get, suggest
 from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_setting
@@ -20,34 +20,44 @@ Named = TypeVar("Named")
 
 
 def wanted_runs(
-    profile: Profile, tables: Sequence[str], figures: Sequence[str], papers: Sequence[str], seeds: Sequence[int] | None
+    profile: Profile,
+    tables: Sequence[str],
+    figures: Sequence[str],
+    papers: Sequence[str],
+    seeds: Sequence[int] | None,
+    read_as: Sequence[str] = (),
 ) -> dict[str, Runs]:
     """Return the runs of paper entries by entry.
 
-    `tables` and `figures` are PAPER:NAME, `papers` whole papers. Raises UserError for an unknown name, and when
-    nothing that was asked for has a stand-in in the profile.
+    `tables` and `figures` are PAPER:NAME, `papers` whole papers, `read_as` readings (see `in_readings`). Raises
+    UserError for an unknown name, for a reading that no method of the entries has, and when nothing that was asked for
+    has a stand-in in the profile.
     """
     known, names = read_papers(), StandIns.of(profile)
     found: dict[str, Runs] = {}
     for text in papers:
-        found |= paper_runs(find_paper(known, text), names, seeds)
-    found |= {text: entry_runs(find_table(known, text), names, seeds) for text in tables}
-    found |= {text: entry_runs(find_figure(known, text), names, seeds) for text in figures}
+        found |= paper_runs(find_paper(known, text), names, seeds, read_as)
+    found |= {text: entry_runs(find_table(known, text), names, seeds, read_as) for text in tables}
+    found |= {text: entry_runs(find_figure(known, text), names, seeds, read_as) for text in figures}
     if not any(found.values()):
         raise UserError(
             f"the profile {profile.name} has no stand-in for anything in {', '.join(found)}; add one to its table "
             "[stands_for], or use --profile paper"
         )
+    _check_readings(read_as, found)
     return found
 
 
-def entry_runs(entry: PaperEntry, names: StandIns, seeds: Sequence[int] | None = None) -> Runs:
-    """Return the runs of a table or figure, with the seeds given or those of the entry.
+def entry_runs(
+    entry: PaperEntry, names: StandIns, seeds: Sequence[int] | None = None, read_as: Sequence[str] = ()
+) -> Runs:
+    """Return the runs of a table or figure, with the seeds given or those of the entry, in the readings given.
 
     Seeds count from 0; an untrained encoder has seed 0 only.
     """
     parts = []
-    for place, count, asked in _table_places(entry, names) if isinstance(entry, PaperTable) else _places(entry, names):
+    places = _table_places(entry, names, read_as) if isinstance(entry, PaperTable) else _places(entry, names, read_as)
+    for place, count, asked in places:
         suites = tuple(name for name in asked if names.has_suite(name))
         variant, setting = Variant.parse(place.variant), parse_setting(place.setting)
         chosen = (0,) if place.setting == UNTRAINED else range(count) if seeds is None else seeds
@@ -55,10 +65,33 @@ def entry_runs(entry: PaperEntry, names: StandIns, seeds: Sequence[int] | None =
     return merged(parts)
 
 
-def paper_runs(paper: Paper, names: StandIns, seeds: Sequence[int] | None = None) -> dict[str, Runs]:
+def paper_runs(
+    paper: Paper, names: StandIns, seeds: Sequence[int] | None = None, read_as: Sequence[str] = ()
+) -> dict[str, Runs]:
     """Return the runs of all tables and figures of a paper, by entry: `dalr:T3`, `dalr:F4`."""
     entries: dict[str, PaperEntry] = {**paper.run_tables, **paper.figures}
-    return {f"{paper.name}:{name}": entry_runs(entry, names, seeds) for name, entry in entries.items()}
+    return {f"{paper.name}:{name}": entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
+
+
+def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
+    """Return a variant in each of the readings that its method has.
+
+    It stays as it is if it names a reading itself, if its method has none of these, and if none is given.
+    """
+    parsed = Variant.parse(variant)
+    has = readings(parsed.name) if read_as else ()
+    return list(dict.fromkeys(str(parsed.read_as(reading)) for reading in read_as if reading in has)) or [variant]
+
+
+def _check_readings(read_as: Sequence[str], entries: Mapping[str, Runs]) -> None:
+    """Raise UserError for a reading that no method of the entries has."""
+    methods = {spec.variant.name for runs in entries.values() for spec in runs} if read_as else ()
+    known = sorted({reading for method in methods for reading in readings(method)})
+    for reading in read_as:
+        if reading not in known:
+            raise UserError(
+                f"--readings {reading}: no method of {', '.join(entries)} has this reading; {suggest(reading, known)}"
+            )
 
 
 def merged(parts: Iterable[Runs]) -> Runs:
@@ -97,19 +130,24 @@ def _found(kind: str, known: Mapping[str, Named], text: str) -> Named:
     return known[text]
 
 
-def _table_places(table: PaperTable, names: StandIns) -> Iterator[tuple[Place, int, Sequence[str]]]:
-    """Place, number of seeds and suites of each row that the table itself asks for."""
+def _table_places(
+    table: PaperTable, names: StandIns, read_as: Sequence[str]
+) -> Iterator[tuple[Place, int, Sequence[str]]]:
+    """Place, number of seeds and suites of each row that the table itself asks for, in each reading."""
     for encoder in table.encoders:
         for _, row in table.rows_of(encoder):
-            place = names.place(row.variant, row.setting, encoder) if row.planned else None
-            if place and any(names.score(row, column) for column in table.columns):
-                yield place, row.seeds or table.seeds, table.suites
+            if row.planned and any(names.score(row, column) for column in table.columns):
+                for variant in in_readings(row.variant, read_as):
+                    if place := names.place(variant, row.setting, encoder):
+                        yield place, row.seeds or table.seeds, table.suites
 
 
-def _places(entry: FigureSpec | NeighbourTable, names: StandIns) -> Iterator[tuple[Place, int, Sequence[str]]]:
+def _places(
+    entry: FigureSpec | NeighbourTable, names: StandIns, read_as: Sequence[str]
+) -> Iterator[tuple[Place, int, Sequence[str]]]:
     extra = get("figure kind", entry.kind).suites if isinstance(entry, FigureSpec) else ()
     for encoder in entry.encoders:
-        for pair in pairs_of(entry):
-            place = names.place(*pair, encoder)
-            if place:
-                yield place, entry.seeds, (entry.suite, *extra)
+        for named, setting in pairs_of(entry):
+            for variant in in_readings(named, read_as):
+                if place := names.place(variant, setting, encoder):
+                    yield place, entry.seeds, (entry.suite, *extra)

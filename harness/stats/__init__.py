@@ -5,6 +5,13 @@ the result is None or the limit, as each docstring says.
 """
 
 from harness.stats.effects import Effect, hedges_g, holm
+from harness.stats.equivalence import (
+    Equivalence,
+    equivalence_test,
+    power_of_equivalence,
+    power_of_verdict,
+    seeds_to_decide,
+)
 from harness.stats.power import detectable_difference, power_of_t_test, seeds_needed
 from harness.stats.resampling import (
     Permutation,
@@ -14,11 +21,12 @@ from harness.stats.resampling import (
     violation_ratio,
 )
 from harness.stats.summary import Interval, Summary, mean_interval, summarise
-from harness.stats.t_tests import ALPHA, TTest, paired_t_test, t_test, t_test_from_summaries
+from harness.stats.t_tests import ALPHA, TTest, paired_t_test, pooled_deviation, t_test, t_test_from_summaries
 
 __all__ = [
     "ALPHA",
     "Effect",
+    "Equivalence",
     "Interval",
     "Permutation",
     "Summary",
@@ -26,13 +34,18 @@ __all__ = [
     "almost_stochastic_order",
     "bootstrap_difference",
     "detectable_difference",
+    "equivalence_test",
     "hedges_g",
     "holm",
     "mean_interval",
     "paired_t_test",
     "permutation_test",
+    "pooled_deviation",
+    "power_of_equivalence",
     "power_of_t_test",
+    "power_of_verdict",
     "seeds_needed",
+    "seeds_to_decide",
     "summarise",
     "t_test",
     "t_test_from_summaries",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.stats.summary import Summary, check_level, noise
+from harness.stats.t_tests import pooled_deviation
 
 #: Beyond this statistic, the normal part of the noncentral t distribution is negligible.
 _FAR = 1000.0
@@ -33,8 +34,7 @@ def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None or max(a.std, b.std) <= noise(a.mean, b.mean):
         return None
     df = a.n + b.n - 2
-    pooled = math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / df)
-    d = (a.mean - b.mean) / pooled
+    d = (a.mean - b.mean) / pooled_deviation(a, b)
     correction = math.exp(math.lgamma(df / 2) - math.lgamma((df - 1) / 2)) / math.sqrt(df / 2)
     scale = math.sqrt(1 / a.n + 1 / b.n)
     tail = (1 - level) / 2

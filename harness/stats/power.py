@@ -6,6 +6,7 @@ Pooled, two-sided, equally many seeds on both sides, by the noncentral t distrib
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 #: More seeds than anybody runs; beyond it the answer is that no number of seeds will do.
 _MOST = 10_000_000
@@ -42,17 +43,26 @@ def seeds_needed(effect: float, std: float, *, power: float = 0.8, alpha: float 
     Raises ValueError for no effect, or one that ten million seeds would not show.
     """
     _check(std, alpha, power)
-    if not power_of_t_test(effect, std, _MOST, alpha=alpha) >= power:
+    found = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
+    if found is None:
         raise ValueError("no number of seeds shows this difference")
+    return found
+
+
+def fewest_seeds(power_at: Callable[[int], float], power: float) -> int | None:
+    """The fewest seeds a side, at least two, with enough power; None if ten million are too few.
+
+    The power must not fall below the wanted one again as seeds are added. Raises ValueError for a power outside (0, 1).
+    """
+    _check(0.0, power)
+    if not power_at(_MOST) >= power:
+        return None
     low, high = 1, 2
-    while power_of_t_test(effect, std, high, alpha=alpha) < power:
+    while power_at(high) < power:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if power_of_t_test(effect, std, middle, alpha=alpha) < power:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if power_at(middle) < power else (low, middle)
     return high
 
 
@@ -72,8 +82,13 @@ def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: floa
     return float(found)
 
 
-def _check(std: float, *shares: float) -> None:
+def check_std(std: float) -> None:
+    """Raise ValueError for what is no standard deviation."""
     if not (std >= 0 and math.isfinite(std)):
         raise ValueError("a standard deviation is a number, never negative")
+
+
+def _check(std: float, *shares: float) -> None:
+    check_std(std)
     if not all(0.0 < share < 1.0 for share in shares):
         raise ValueError("power and alpha lie between 0 and 1")

@@ -58,7 +58,7 @@ def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True
     from scipy import stats
 
     found = stats.ttest_ind_from_stats(a.mean, a.std, a.n, b.mean, b.std, b.n, equal_var=equal_variance)
-    error, df = _standard_error((a.std, a.n), (b.std, b.n), equal_variance)
+    error, df = _standard_error(a, b, equal_variance)
     margin = float(stats.t.ppf(0.5 + level / 2, df)) * error
     return TTest(
         difference, float(found.statistic), df, float(found.pvalue), difference - margin, difference + margin, level
@@ -90,13 +90,24 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
     return TTest(differences.mean, statistic, float(df), p, differences.mean - margin, differences.mean + margin, level)
 
 
-def _standard_error(a: tuple[float, int], b: tuple[float, int], equal_variance: bool) -> tuple[float, float]:
-    """Standard error of the difference of two means and its degrees of freedom, from (std, n) of each side."""
-    (std_a, n_a), (std_b, n_b) = a, b
+def pooled_deviation(a: Summary, b: Summary) -> float:
+    """The pooled sample standard deviation of two sides. Raises ValueError where one has no standard deviation."""
+    std_a, std_b = _deviations(a, b)
+    return math.sqrt(((a.n - 1) * std_a**2 + (b.n - 1) * std_b**2) / (a.n + b.n - 2))
+
+
+def _deviations(a: Summary, b: Summary) -> tuple[float, float]:
+    if a.std is None or b.std is None:
+        raise ValueError("a side without a standard deviation cannot be pooled")
+    return a.std, b.std
+
+
+def _standard_error(a: Summary, b: Summary, equal_variance: bool) -> tuple[float, float]:
+    """Standard error of the difference of two means, and its degrees of freedom."""
+    n_a, n_b = a.n, b.n
     if equal_variance:
-        df = n_a + n_b - 2
-        pooled = ((n_a - 1) * std_a**2 + (n_b - 1) * std_b**2) / df
-        return math.sqrt(pooled * (1 / n_a + 1 / n_b)), float(df)
+        return pooled_deviation(a, b) * math.sqrt(1 / n_a + 1 / n_b), float(n_a + n_b - 2)
+    std_a, std_b = _deviations(a, b)
     part_a, part_b = std_a**2 / n_a, std_b**2 / n_b
     # Welch-Satterthwaite, with both parts scaled so that tiny variances do not underflow.
     total = part_a + part_b

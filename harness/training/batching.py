@@ -63,6 +63,11 @@ class Mixing:
         """Steps per epoch."""
         return self.text + self.paired
 
+    @property
+    def leaves_out_text(self) -> bool:
+        """Whether there is text that no step reads, because every step is paired."""
+        return self.text > 0 and self.paired > 0 and self.cycle == 1
+
     def step(self, number: int) -> tuple[Literal["text", "pairs"], int]:
         """Return the stream of a step and the number of its batch in that stream, counted from 0."""
         if not self.paired:

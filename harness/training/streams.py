@@ -15,7 +15,7 @@ from harness.encoders.student import Student
 from harness.inputs import Stream
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
-from harness.training.batching import Order, mixed
+from harness.training.batching import Mixing, Order, mixed
 from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
 
 
@@ -59,6 +59,11 @@ class TrainingData:
         whole = {stream for stream in self.tokens if stream not in self.subsets or self.subsets[stream].steps_of_all}
         return {stream: len(tokens) if stream in whole else self.used(stream) for stream, tokens in self.tokens.items()}
 
+    def mixing(self, batch_size: int, rule: MixingRule) -> Mixing:
+        """Which steps are paired. Raises UserError for streams that cannot be mixed."""
+        rows = self.rows
+        return mixed(rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0), batch_size, rule)
+
     def used(self, stream: Stream) -> int:
         """Rows of a stream that batches are drawn from."""
         if stream in self.subsets:
@@ -81,19 +86,17 @@ class Batches:
         rule: MixingRule,
     ) -> None:
         self.student, self.data, self.training, self.seed = student, data, training, seed
-        rows = data.rows
-        text = rows.get("sentences", 0) + rows.get("triplets", 0)
-        self.mixing = mixed(text, rows.get("pairs", 0), training.batch_size, rule)
+        self.mixing = data.mixing(training.batch_size, rule)
         self.steps = training.steps or training.epochs * self.mixing.epoch
         self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
         sizes = dict.fromkeys(data.tokens, training.batch_size) | {key: steps.batch_size for key, steps in own.items()}
         self.orders = {stream: Order(data.used(stream), sizes[stream], seed, setting, stream) for stream in sizes}
+        self.media = {key: media.augmented(own[key].augment) for key, media in data.media.items() if key in own}
         self.ahead = {
             key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
-            for key, media in data.media.items()
-            if key in own
+            for key, media in self.media.items()
         }
 
     def close(self) -> None:
@@ -126,7 +129,6 @@ class Batches:
         return PairBatch(tokens, features)
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
-        media, device = self.data.media[stream], self.student.device
-        rows = self.orders[stream].batch(step)
-        inputs = media.ready({name: value.to(device) for name, value in self.ahead[stream].of(step).items()})
-        return MediaBatch(inputs, torch.from_numpy(media.labels[rows]).to(device))
+        inputs = {name: value.to(self.student.device) for name, value in self.ahead[stream].of(step).items()}
+        labels = inputs.pop("labels")
+        return MediaBatch(self.media[stream].ready(inputs), labels)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from builders import result, sts
 from click.testing import CliRunner, Result
 
 from harness.cli.main import cli
+from harness.cli.tables import show_paper_tables
 from harness.errors import UserError
 from harness.execution.estimate import minutes_an_example
 from harness.execution.plan import make_plan
@@ -25,6 +28,24 @@ def test_a_table_is_planned_and_told(tmp_path: Path) -> None:
     assert "47 runs, 0 done" in printed, "nine variants, five seeds, and two runs of SimCSE that are teachers"
     assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
     assert "suites    sts\n" in printed
+
+
+def test_a_table_is_planned_in_two_readings(tmp_path: Path) -> None:
+    words = ("--table", "mcse:T2", "--profile", "tiny", "--seeds", "2", "--readings", "paper,official")
+    printed = run(*words, results=tmp_path).output
+    assert re.search(r"mcse:T2 +12 runs, 0 done", printed)
+    assert "methods   simcse, simcse@official, mcse, mcse@official, mcse[images=shuffled]" in printed
+
+
+def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
+    variants = {"mcse": 74.0, "mcse@official": 73.0}
+    finished = [result(name, seed, sts(Any=value), **place) for name, value in variants.items() for seed in range(2)]
+    show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], "paper", finished)
+    printed = capsys.readouterr().out
+    assert re.search(r"printed, 5 seeds .*\n(.*\n)*.* measured, paper, 2 seeds +74\.0", printed)
+    assert re.search(r"measured, official, 2 seeds +73\.0", printed)
+    assert "KDMCSE" not in printed, "no run fills it"
 
 
 def test_a_paper_is_counted_once_and_estimated_from_print(tmp_path: Path) -> None:

@@ -148,6 +148,21 @@ def test_all_captions_make_a_row_each(tmp_path: Path) -> None:
     assert list(loaded.texts) == ["a1", "a2", "b1", "c1", "c2", "c3"]
 
 
+def test_all_captions_of_a_file_with_one_caption_an_image_are_refused(tmp_path: Path) -> None:
+    """They would change nothing: a text file by its layout, a Parquet file once it is there and counted."""
+    (tmp_path / "captions.txt").write_text("A dog.\nTwo cats.\n")
+    lines = CaptionsFile("captions.txt", HOW)
+    lines.check(tmp_path)
+    for root in (tmp_path, None):
+        with pytest.raises(UserError, match=r"captions\.txt has one caption an image") as error:
+            lines.with_captions("all").check(root)
+        message(error)
+    with pytest.raises(UserError, match=r"captions\.parquet has one caption an image"):
+        captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all").check(tmp_path)
+    captions(tmp_path, {"a": ["a1"], "b": ["b1", "b2"]}, captions="all").check(tmp_path)
+    CaptionsFile("absent.parquet", HOW, captions="all").check(tmp_path)
+
+
 def test_a_text_file_has_one_caption_a_line_and_keeps_blank_lines_in_place(tmp_path: Path) -> None:
     (tmp_path / "captions.txt").write_bytes("A dog .\n\n Two\u2028cats . \n".encode())
     loaded = CaptionsFile("captions.txt", HOW).load(tmp_path)

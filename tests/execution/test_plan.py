@@ -43,7 +43,8 @@ def fingerprint(tmp_path: Path, **changes: object) -> str:
 
 OTHER = {
     "batch_size": 32, "learning_rate": 5e-3, "epochs": 2, "steps": 10, "eval_every": 7, "max_length": 16,
-    "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "max_grad_norm": 0.5, "precision": "bf16",
+    "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "unreached": "rest", "max_grad_norm": 0.5,
+    "precision": "bf16",
     "compile": True, "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
     "view_reduction": "mean", "images": "shuffled", "without": "info", "text_teacher": "toy-clip",
 }  # fmt: skip
@@ -73,6 +74,26 @@ def test_every_hyperparameter_changes_the_fingerprint(tmp_path: Path, key: str) 
 )
 def test_every_axis_changes_the_fingerprint(tmp_path: Path, changes: dict[str, object]) -> None:
     assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "other"),
+    [
+        ("kdmcse@official", "wiki+flickr", "wiki+flickr-karpathy"),
+        ("dalr@official", "wiki+coco", "wiki+coco-karpathy"),
+        ("mcse", "wiki+coco[captions=all,shot=100]", "wiki+coco-karpathy[captions=all,shot=100]"),
+    ],
+)
+def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(
+    tmp_path: Path, method: str, setting: str, other: str
+) -> None:
+    asked = {"profile": load_profile("paper"), "encoders": ["bert-base-uncased"], "suites": []}
+    settings = [parse_setting(setting), parse_setting(other)]
+    made = plan(tmp_path, methods=[Variant.parse(method)], settings=settings, **asked)
+    (skip,) = made.skipped
+    assert skip.what == f"{method}/{setting}"
+    assert skip.why.endswith(f"captions.txt has one caption an image; use the setting {other}")
+    assert [str(run.resolved.spec.setting) for run in made.runs] == [other]
 
 
 def test_options_in_any_order_and_spelling_are_one_experiment(tmp_path: Path) -> None:

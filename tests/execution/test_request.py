@@ -49,6 +49,9 @@ def test_an_encoder_can_be_a_folder() -> None:
         (Selection("tiny", set=("steps",)), "is not key=value"),
         (Selection("tiny", data_root="./nowhere"), "is not a folder"),
         (Selection("tiny", encoders="owner/model@main"), "does not pin a hub model"),
+        (Selection("tiny", readings="paper"), "--readings is for the runs of --table, --figure and --paper.*--methods"),
+        (Selection("tiny", table="mcse:T2", readings="paper,offical"), "--readings offical: .* did you mean official"),
+        (Selection("tiny", table="mcse:T2", readings="fixed"), "no method of mcse:T2 has this reading"),
         (Selection("tiny", table="dalr:T3", suites="sts"), "--table selects its own runs; remove --suites"),
     ],
 )

@@ -16,7 +16,7 @@ from harness.execution.train import Bench, run_features
 from harness.execution.training_data import training_data
 from harness.grid import resolve
 from harness.profiles import Profile, load_profile
-from harness.profiles.schema import Setting
+from harness.profiles.schema import Corpus, Setting
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.training.streams import TrainingData
@@ -49,6 +49,20 @@ def test_two_corpora_of_images_are_refused(tmp_path: Path) -> None:
     profile = tiny.model_copy(update={"corpora": corpora, "settings": {**tiny.settings, "two": setting}})
     with pytest.raises(UserError, match="two corpora of one stream, toy-images, more-images; keep one"):
         data("visualcse/two/toy-bert/seed-0", tmp_path, profile)
+
+
+@pytest.mark.parametrize(("size", "warned"), [(64, True), (128, False)])
+def test_text_that_the_mixing_rule_never_reads_is_a_warning(tmp_path: Path, size: int, warned: bool) -> None:
+    tiny = load_profile("tiny")
+    corpora = {
+        **tiny.corpora,
+        "few-text": Corpus(kind="toy-sentences", size=size),
+        "few-pairs": Corpus(kind="toy-pairs", size=64),
+    }
+    settings = {**tiny.settings, "few": Setting(corpora=("few-text", "few-pairs"))}
+    profile = tiny.model_copy(update={"corpora": corpora, "settings": settings})
+    warning = "mcse pairs every step of few: its text (few-text) is never read"
+    assert data("mcse/few/toy-bert/seed-0", tmp_path, profile).warnings == ((warning,) if warned else ())
 
 
 def test_tokens_are_reported_by_corpus_while_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

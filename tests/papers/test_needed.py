@@ -90,6 +90,30 @@ def test_a_row_may_have_seeds_of_its_own() -> None:
     assert len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
 
 
+def test_a_table_in_two_readings() -> None:
+    table = find_table(PAPERS, "mcse:T1")
+    both = entry_runs(table, OWN, read_as=["paper", "official"])
+    assert len(both) == 2 * COUNTS["mcse:T1"] + 2, "an untrained encoder has one reading"
+    assert both.keys() > entry_runs(table, OWN).keys()
+    official = entry_runs(table, OWN, read_as=["official"])
+    assert {str(spec.variant) for spec in official} == {
+        "none[pooling=avg-first-last]",
+        "simcse@official",
+        "mcse@official",
+    }
+    assert {spec.setting for spec in official} == {spec.setting for spec in entry_runs(table, OWN)}
+
+
+def test_a_row_that_names_its_reading_keeps_it() -> None:
+    found = entry_runs(find_table(PAPERS, "nonling:TD.1"), TINY, read_as=["paper", "official"])
+    assert [str(spec.variant) for spec in found] == ["simcse@official", "visualcse", "visualcse@official"]
+
+
+def test_readings_of_figures_too() -> None:
+    figure = find_figure(PAPERS, "kdmcse:F5")
+    assert [str(spec.variant) for spec in entry_runs(figure, OWN, read_as=["official"])] == ["kdmcse@official"]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "shared"),
     [
@@ -145,6 +169,21 @@ def test_tables_of_nearest_sentences_score_the_suite_that_keeps_them(
 ) -> None:
     assert runs(name) == {RunSpec.parse(f"{key}/bert-base-uncased/seed-0"): ("figures",) for key in keys}
     assert runs(name, TINY) == {RunSpec.parse(f"{key}/toy-bert/seed-0"): ("figures",) for key in toy}
+
+
+@pytest.mark.parametrize(
+    ("name", "reading", "settings"),
+    [
+        ("kdmcse:T3", "official", {"wiki+flickr-karpathy"}),
+        ("kdmcse:T3", "paper", {"wiki+flickr"}),
+        ("dalr:T8", "official", {"wiki+coco-karpathy"}),
+        ("mcse:T5", "official", {"wiki+flickr+coco"}),
+    ],
+)
+def test_methods_that_read_all_captions_run_where_they_are(name: str, reading: str, settings: set[str]) -> None:
+    found = entry_runs(find_table(PAPERS, name), StandIns.of(load_profile("paper")), [0], [reading])
+    assert {str(spec.setting) for spec in found} == settings
+    assert {spec.variant.reading for spec in found} == {reading}
 
 
 def test_figures() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from harness.corpora.base import CorpusSource
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.inputs import Stream
-from harness.method import PairBatch, SentenceBatch, by_batches
+from harness.method import MediaBatch, OwnSteps, PairBatch, Patches, SentenceBatch, by_batches
 from harness.profiles import Training
 from harness.registry import get
+from harness.seeds import generator
 from harness.training.streams import Batches, Subset, TrainingData
 
 TRAINING = Training(epochs=2, batch_size=8, eval_every=3)
@@ -68,3 +70,20 @@ def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(student: Stu
         for row in batch.tokens["input_ids"]
     }
     assert seen <= allowed
+
+
+@pytest.mark.parametrize("augment", ["none", "mixup+masks"])
+def test_a_media_batch_has_the_classes_of_its_augmented_items(student: Student, augment: str) -> None:
+    media = get("corpus", "toy-tones")(size=24).load(None)
+    own = OwnSteps(batch_size=12, learning_rate=1e-4, patches=Patches(size=8), augment=augment)
+    data = TrainingData({"sentences": tokens(student, "toy-sentences", 40)}, media={"audio": media})
+    made = Batches(student, data, TRAINING, {"audio": own}, seed=0, setting="toy", rule=by_batches)
+    ((_, text), (stream, batch)) = made.of(1)
+    assert type(text) is SentenceBatch
+    assert stream == "audio"
+    assert isinstance(batch, MediaBatch)
+    rows, rng = made.orders["audio"].batch(1), generator(axis="augmentation", seed=0, stream="audio", step=1)
+    expected = media.augmented(augment).batch(rows, rng)
+    assert torch.equal(batch.inputs["spectrograms"], expected["spectrograms"])
+    assert torch.equal(batch.labels, expected.get("labels", torch.from_numpy(media.labels[rows])))
+    assert torch.equal(batch.labels, torch.from_numpy(media.labels[rows])) is (augment == "none")

@@ -1,4 +1,6 @@
-"""The papers' claims in reports/claims.csv, decided by the checks that they name.
+"""The statements of reports/claims.csv, decided by the checks that they name.
+
+`claimed` is 'yes' for what the paper says and 'no' for what only should be so, such as that two tables agree.
 
 The arguments of a claim are `field=value; a.field=value; b.field=value`. Fields are columns of published.csv; `|`
 separates alternatives; `a.` and `b.` apply to one side of a comparison. Both sides share paper, table, encoder,
@@ -20,12 +22,12 @@ from harness.papers.published import REPORTS, PublishedKey, csv_rows
 BETWEEN = "between papers"
 _MATCHED = ("paper", "table", "encoder", "setting", "benchmark", "task")
 _FIELDS = (*PublishedKey._fields, "star")
-_COLUMNS = ("paper", "where", "claim", "check", "arguments")
+_COLUMNS = ("paper", "where", "claim", "claimed", "check", "arguments")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper, where it is printed, and the check that decides it."""
+    """A statement about a paper, the place that it is about, and the check that decides it."""
 
     paper: str
     where: str
@@ -33,6 +35,7 @@ class Claim:
     check: str
     arguments: Mapping[str, str]
     line: str
+    claimed: bool = True
 
 
 def read_claims(path: Path = REPORTS / "claims.csv") -> list[Claim]:
@@ -52,7 +55,8 @@ def check_claims(claims: Sequence[Claim], cells: Sequence[Printed]) -> Iterator[
             flaws = tuple(CHECKS[claim.check](Items(selected, pairs, options)))
         except (KeyError, ValueError) as error:
             raise UserError(f"{claim.line}: invalid options for the check '{claim.check}' ({error})") from error
-        yield Finding(claim.paper, claim.where, claim.text, claim.check, len(selected) + len(pairs) or 1, flaws)
+        checked = len(selected) + len(pairs) or 1
+        yield Finding(claim.paper, claim.where, claim.text, claim.check, checked, flaws, claim.claimed)
 
 
 def _pairs(claim: Claim, cells: Sequence[Printed]) -> Iterator[tuple[Printed, Printed]]:
@@ -82,7 +86,9 @@ def _selected(claim: Claim, cells: Sequence[Printed], side: str) -> list[Printed
 def _claim(row: Mapping[str, str], line: str) -> Claim:
     if tuple(row) != _COLUMNS or None in row.values():
         raise UserError(f"{line}: a claim has the columns {', '.join(_COLUMNS)}")
-    paper, where, text, check, arguments = row.values()
+    paper, where, text, claimed, check, arguments = row.values()
+    if claimed not in ("yes", "no"):
+        raise UserError(f"{line}: 'claimed' is '{claimed}'; write yes or no")
     if check not in CHECKS:
         raise UserError(f"{line}: unknown check '{check}'; known: {', '.join(sorted(CHECKS))}")
     found = {}
@@ -91,4 +97,4 @@ def _claim(row: Mapping[str, str], line: str) -> Claim:
         if not equals or not name:
             raise UserError(f"{line}: '{part.strip()}' is not an argument; write name=value; name=value")
         found[name] = value
-    return Claim(paper, where, text, check, found, line)
+    return Claim(paper, where, text, check, found, line, claimed == "yes")

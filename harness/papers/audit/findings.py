@@ -106,13 +106,13 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
         yield Finding(*where, claim, "stars", len(reverse), tuple(flaws))
 
     adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in pairs])
-    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests (not claimed)."
+    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests."
     flaws = [
         Flaw(f"{_tested(*pair)}; after Holm {p:.2g}")
         for pair, p in zip(pairs, adjusted, strict=True)
         if pair[0].number.star and p >= ALPHA
     ]
-    yield Finding(*where, claim, "holm", len(starred), tuple(flaws))
+    yield Finding(*where, claim, "holm", len(starred), tuple(flaws), claimed=False)
 
 
 def _rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:

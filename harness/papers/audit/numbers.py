@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from harness.verdicts import AuditVerdict
 
 #: Smaller differences come from binary arithmetic, not from the printed decimals.
 EPSILON = 1e-9
+#: the word for a statement that its paper does not make
+NOT_CLAIMED = "not claimed"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ class Flaw(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a check of one statement: how many items were checked, and those that contradict it."""
+    """The result of a check of one statement: how many items were checked, and those that contradict it.
+
+    `claimed` tells what the paper claims, or implies by printing it, from what it does not claim.
+    """
 
     paper: str
     where: str
@@ -62,6 +67,7 @@ class Finding:
     check: str
     checked: int
     flaws: tuple[Flaw, ...]
+    claimed: bool = True
 
     @property
     def failed(self) -> int:
@@ -85,6 +91,17 @@ class Finding:
         if self.failed:
             return AuditVerdict.FAILS
         return AuditVerdict.ROUNDING if self.flaws else AuditVerdict.HOLDS
+
+    @property
+    def word(self) -> str:
+        """The verdict in words."""
+        return str(self.verdict) if self.claimed else f"{NOT_CLAIMED}, {self.verdict}"
+
+
+def tally(findings: Iterable[Finding]) -> dict[str, int]:
+    """Count the claims by verdict, and apart from them the statements that no paper claims."""
+    counts = Counter(str(one.verdict) if one.claimed else NOT_CLAIMED for one in findings)
+    return {name: counts[name] for name in (*map(str, AuditVerdict), NOT_CLAIMED)}
 
 
 class Contrast(NamedTuple):

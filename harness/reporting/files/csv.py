@@ -1,4 +1,4 @@
-"""The report as CSV: all numbers unrounded, one row for each cell."""
+"""The report as CSV: all numbers unrounded, one row for each cell of each measured line."""
 
 from __future__ import annotations
 
@@ -55,16 +55,17 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
 
 def _paper(filled: FilledTable) -> Iterator[CsvFields]:
     table = f"{filled.paper.name} {filled.name}"
-    for row in filled.rows:
+    lines = [(row.row, line) for row in filled.rows for line in row.lines]
+    for row, line in lines:
         for column in filled.columns:
-            score = row.scores.get(column.name, Score(column.suite, column.task, column.metric))
-            cell = row.cells[column.name]
+            score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
+            cell = line.cells[column.name]
             yield {
-                **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": row.command},
+                **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": line.command},
                 **score._asdict(),
-                **row.place._asdict(),
-                **(_measured(cell.measured, row.row.against) if cell.measured else {}),
-                **(_published(cell, cell.published, row.row.source) if cell.published else {}),
+                **line.place._asdict(),
+                **(_measured(cell.measured, line.against) if cell.measured else {}),
+                **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 
 

@@ -36,7 +36,7 @@ def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> l
     Sentences about one place follow one another.
     """
     found = [sentence for table in tables for block in table.blocks for sentence in _block(table, block)]
-    found += [_coverage(filled) for filled in papers if any(row.seeds for row in filled.planned_rows)]
+    found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
     places = list(dict.fromkeys(sentence.place for sentence in found))
     found.sort(key=lambda sentence: places.index(sentence.place))
     nothing = "No suite has an average to compare." if tables else "No results yet."
@@ -152,8 +152,8 @@ def _unscrambled(block: Block, row: Row) -> Row | None:
 
 def _coverage(filled: FilledTable) -> Sentence:
     rows = filled.planned_rows
-    tests = [cell.test for row in rows for cell in row.cells.values() if cell.test]
-    text = f"{sum(row.seeds > 0 for row in rows)} of {len(rows)} rows measured"
+    tests = [cell.test for row in rows for cell in row.own.cells.values() if cell.test]
+    text = f"{sum(row.own.seeds > 0 for row in rows)} of {len(rows)} rows measured"
     if tests:
         off = sum(test.p < ALPHA for test in tests)
         text += f"; {off} of {count_of(len(tests), 'testable cell')} differ from print (p < {ALPHA})"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.papers.audit.numbers import Finding
+from harness.papers.audit.numbers import Finding, tally
 from harness.papers.published import Paper
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import charts, shown_runs
@@ -73,7 +72,7 @@ def write_site(site: Site, folder: Path) -> None:
         titles={paper.name: paper.title for paper in site.papers},
         claims=site.claims,
         failures=contents.failures,
-        verdicts={paper: Counter(finding.verdict for finding in some) for paper, some in findings.items()},
+        audited={paper: tally(some) for paper, some in findings.items()},
         runs=len(results),
     )
     pages.write("audit.html", "audit.html", findings=findings)

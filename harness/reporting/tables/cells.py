@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -77,20 +77,49 @@ class PaperCell:
         return Judgement(Agreement.AGREES if self.test.low <= 0 <= self.test.high else Agreement.DIFFERS)
 
 
-@dataclass(frozen=True)
-class FilledRow:
-    """A row with its cells by column. `command` runs what is missing, None if nothing is.
+#: the family of the rows' own lines
+OWN_FAMILY = ""
 
-    `place` and `scores` (by column) say which numbers fill it; a printed-only row has no scores.
+
+@dataclass(frozen=True)
+class FilledLine:
+    """Measured numbers of a row, with the printed ones beside them: cells by column.
+
+    `label` tells the lines of a row apart: a reading. `place` and `scores` (by column) say which numbers fill it,
+    `against` which variant they are tested against. `command` runs what is missing, None if nothing is.
     """
 
-    row: PaperRow
+    label: str
     place: Place
     cells: Mapping[str, PaperCell]
     scores: Mapping[str, Score]
     seeds: int
     older: int
+    against: str | None
     command: str | None
+
+
+@dataclass(frozen=True)
+class FilledRow:
+    """A row and its measured lines: first its own, then one for each other reading that was run."""
+
+    row: PaperRow
+    lines: tuple[FilledLine, ...]
+
+    @property
+    def own(self) -> FilledLine:
+        """The line of the runs that the paper's table names. Rows are counted and judged by it."""
+        return self.lines[0]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any of its lines has a run."""
+        return any(line.seeds for line in self.lines)
+
+    @property
+    def by_family(self) -> dict[str, FilledLine]:
+        """Its lines: its own under "", further ones by label. Lines of one family are tested and ranked together."""
+        return {OWN_FAMILY: self.own, **{line.label: line for line in self.lines[1:]}}
 
 
 #: an encoder and its rows
@@ -132,9 +161,18 @@ class FilledTable:
         return [row for _, rows in self.blocks for row in rows]
 
     @property
-    def cells(self) -> list[PaperCell]:
-        """The cells of all rows."""
-        return [cell for row in self.rows for cell in row.cells.values()]
+    def lines(self) -> list[FilledLine]:
+        """The measured lines of all rows."""
+        return [line for row in self.rows for line in row.lines]
+
+    @property
+    def families(self) -> dict[str, list[FilledLine]]:
+        """The lines of all rows by family."""
+        found: dict[str, list[FilledLine]] = {}
+        for row in self.rows:
+            for name, line in row.by_family.items():
+                found.setdefault(name, []).append(line)
+        return found
 
     @property
     def planned_rows(self) -> list[FilledRow]:
@@ -143,21 +181,27 @@ class FilledTable:
 
     @property
     def measured_rows(self) -> int:
-        """How many rows have at least one run."""
-        return sum(row.seeds > 0 for row in self.rows)
+        """How many rows have at least one run of their own."""
+        return sum(row.own.seeds > 0 for row in self.rows)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any row has a run."""
+        return any(row.is_measured for row in self.rows)
 
     @property
     def coverage(self) -> Coverage:
-        """The table's counts of rows and verdicts."""
-        verdicts = [cell.judgement.verdict for cell in self.cells if cell.judgement]
+        """The table's counts of rows and verdicts, each row by its own line."""
+        cells = [cell for row in self.rows for cell in row.own.cells.values()]
+        verdicts = [cell.judgement.verdict for cell in cells if cell.judgement]
         counts = (verdicts.count(one) for one in (Agreement.AGREES, Agreement.DIFFERS, Agreement.TOO_FEW))
         return Coverage(len(self.rows), self.measured_rows, *counts)
 
     @property
     def commands(self) -> tuple[str, ...]:
         """The commands that fill it: one if none of its planned rows has a run, else one a row; none if it is full."""
-        missing = tuple(dict.fromkeys(row.command for row in self.rows if row.command))
-        if not missing or any(row.seeds for row in self.planned_rows):
+        missing = tuple(dict.fromkeys(line.command for line in self.lines if line.command))
+        if not missing or any(row.is_measured for row in self.planned_rows):
             return missing
         return (harness_command("run", table=f"{self.paper.name}:{self.name}", profile=self.profile),)
 
@@ -175,14 +219,22 @@ def row_verdict(judgements: Sequence[Judgement]) -> str:
     return str(Agreement.DIFFERS) if off == len(judgements) else f"{Agreement.DIFFERS} in {off} of {cells}"
 
 
-def corrected(blocks: Sequence[EncoderRows], alpha: float) -> tuple[EncoderRows, ...]:
-    """Apply Holm's correction to the paper's own test over all cells that have one."""
-    cells = [cell.measured for _, rows in blocks for row in rows for cell in row.cells.values()]
-    adjusted = iter(holm([cell.test.p for cell in cells if cell and cell.test]))
+def own_tests(lines: Iterable[FilledLine]) -> list[TTest]:
+    """Return the paper's own tests of some lines."""
+    cells = (cell.measured for line in lines for cell in line.cells.values())
+    return [cell.test for cell in cells if cell and cell.test]
 
-    def with_p(row: FilledRow) -> FilledRow:
-        new = {name: next(adjusted) for name, cell in row.cells.items() if cell.tested}
-        tested = {name: replace(row.cells[name], corrected=p, holds=p < alpha) for name, p in new.items()}
-        return replace(row, cells={**row.cells, **tested})
 
-    return tuple((encoder, tuple(map(with_p, rows))) for encoder, rows in blocks)
+def corrected(filled: FilledTable, alpha: float) -> FilledTable:
+    """Apply Holm's correction to the paper's own tests, over those of each family of lines."""
+    adjusted = {name: iter(holm([test.p for test in own_tests(lines)])) for name, lines in filled.families.items()}
+
+    def with_p(line: FilledLine, values: Iterator[float]) -> FilledLine:
+        new = {name: next(values) for name, cell in line.cells.items() if cell.tested}
+        tested = {name: replace(line.cells[name], corrected=p, holds=p < alpha) for name, p in new.items()}
+        return replace(line, cells={**line.cells, **tested})
+
+    def of_row(row: FilledRow) -> FilledRow:
+        return replace(row, lines=tuple(with_p(line, adjusted[name]) for name, line in row.by_family.items()))
+
+    return replace(filled, blocks=tuple((encoder, tuple(map(of_row, rows))) for encoder, rows in filled.blocks))

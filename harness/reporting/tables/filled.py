@@ -16,10 +16,10 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
 from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles.schema import Profile
+from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
-from harness.reporting.tables.cells import EncoderRows, FilledRow, FilledTable, PaperCell, corrected
-from harness.spec import UNTRAINED, Place
+from harness.reporting.tables.cells import EncoderRows, FilledLine, FilledRow, FilledTable, PaperCell, corrected
+from harness.spec import DEFAULT_READING, UNTRAINED, Place, Variant
 from harness.stats import ALPHA
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
     """Fill all tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns())
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)))
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -50,19 +50,20 @@ def stand_in_tables(
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
             runs = _Runs.of(frame, profile.name, StandIns.of(profile, options))
             found += [runs.stand_in_table(paper, name) for paper in papers for name in paper.tables]
-    return [table for table in found if len(table.rows) > 1 and all(row.seeds for row in table.planned_rows)]
+    return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
 @dataclass(frozen=True)
 class _Runs:
     """A profile's runs without overrides by place and suite, and its names for what the papers name.
 
-    Cells are computed when they are first needed.
+    `readings` are those of any run except the default. Cells are computed when they are first needed.
     """
 
     profile: str
     names: StandIns
     groups: Mapping[Place, Mapping[str, Group]]
+    readings: Sequence[str]
     _cells: dict[Place, Mapping[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
@@ -71,7 +72,8 @@ class _Runs:
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
-        return cls(profile, names, groups)
+        readings = {Variant.parse(place.variant).reading for place in groups} - {DEFAULT_READING}
+        return cls(profile, names, groups, sorted(readings))
 
     def cells(self, place: Place) -> Mapping[Score, Cell]:
         """The scores over seeds of a place; none if it was not run."""
@@ -91,7 +93,7 @@ class _Runs:
                 for index, row in table.rows_of(encoder)
             ]
             blocks.append((encoder, tuple(row for row in rows if row)))
-        return FilledTable(paper, name, table, corrected(blocks, _alpha(table)), table.columns)
+        return corrected(FilledTable(paper, name, table, tuple(blocks), table.columns), _alpha(table))
 
     def stand_in_table(self, paper: Paper, name: str) -> FilledTable:
         """Rows that share a stand-in are one row; quoted rows are kept if they were run."""
@@ -101,25 +103,47 @@ class _Runs:
             rows: dict[Place, FilledRow] = {}
             for _, row in table.rows_of(encoder):
                 filled = None if row.published_only else self._row(row, table, encoder, {})
-                if filled and (row.planned or filled.seeds):
-                    rows.setdefault(filled.place, filled)
+                if filled and (row.planned or filled.is_measured):
+                    rows.setdefault(filled.own.place, filled)
             if rows:
                 blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
-        used = {column for _, rows in blocks for row in rows for column in row.cells}
+        used = {column for _, rows in blocks for row in rows for column in row.own.cells}
         columns = tuple(column for column in table.columns if column.name in used)
-        return FilledTable(paper, name, table, corrected(blocks, _alpha(table)), columns, self.profile)
+        return corrected(FilledTable(paper, name, table, tuple(blocks), columns, self.profile), _alpha(table))
 
     def _row(
         self, row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published]
     ) -> FilledRow | None:
         """A filled row; None if it has no stand-in."""
-        place = self.names.place(row.variant, row.setting, encoder)
+        place = self._place(row, encoder)
         scores = {column.name: score for column in table.columns if (score := self.names.score(row, column))}
         if place is None or not scores:
             return None
-        found = {} if row.published_only else self.cells(place)
         other = table.compared(row)
-        rival = self.names.place(other.variant, other.setting, encoder) if other else None
+        rival = self._place(other, encoder) if other else None
+        lines = [self._line(row, table, place, rival, scores, printed)]
+        for reading in () if row.published_only else self.readings:
+            there = self._place(row, encoder, reading)
+            if there and there != place and there in self.groups:
+                against = self._place(other, encoder, reading) if other else None
+                lines.append(self._line(row, table, there, against, scores, printed))
+        return FilledRow(row, tuple(lines))
+
+    def _place(self, row: PaperRow, encoder: str, reading: str = DEFAULT_READING) -> Place | None:
+        """Where a row is run in a reading; None if it has no stand-in."""
+        return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
+
+    def _line(
+        self,
+        row: PaperRow,
+        table: PaperTable,
+        place: Place,
+        rival: Place | None,
+        scores: Mapping[str, Score],
+        printed: Mapping[str, Published],
+    ) -> FilledLine:
+        """The cells of a row from the runs at a place, tested against those of a rival."""
+        found = {} if row.published_only else self.cells(place)
         against = self.cells(rival) if rival else {}
         cells = {}
         for column in table.columns:
@@ -133,7 +157,8 @@ class _Runs:
         older = max((group.older for group in self.groups.get(place, {}).values()), default=0)
         due = min(counts) < (row.seeds or table.seeds) and not row.published_only
         command = self._command(place, row, table) if due else None
-        return FilledRow(row, place, cells, scores, max(counts), older, command)
+        reading, tested = Variant.parse(place.variant).reading, rival.variant if rival else None
+        return FilledLine(reading, place, cells, scores, max(counts), older, tested, command)
 
     def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
         """The command that fills a row; finished runs are not repeated."""

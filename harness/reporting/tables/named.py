@@ -1,4 +1,4 @@
-"""One table by name, as a pandas frame of texts."""
+"""Tables by name, as a pandas frame of texts or as grids."""
 
 from __future__ import annotations
 
@@ -24,18 +24,26 @@ def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.Da
 
     Raises UserError for a name that has no table under the profile.
     """
-    mine = [result for result in results if result.profile == profile]
-    frame = frame_of(mine)
     if ":" in name:
-        shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-        papers = read_papers()
-        filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]
-        grids = {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled if one.profile == profile}
+        grids = papers_grids(profile, results)
     else:
-        grids = {one.suite: summary_grid(one) for one in summary_tables(frame, metrics_of(mine))}
+        mine = [result for result in results if result.profile == profile]
+        grids = {one.suite: summary_grid(one) for one in summary_tables(frame_of(mine), metrics_of(mine))}
     if name not in grids:
         raise UserError(f"the profile '{profile}' has no results for a table '{name}'; {suggest(name, list(grids))}")
     return _frame(grids[name])
+
+
+def papers_grids(profile: str, results: Sequence[Result]) -> dict[str, Grid]:
+    """Return the papers' tables by name ("mcse:T1") as one profile's results fill them.
+
+    Those of a profile with stand-ins are there if every row has a run.
+    """
+    frame = frame_of([result for result in results if result.profile == profile])
+    shipped = [load_profile(profile)] if profile in shipped_profiles() else []
+    papers = read_papers()
+    filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]
+    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled if one.profile == profile}
 
 
 def _frame(grid: Grid) -> pandas.DataFrame:

@@ -14,7 +14,7 @@ from harness.metrics import ArrayName
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import NeighbourTable, pairs_of
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles.schema import Profile
+from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Label, beside_print, kept_groups
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.worded import no_run_yet, table_title
@@ -52,7 +52,8 @@ def neighbour_grids(
     `frame` has the scores of the `results`. The paper profile's tables may be empty; those of other `profiles` with
     stand-ins are shown if all their models have answers. Runs with overrides are left out.
     """
-    finders = [_Finder(PAPER_PROFILE, StandIns(), results, beside_print(frame), arrays)]
+    names = StandIns.of(load_profile(PAPER_PROFILE), options)
+    finders = [_Finder(PAPER_PROFILE, names, results, beside_print(frame), arrays)]
     finders += [
         _Finder(one.name, StandIns.of(one, options), results, frame[frame["profile"] == one.name], arrays)
         for one in profiles
@@ -94,6 +95,13 @@ class _Finder:
         queries = next((one.queries for one in mine.values() if one), ())
         same = {place: one if one and one.queries == queries else None for place, one in mine.items()}
         return seed if queries else None, same
+
+    def pool(self, entry: NeighbourTable) -> str:
+        """The captions that runs searched, with their number where there are runs."""
+        counts = self.frame[(self.frame["suite"] == entry.suite) & (self.frame["metric"] == "n_texts")]
+        sizes = sorted({int(value) for value in counts[counts["task"] == entry.task]["value"]})
+        number = "".join(f"{size:,} " for size in sizes[-1:])
+        return f"the {number}captions of the test images of {entry.task}"
 
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
         """The results of each model by seed."""
@@ -157,8 +165,9 @@ def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed
     if not finder.is_paper:
         return [f"Not comparable with the paper: other data. {runs}", f"{queries}. A query is not its own neighbour."]
     notes = [
-        f"{queries}. They and the candidates are captions of {entry.task} from the suite {entry.suite} (the paper's "
-        f"pool: {entry.pool}; {paper.title}, table {name.removeprefix('T')}). A query is not its own neighbour."
+        f"{queries}. A query is not its own neighbour.",
+        f"Searched here: {finder.pool(entry)}. Searched in the paper ({paper.title}, table "
+        f"{name.removeprefix('T')}): {entry.pool}.",
     ]
     notes += [runs] if seed is not None else []
     return notes + ([entry.note] if entry.note else [])

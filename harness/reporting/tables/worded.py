@@ -10,9 +10,11 @@ from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.summary import older_text
-from harness.reporting.tables.cells import FilledRow, FilledTable, PaperCell, row_verdict
+from harness.reporting.tables.cells import FilledLine, FilledRow, FilledTable, PaperCell, own_tests, row_verdict
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
 
+#: what a line is, its kind and its cells
+LineText = tuple[str, LineKind, list[CellText]]
 #: position of a row in its block, and column, of the cells in bold
 BoldCells = set[tuple[int, str]]
 
@@ -28,7 +30,7 @@ def paper_grid(filled: FilledTable) -> Grid:
         tuple(Section(encoder, tuple(_block_lines(filled, rows))) for encoder, rows in filled.blocks),
         tuple(_notes(filled)),
         filled.commands,
-        "" if filled.measured_rows else no_run_yet(filled.profile),
+        "" if filled.is_measured else no_run_yet(filled.profile),
         filled.coverage if filled.is_paper else None,
     )
 
@@ -45,37 +47,60 @@ def no_run_yet(profile: str) -> str:
 
 
 def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Line]:
-    printed = _best(filled, rows, lambda cell: cell.published.value if cell.published else None)
-    measured = _best(filled, rows, lambda cell: cell.measured.summary.mean if cell.measured else None)
+    own = [row.own for row in rows]
+    printed = _best(filled, rows, own, lambda cell: cell.published.value if cell.published else None)
+    measured = {
+        name: _best(
+            filled,
+            rows,
+            [row.by_family.get(name, row.own) for row in rows],
+            lambda cell: cell.measured.summary.mean if cell.measured else None,
+        )
+        for name in filled.families
+    }
     for at, row in enumerate(rows):
-        name = row.place.variant + (f" ({row.row.mark})" if row.row.mark else "")
-        parts = list(_row_lines(filled, row, at, printed, measured))
+        name = row.own.place.variant + (f" ({row.row.mark})" if row.row.mark else "")
+        parts = [_printed_line(filled, row.own, at, printed)] if filled.is_paper else []
+        for family, line in row.by_family.items():
+            parts += _measured_lines(filled, row, line, at, measured[family])
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
-            yield Line((name, row.place.setting, what), tuple(cells), kind, span, _group(filled, row))
+            yield Line((name, row.own.place.setting, what), tuple(cells), kind, span, _group(filled, row))
 
 
-def _row_lines(
-    filled: FilledTable, row: FilledRow, at: int, printed: BoldCells, measured: BoldCells
-) -> Iterator[tuple[str, LineKind, list[CellText]]]:
-    """What each line of a row is, its kind and its cells."""
-    pairs = [(column, row.cells[column.name]) for column in filled.columns]
+def _printed_line(filled: FilledTable, line: FilledLine, at: int, bold: BoldCells) -> LineText:
+    pairs = [(column, line.cells[column.name]) for column in filled.columns]
+    stated = {cell.published.seeds for _, cell in pairs if cell.published}
+    seeds = stated.pop() if len(stated) == 1 else None
+    texts = [_printed(column, cell, (at, column.name) in bold) for column, cell in pairs]
+    return "printed" + (f", {count_of(seeds, 'seed')}" if seeds else ""), "published", texts
+
+
+def _measured_lines(
+    filled: FilledTable, row: FilledRow, line: FilledLine, at: int, bold: BoldCells
+) -> Iterator[LineText]:
+    """The measured numbers of a line, and how they differ from print."""
+    label = _label(row, line)
+    pairs = [(column, line.cells[column.name]) for column in filled.columns]
     cells = [cell for _, cell in pairs]
-    if filled.is_paper:
-        stated = {cell.published.seeds for cell in cells if cell.published}
-        seeds = stated.pop() if len(stated) == 1 else None
-        texts = [_printed(column, cell, (at, column.name) in printed) for column, cell in pairs]
-        yield "printed" + (f", {count_of(seeds, 'seed')}" if seeds else ""), "published", texts
-    if row.seeds:
-        texts = [_measured(column, cell, row.seeds, (at, column.name) in measured) for column, cell in pairs]
-        yield f"measured, {count_of(row.seeds, 'seed')}", "measured", texts
+    if line.seeds:
+        texts = [_measured(column, cell, line.seeds, (at, column.name) in bold) for column, cell in pairs]
+        yield f"measured{label}, {count_of(line.seeds, 'seed')}", "measured", texts
         verdict = row_verdict([cell.judgement for cell in cells if cell.judgement])
         if verdict:
-            yield "difference", "difference", [_difference(column, cell) for column, cell in pairs]
+            yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
             texts = [CellText.judged(one.judgement.verdict) if one.judgement else CellText(ABSENT) for one in cells]
-            yield f"verdict: {verdict}", "verdict", texts
-    elif filled.measured_rows and not row.row.published_only:
-        yield "measured, no run yet", "absent", [CellText(ABSENT)] * len(cells)
+            yield f"verdict{label}: {verdict}", "verdict", texts
+    elif filled.is_measured and not row.row.published_only:
+        yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(cells)
+
+
+def _label(row: FilledRow, line: FilledLine) -> str:
+    """What tells a line from the others of its row; empty if there is no other."""
+    if len(row.lines) == 1:
+        return ""
+    elsewhere = line.place.setting != row.own.place.setting
+    return f", {line.label}" + (f" on {line.place.setting}" if elsewhere else "")
 
 
 def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
@@ -102,16 +127,21 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
 
 def _group(filled: FilledTable, row: FilledRow) -> str:
     """The group of a row within its encoder: rows of one group compete for bold print."""
-    return row.place.setting if filled.table.groups == "setting" else ""
+    return row.own.place.setting if filled.table.groups == "setting" else ""
 
 
-def _best(filled: FilledTable, rows: Sequence[FilledRow], value: Callable[[PaperCell], float | None]) -> BoldCells:
-    """Find the best values of each group by column; ties are all best, unless the whole group is equal."""
+def _best(
+    filled: FilledTable,
+    rows: Sequence[FilledRow],
+    lines: Sequence[FilledLine],
+    value: Callable[[PaperCell], float | None],
+) -> BoldCells:
+    """Find the best values of each group by column, one line a row; ties are all best, unless the group is equal."""
     found = set()
     for column in filled.columns:
         groups: dict[str, dict[int, float]] = {}
-        for at, row in enumerate(rows):
-            number = value(row.cells[column.name])
+        for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
+            number = value(line.cells[column.name])
             if number is not None and not (row.row.published_only or column.published_only):
                 groups.setdefault(_group(filled, row), {})[at] = number
         for values in groups.values():
@@ -131,21 +161,27 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             f"the best mean of its {group}.{stars}"
         )
     else:
-        tasks = {name: score.task for row in filled.rows for name, score in row.scores.items()}
+        tasks = {name: score.task for line in filled.lines for name, score in line.scores.items()}
         yield (
             f"Not comparable with the paper: runs of profile {filled.profile}, with the stand-ins of its table "
             "[stands_for]; rows and columns without a stand-in are left out. Mean ± sample standard deviation over "
             "seeds."
         )
         yield f"Columns: {', '.join(f'{column.name} is {tasks[column.name]}' for column in filled.columns)}."
-    tests = sum(cell.tested for cell in filled.cells)
-    if filled.table.test and tests:
+    if any(len(row.lines) > 1 for row in filled.rows):
+        yield (
+            "A row that was run in several readings of its method has a measured line for each: paper follows the "
+            "text, official the public code. Stars and bold print compare lines of one reading."
+        )
+    tests = [len(own_tests(lines)) for lines in filled.families.values()]
+    if filled.table.test and any(tests):
+        over = f"the table's {count_of(tests[0], 'test')}" if len(tests) == 1 else "the table's tests in one reading"
         yield (
             "Measured rows: * better, † worse than the row they are compared with (independent two-sample t-test at "
-            f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over the table's "
-            f"{count_of(tests, 'test')}; (*) and (†) only without the correction."
+            f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over {over}; (*) and "
+            "(†) only without the correction."
         )
-    if any(cell.judgement for cell in filled.cells):
+    if any(cell.judgement for line in filled.lines for cell in line.cells.values()):
         yield (
             "Verdict: agrees if 0 lies within the 95 % interval of measured - printed (pooled t-test from means, "
             "deviations and numbers of seeds; the printed deviation is read as the sample form), else differs. "
@@ -153,6 +189,6 @@ def _notes(filled: FilledTable) -> Iterator[str]:
         )
     if filled.table.note and filled.is_paper:
         yield filled.table.note
-    older = sum(row.older for row in filled.rows)
+    older = sum(line.older for line in filled.lines)
     if older:
         yield f"{older_text(older)}."

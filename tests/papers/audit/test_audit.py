@@ -11,7 +11,7 @@ import scipy.stats
 from harness.errors import UserError
 from harness.papers.audit.claims import Claim, read_claims
 from harness.papers.audit.findings import Finding, audit
-from harness.papers.audit.numbers import contrast, printed_numbers, significance
+from harness.papers.audit.numbers import contrast, printed_numbers, significance, tally
 from harness.papers.published import Published, PublishedKey, read_published
 
 
@@ -145,6 +145,21 @@ def test_claims_end_as_read_by_hand(
     assert len(found.details) == found.failed + found.within
 
 
+@pytest.mark.parametrize(
+    ("paper", "where", "text"),
+    [("dalr", "T7", "its own batch size"), ("dalr", "T3 beside T1", "what is left"), ("mcse", "T6", "usual")],
+)
+def test_what_a_paper_does_not_say_is_counted_apart(findings: list[Finding], paper: str, where: str, text: str) -> None:
+    """DALR appendix C states its batch of 128, and nowhere says that its last ablation is MCSE."""
+    found = of(findings, paper, where, text)
+    assert (found.claimed, found.word) == (False, "not claimed, fails")
+    mine = [one for one in findings if one.paper == paper]
+    counts = tally(mine)
+    assert sum(counts.values()) == len(mine)
+    assert counts["not claimed"] == sum(not one.claimed for one in mine) > 0
+    assert counts["fails"] == sum(one.claimed and one.failed > 0 for one in mine)
+
+
 def test_dalr_against_kdmcse_has_the_known_p(findings: list[Finding]) -> None:
     details = " ".join(of(findings, "dalr", "section 4.2", "significantly").details)
     assert re.findall(r"p = ([0-9.]+)", details) == ["0.0950", "0.33", "0.0950"]
@@ -216,14 +231,15 @@ def test_a_claim_that_names_no_number_or_option_says_so() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("mcse,T1,a claim,guess,table=T1", "unknown check 'guess'; known: agree"),
-        ("mcse,T1,a claim,better,table", "'table' is not an argument"),
+        ("mcse,T1,a claim,yes,guess,table=T1", "unknown check 'guess'; known: agree"),
+        ("mcse,T1,a claim,yes,better,table", "'table' is not an argument"),
+        ("mcse,T1,a claim,perhaps,better,table=T1", "'claimed' is 'perhaps'; write yes or no"),
         ("mcse,T1,a claim", "a claim has the columns paper, where"),
     ],
 )
 def test_a_damaged_claims_file_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "claims.csv"
-    path.write_text(f"paper,where,claim,check,arguments\n{line}\n")
+    path.write_text(f"paper,where,claim,claimed,check,arguments\n{line}\n")
     with pytest.raises(UserError, match=f"claims.csv, line 2: {re.escape(message)}"):
         read_claims(path)
 

@@ -108,7 +108,7 @@ def test_stars_before_and_after_holm() -> None:
     assert all(0.025 < p < 0.05 for p in ps)
     runs = results("simcse", base) + results("mcse", bert) + results("simcse", base, **other)
     filled = table("mcse:T2", runs + results("mcse", roberta, **other))
-    cells = [row.cells["Avg"] for row in filled.rows if row.row.variant == "mcse" and row.seeds]
+    cells = [row.own.cells["Avg"] for row in filled.rows if row.row.variant == "mcse" and row.own.seeds]
     smaller, larger = sorted(ps)
     adjusted = [2 * smaller, max(2 * smaller, larger)]
     assert sorted(one.corrected for one in cells if one.corrected) == pytest.approx(adjusted)
@@ -148,20 +148,20 @@ def test_less_is_better_where_it_is() -> None:
 def test_columns_of_several_suites_the_dev_score_and_the_cost() -> None:
     both = {"sts": {"Avg": {"spearman": 79.0}}, "transfer": {"Avg": {"acc": 86.0, "devacc": 80.0}}}
     runs = [result("dalr", 0, both, profile="paper", setting="wiki+flickr", encoder="bert-base-uncased")]
-    (row,) = [row for row in table("dalr:T3", runs).rows if row.seeds]
-    assert {name: one.measured.summary.mean for name, one in row.cells.items() if one.measured} == {
+    (row,) = [row for row in table("dalr:T3", runs).rows if row.own.seeds]
+    assert {name: one.measured.summary.mean for name, one in row.own.cells.items() if one.measured} == {
         "STS Avg": 79.0,
         "TR Avg": 86.0,
     }
-    (row,) = [row for row in table("dalr:T7", runs).rows if row.seeds]
-    cost = row.cells["total_time_min"].measured
+    (row,) = [row for row in table("dalr:T7", runs).rows if row.own.seeds]
+    cost = row.own.cells["total_time_min"].measured
     assert cost is not None
     assert cost.summary.mean == pytest.approx(12.1 / 60)
-    assert row.cells["epochs"].measured is None
+    assert row.own.cells["epochs"].measured is None
     dev = results("mcse[lambda=0.1]", [70.0])
-    (row,) = [row for row in table("mcse:T4", dev).rows if row.seeds]
-    assert row.cells["STS-B dev"].measured is not None
-    assert row.cells["STS-B dev"].measured.summary == summarise([60.0]), "one number a run, whatever its scores"
+    (row,) = [row for row in table("mcse:T4", dev).rows if row.own.seeds]
+    assert row.own.cells["STS-B dev"].measured is not None
+    assert row.own.cells["STS-B dev"].measured.summary == summarise([60.0]), "one number a run, whatever its scores"
 
 
 def test_retrieval_reads_the_set_that_the_row_names() -> None:
@@ -169,8 +169,10 @@ def test_retrieval_reads_the_set_that_the_row_names() -> None:
     scores = {"retrieval": {"Flickr30k": recalls, "COCO": {name: value / 2 for name, value in recalls.items()}}}
     place = {"profile": "paper", "encoder": "bert-base-uncased"}
     runs = [result("mcse", 0, scores, setting=setting, **place) for setting in ("wiki+flickr", "wiki+coco")]  # type: ignore[arg-type]
-    rows = {row.place.setting: row for row in table("mcse:T6", runs).rows if row.seeds}
-    means = {s: [one.measured.summary.mean for one in row.cells.values() if one.measured] for s, row in rows.items()}
+    rows = {row.own.place.setting: row for row in table("mcse:T6", runs).rows if row.own.seeds}
+    means = {
+        s: [one.measured.summary.mean for one in row.own.cells.values() if one.measured] for s, row in rows.items()
+    }
     assert means == {"wiki+flickr": [10.0, 20.0, 30.0, 40.0], "wiki+coco": [5.0, 10.0, 15.0, 20.0]}
 
 
@@ -199,7 +201,7 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     for names in ABLATIONS:
         runs += toy(f"dalr[without={names}]", [60.0, 61.0])
     filled = stand_ins(runs)["dalr:T3"]
-    assert all(one.published is None for row in filled.rows for one in row.cells.values())
+    assert all(one.published is None for row in filled.rows for one in row.own.cells.values())
     grid = paper_grid(filled)
     assert grid.title == "DALR T3 on profile tiny: Loss terms left out, BERT, Wikipedia and Flickr30k"
     assert grid.columns == ("STS Avg",)

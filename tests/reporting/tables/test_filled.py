@@ -10,7 +10,7 @@ from builders import frame, result, sts
 
 from harness.errors import UserError
 from harness.papers.published import Paper, read_paper, read_papers, read_published
-from harness.reporting.tables.cells import FilledRow, FilledTable
+from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.worded import paper_grid
 from harness.verdicts import Significance
@@ -36,9 +36,10 @@ def filled(results: list) -> FilledTable:
 
 def row(
     table: FilledTable, variant: str, setting: str = "wiki+flickr", encoder: str = "bert-base-uncased"
-) -> FilledRow:
+) -> FilledLine:
+    """The row's own line."""
     place = (variant, setting, encoder)
-    (found,) = [one for one in table.rows if one.place == place and not one.row.published_only]
+    (found,) = [one.own for one in table.rows if one.own.place == place and not one.row.published_only]
     return found
 
 
@@ -47,7 +48,7 @@ def test_table_1_of_mcse_is_whole() -> None:
     assert [encoder for encoder, _ in table.blocks] == ["bert-base-uncased", "roberta-base"]
     assert len(table.rows) == 14
     assert [column.name for column in table.table.columns] == [*TASKS, "Avg"]
-    printed = [[cell.published for cell in one.cells.values()] for one in table.rows]
+    printed = [[cell.published for cell in one.cells.values()] for one in table.lines]
     assert sum(number.star for numbers in printed for number in numbers) == 25
     assert row(table, "mcse").cells["Avg"].published.summary is not None
     avg = row(table, "mcse", "wiki+coco", "roberta-base").cells["Avg"].published
@@ -57,8 +58,8 @@ def test_table_1_of_mcse_is_whole() -> None:
 def test_quoted_rows_are_shown_and_never_measured() -> None:
     table = filled(runs("simcse", SIMCSE, setting="wiki"))
     quoted = [one for one in table.rows if one.row.published_only]
-    assert [one.cells["Avg"].published.value for one in quoted] == [76.3, 76.6]
-    assert all(one.command is None and one.cells["Avg"].measured is None for one in quoted)
+    assert [one.own.cells["Avg"].published.value for one in quoted] == [76.3, 76.6]
+    assert all(one.own.command is None and one.own.cells["Avg"].measured is None for one in quoted)
     assert row(table, "simcse", "wiki").cells["Avg"].measured is not None
 
 

@@ -130,6 +130,23 @@ def test_without_runs_a_table_is_empty_with_its_command() -> None:
         assert "\n\n" not in latex_table(found).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
 
 
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [
+        ("mcse:T8", "captions of the Flickr30k test images"),
+        ("dalr:T10", "30,000 captions of Flickr30k, about one for each training image"),
+        ("nonling:TD.1", "150,000 captions of Flickr30k, about all five of each training image"),
+    ],
+)
+def test_the_pools_searched_here_and_in_the_paper_are_said(name: str, pool: str) -> None:
+    found, before = grid(name, [run("simcse")], {"simcse 0": answers("s")}), grid(name, [], {})
+    assert found is not None
+    assert before is not None
+    assert "Searched here: the 5,000 captions of the test images of Flickr30k." in found.notes[1]
+    assert "Searched here: the captions of the test images of Flickr30k." in before.notes[1]
+    assert found.notes[1].endswith(f"): {pool}.")
+
+
 def test_the_shape_of_a_table_on_the_toy_world() -> None:
     toy = {"encoder": "toy-bert", "profile": "tiny"}
     both = [run("simcse@official", setting="toy-text", **toy), run("visualcse", setting="toy", **toy)]

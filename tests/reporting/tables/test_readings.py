@@ -1,0 +1,189 @@
+"""A paper's table in several readings: each has a measured line of its own below the printed one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+import scipy.stats
+from builders import frame, result, sts
+
+from harness.papers.published import read_papers, read_published
+from harness.profiles import load_profile
+from harness.reporting.files.csv import tidy
+from harness.reporting.files.latex import table as latex_table
+from harness.reporting.tables.cells import FilledRow, FilledTable
+from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.grids import Line
+from harness.reporting.tables.worded import paper_grid
+from harness.store import Result
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+PAPERS = read_papers()
+SIMCSE, MCSE = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]
+SIMCSE_CODE, MCSE_CODE = [73.0, 73.5, 74.0], [71.0, 71.5, 72.0]
+
+
+def runs(variant: str, values: list[float], **given: Any) -> list[Result]:
+    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased", **given}
+    return [result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place) for seed, value in enumerate(values)]
+
+
+def table(results: list[Result], name: str = "mcse:T2") -> FilledTable:
+    filled = paper_tables(PAPERS, read_published(), frame(results))
+    return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
+
+
+def row(filled: FilledTable, variant: str) -> FilledRow:
+    return next(one for one in filled.rows if one.own.place == (variant, "flickr", "bert-base-uncased"))
+
+
+def lines(filled: FilledTable, variant: str) -> list[Line]:
+    grid = paper_grid(filled)
+    return [line for line in grid.sections[0].lines if line.heads[:2] == (variant, "flickr")]
+
+
+@pytest.fixture(scope="module")
+def both() -> list[Result]:
+    """MCSE better than SimCSE by the text, worse by the code."""
+    text = runs("simcse", SIMCSE) + runs("mcse", MCSE)
+    return text + runs("simcse@official", SIMCSE_CODE) + runs("mcse@official", MCSE_CODE)
+
+
+def test_each_reading_has_its_line_below_print(both: list[Result]) -> None:
+    found = lines(table(both), "mcse")
+    assert [line.heads[2].partition(":")[0] for line in found] == [
+        "printed, 5 seeds",
+        *("measured, paper, 3 seeds", "difference, paper", "verdict, paper"),
+        *("measured, official, 3 seeds", "difference, official", "verdict, official"),
+    ]
+    assert [line.span for line in found] == [7, 0, 0, 0, 0, 0, 0], "one row of the paper"
+    measured = [str(line.cells[0]) for line in found if line.kind == "measured"]
+    assert [text.partition(" ")[0] for text in measured] == ["73.3", "71.5"]
+    differences = [line.cells[0].value for line in found if line.kind == "difference"]
+    printed = row(table([]), "mcse").own.cells["Avg"].published
+    assert printed is not None
+    assert differences == [f"{mean - printed.value:+.1f}" for mean in (73.3, 71.5)]
+
+
+def test_a_reading_is_tested_against_the_same_reading(both: list[Result]) -> None:
+    own, code = row(table(both), "mcse").lines
+    assert (own.against, code.against) == ("simcse", "simcse@official")
+    for line, values, rival in ((own, MCSE, SIMCSE), (code, MCSE_CODE, SIMCSE_CODE)):
+        cell = line.cells["Avg"].measured
+        assert cell is not None
+        assert cell.test is not None
+        assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(values, rival).pvalue)
+    marks = [line.cells[0].mark.strip("()") for line in lines(table(both), "mcse") if line.kind == "measured"]
+    assert marks == ["*", "†"]
+
+
+def test_a_reading_without_its_own_baseline_is_not_tested() -> None:
+    filled = table(runs("simcse", SIMCSE) + runs("mcse@official", MCSE_CODE))
+    assert not any(cell.tested for line in filled.lines for cell in line.cells.values())
+
+
+def test_another_reading_changes_no_star_of_the_first(both: list[Result]) -> None:
+    """Holm's correction is over the tests of one reading: here one test each, which it leaves as it is."""
+    alone = row(table(runs("simcse", SIMCSE) + runs("mcse", MCSE)), "mcse").own.cells["Avg"]
+    own, code = (line.cells["Avg"] for line in row(table(both), "mcse").lines)
+    assert own.corrected == alone.corrected == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
+    assert code.corrected == pytest.approx(scipy.stats.ttest_ind(MCSE_CODE, SIMCSE_CODE).pvalue)
+    assert own.holds == alone.holds
+
+
+def test_bold_print_ranks_lines_of_one_reading(both: list[Result]) -> None:
+    bold = {
+        (variant, line.heads[2].split(", ")[1])
+        for variant in ("simcse", "mcse")
+        for line in lines(table(both), variant)
+        if line.kind == "measured" and line.cells[0].bold
+    }
+    assert bold == {("mcse", "paper"), ("simcse", "official")}
+
+
+def test_rows_are_counted_by_their_own_reading(both: list[Result]) -> None:
+    alone = table(runs("simcse", SIMCSE) + runs("mcse", MCSE))
+    assert table(both).coverage == alone.coverage
+    code = table(runs("mcse@official", MCSE_CODE))
+    assert code.coverage.measured == 0
+    assert [line.heads[2] for line in lines(code, "mcse")][1:3] == [
+        "measured, paper, no run yet",
+        "measured, official, 3 seeds",
+    ]
+
+
+def test_a_reading_that_was_not_run_is_not_shown() -> None:
+    filled = table(runs("mcse", MCSE) + runs("mcse@official", MCSE_CODE, setting="wiki+flickr"))
+    assert [line.label for line in row(filled, "mcse").lines] == ["paper"]
+    assert [line.heads[2] for line in lines(filled, "mcse")][:2] == ["printed, 5 seeds", "measured, 3 seeds"]
+
+
+def test_options_belong_to_the_row() -> None:
+    filled = table(runs("mcse[images=shuffled]@official", MCSE_CODE))
+    assert [line.label for line in row(filled, "mcse[images=shuffled]").lines] == ["paper", "official"]
+    assert [line.label for line in row(filled, "mcse").lines] == ["paper"]
+
+
+def test_a_row_that_names_its_reading_keeps_it() -> None:
+    results = runs("simcse", SIMCSE, setting="wiki") + runs("simcse@official", SIMCSE_CODE, setting="wiki")
+    filled = table(results, "nonling:T1")
+    named = [one for one in filled.rows if one.row.variant == "simcse@official"]
+    assert any(one.is_measured for one in named)
+    assert [line.place.variant for one in named for line in one.lines] == ["simcse@official"] * len(named)
+
+
+def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> None:
+    own, code = row(table([*both, *runs("mcse", [73.0] * 5)]), "mcse").lines
+    assert own.command is None
+    assert code.command == (
+        "harness run --methods mcse@official --settings flickr --encoders bert-base-uncased --seeds 5 --suites sts"
+    )
+    assert code.command in table(both).commands
+
+
+def test_files_have_every_line(both: list[Result]) -> None:
+    filled = table(both)
+    rows = list(csv.DictReader(io.StringIO(tidy([], [filled]))))
+    mine = [one for one in rows if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
+    named = {one["variant"]: (one["mean"][:4], one["published"], one["against"]) for one in mine}
+    printed = row(filled, "mcse").own.cells["Avg"].published
+    assert printed is not None
+    assert named["mcse"] == ("73.3", str(printed.value), "simcse")
+    assert named["mcse@official"] == ("71.5", str(printed.value), "simcse@official")
+    text = latex_table(paper_grid(filled))
+    assert text.count("measured, official, 3 seeds") == 2
+    assert text.count("measured, paper, 3 seeds") == 2
+
+
+def test_a_stand_in_table_has_both_readings_or_one() -> None:
+    def toy(reading: str, base: float) -> list[Result]:
+        variants = {"simcse": base, "mcse": base + 40, "mcse[images=shuffled]": base + 1}
+        return [
+            result(f"{variant}{reading}", seed, sts(ToySTS=value + seed), setting="toy-pairs")
+            for variant, value in variants.items()
+            for seed in range(2)
+        ]
+
+    def shown(results: list[Result]) -> list[tuple[str, str]]:
+        (grid,) = [
+            paper_grid(one)
+            for one in stand_in_tables(PAPERS, frame(results), [load_profile("tiny")])
+            if (one.paper.name, one.name) == ("mcse", "T2")
+        ]
+        return [(line.heads[2], str(line.cells[0])) for line in grid.sections[0].lines]
+
+    assert shown(toy("", 20) + toy("@official", 30)) == [
+        ("measured, paper, 2 seeds", "20.5 ± 0.7"),
+        ("measured, official, 2 seeds", "30.5 ± 0.7"),
+        ("measured, paper, 2 seeds", "60.5 ± 0.7*"),
+        ("measured, official, 2 seeds", "70.5 ± 0.7*"),
+        ("measured, paper, 2 seeds", "21.5 ± 0.7"),
+        ("measured, official, 2 seeds", "31.5 ± 0.7"),
+    ]
+    assert [what for what, _ in shown(toy("@official", 30))] == [
+        "measured, paper, no run yet",
+        "measured, official, 2 seeds",
+    ] * 3

@@ -1,0 +1,147 @@
+"""Equivalence within a margin, its power, and the seeds that decide, against scipy, published powers and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.stats import (
+    Summary,
+    equivalence_test,
+    pooled_deviation,
+    power_of_equivalence,
+    power_of_t_test,
+    power_of_verdict,
+    seeds_needed,
+    seeds_to_decide,
+    summarise,
+)
+
+A = [76.1, 77.9, 75.0, 78.2, 77.0]
+B = [74.2, 75.1, 73.0, 76.4]
+
+
+@pytest.mark.parametrize("margin", [0.5, 2.0, 3.5, 5.0])
+def test_it_is_two_one_sided_t_tests(margin: float) -> None:
+    """Each side's null, a difference of -margin or of +margin, by scipy's one-sided test of shifted values."""
+    above = scipy.stats.ttest_ind([value + margin for value in A], B, alternative="greater").pvalue
+    below = scipy.stats.ttest_ind([value - margin for value in A], B, alternative="less").pvalue
+    interval = scipy.stats.ttest_ind(A, B).confidence_interval(0.9)
+    found = equivalence_test(summarise(A), summarise(B), margin)
+    assert found is not None
+    assert found.p == pytest.approx(max(above, below))
+    assert (found.low, found.high, found.level) == pytest.approx((interval.low, interval.high, 0.9))
+    back = equivalence_test(summarise(B), summarise(A), margin)
+    assert back is not None
+    assert (back.p, back.difference) == pytest.approx((found.p, -found.difference))
+
+
+SUMMARIES = st.builds(
+    Summary, st.floats(-3, 3), st.floats(0, 2).filter(lambda std: std == 0 or std > 1e-3), st.integers(2, 12)
+)
+
+
+@given(SUMMARIES, SUMMARIES, st.floats(0.1, 5), st.sampled_from([0.01, 0.05, 0.1]))
+def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
+    a: Summary, b: Summary, margin: float, alpha: float
+) -> None:
+    found = equivalence_test(a, b, margin, alpha=alpha)
+    assert found is not None
+    outside = max(-found.low, found.high) - margin
+    if abs(outside) > 1e-9:
+        assert (found.p < alpha) == (outside < 0)
+
+
+def test_without_spread_the_margin_alone_decides() -> None:
+    def p(difference: float) -> float:
+        found = equivalence_test(Summary(70.0 + difference, 0.0, 3), Summary(70.0, 0.0, 5), 1.0)
+        assert found is not None
+        return found.p
+
+    assert [p(0.0), p(-0.99), p(1.0), p(-2.0)] == [0.0, 0.0, 1.0, 1.0]
+    ulp = equivalence_test(Summary(76.1, 0.0, 2), Summary(75.1, 0.0, 2), 1.0)
+    assert ulp is not None
+    assert ulp.p == 1.0, "76.1 - 75.1 is below 1 by a rounding error only"
+    assert equivalence_test(Summary(70.0, None, 1), Summary(70.0, 0.5, 5), 1.0) is None
+
+
+# CV and subjects of 2x2 crossover studies and their power at a ratio of 0.95 within 0.80 to 1.25, as PowerTOST prints
+# it. A period's deviation on the log scale is sqrt(log(1 + CV^2)); the error of the difference is that of two groups
+# of half as many subjects with a deviation smaller by sqrt(2), with the same degrees of freedom.
+@pytest.mark.parametrize(
+    ("cv", "subjects", "power"), [(0.20, 20, 0.834680), (0.25, 28, 0.807439), (0.30, 40, 0.815845)]
+)
+def test_power_is_that_of_published_sample_sizes(cv: float, subjects: int, power: float) -> None:
+    std = math.sqrt(math.log(1 + cv**2) / 2)
+    given = {"effect": math.log(0.95), "std": std, "margin": math.log(1.25)}
+    assert power_of_equivalence(n=subjects // 2, **given) == pytest.approx(power, abs=1e-6)
+    assert power_of_equivalence(n=subjects // 2 - 1, **given) < 0.8
+
+
+def verdicts(effect: float, std: float, n: int, margin: float) -> tuple[float, float]:
+    """Shares of simulated experiments that show equivalence, and that show it or a difference."""
+    generator = np.random.default_rng(n)
+    a, b = generator.normal(effect, std, (60_000, n)), generator.normal(0.0, std, (60_000, n))
+    differs = scipy.stats.ttest_ind(a, b, axis=1).pvalue < 0.05
+    sides = [(a + margin, "greater"), (a - margin, "less")]
+    equal = (
+        np.max([scipy.stats.ttest_ind(one, b, axis=1, alternative=side).pvalue for one, side in sides], axis=0) < 0.05
+    )
+    return float(np.mean(equal)), float(np.mean(equal | differs))
+
+
+@pytest.mark.parametrize(
+    ("effect", "std", "n"), [(0.0, 0.6, 2), (0.3, 0.5, 3), (0.6, 0.4, 5), (1.0, 0.7, 8), (-1.3, 1.0, 5), (0.0, 1.5, 30)]
+)
+def test_power_against_simulated_experiments(effect: float, std: float, n: int) -> None:
+    found = power_of_equivalence(effect, std, n, 1.0), power_of_verdict(effect, std, n, 1.0)
+    assert found == pytest.approx(verdicts(effect, std, n, 1.0), abs=0.008)
+
+
+def test_at_the_margin_equivalence_is_claimed_as_often_as_alpha_allows() -> None:
+    sizes = [power_of_equivalence(1.0, 1.0, n, 1.0) for n in (2, 5, 20, 500, 1_000_000)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == pytest.approx(0.05, abs=1e-6)
+    assert all(size < 0.05 + 1e-9 for size in sizes)
+
+
+@pytest.mark.parametrize(("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)])
+def test_seeds_to_decide_are_the_first_with_enough_power(effect: float, std: float) -> None:
+    n = seeds_to_decide(effect, std, 1.0)
+    assert n is not None
+    powers = [power_of_verdict(effect, std, count, 1.0) for count in range(2, n + 1)]
+    assert [power >= 0.8 for power in powers] == [False] * (n - 2) + [True]
+    assert seeds_to_decide(10 * effect, 10 * std, 10.0) == n, "the unit does not matter"
+
+
+def test_a_margin_helps_and_a_large_difference_needs_none() -> None:
+    assert seeds_to_decide(0.4, 0.8, None) == seeds_needed(0.4, 0.8)
+    assert (seeds_to_decide(0.4, 0.8, 1.0) or 0) < seeds_needed(0.4, 0.8)
+    assert power_of_verdict(9.0, 2.0, 5, 0.1) == pytest.approx(power_of_t_test(9.0, 2.0, 5))
+    assert seeds_to_decide(0.0, 1.0, None) is None
+
+
+def test_edges_and_nonsense() -> None:
+    assert power_of_equivalence(0.0, 1.0, 1, 1.0) == power_of_verdict(0.0, 1.0, 1, 1.0) == 0.0
+    assert [power_of_equivalence(effect, 0.0, 2, 1.0) for effect in (0.0, 0.9, 1.0)] == [1.0, 1.0, 0.0]
+    assert power_of_verdict(0.9, 0.0, 2, 1.0) == 1.0
+    assert power_of_verdict(0.9, 1e-12, 10_000_000, 1.0) == pytest.approx(1.0)
+    assert pooled_deviation(Summary(0.0, 3.0, 3), Summary(9.0, 4.0, 5)) == pytest.approx(
+        math.sqrt((2 * 9 + 4 * 16) / 6)
+    )
+    with pytest.raises(ValueError, match="standard deviation"):
+        pooled_deviation(Summary(0.0, None, 1), Summary(9.0, 4.0, 5))
+    for margin in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="margin"):
+            equivalence_test(summarise(A), summarise(B), margin)
+    with pytest.raises(ValueError, match="alpha"):
+        equivalence_test(summarise(A), summarise(B), 1.0, alpha=0.5)
+    with pytest.raises(ValueError, match="deviation"):
+        power_of_verdict(0.0, math.nan, 5, 1.0)
+    with pytest.raises(ValueError, match="a difference"):
+        power_of_equivalence(math.nan, 1.0, 5, 1.0)
