@@ -15,7 +15,7 @@ from harness.method import MediaBatch, OwnSteps, PairBatch, Patches, SentenceBat
 from harness.profiles import Training
 from harness.registry import get
 from harness.seeds import generator
-from harness.training.streams import Batches, Subset, TrainingData
+from harness.training.streams import Batches, Subset, TrainingData, rows_read
 
 TRAINING = Training(epochs=2, batch_size=8, eval_every=3)
 FEATURES = np.arange(36, dtype=np.float16).reshape(12, 3)
@@ -53,6 +53,23 @@ def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: 
     np.testing.assert_array_equal(batch.features["image"].numpy(), FEATURES[rows].astype(np.float32))
     assert batch.tokens["input_ids"].shape == batch.tokens["attention_mask"].shape
     assert len(batch.tokens["input_ids"]) == len(rows)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 11])
+@pytest.mark.parametrize("subsets", [{}, {"sentences": Subset(np.arange(3, 19)[::-1], True)}])
+def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subsets: dict[Stream, Subset]) -> None:
+    made = batches(student, subsets)
+    found: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
+    for step in range(steps):
+        kind, number = made.mixing.step(step)
+        stream: Stream = "sentences" if kind == "text" else "pairs"
+        rows = made.orders[stream].batch(number)
+        found[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
+    training = TRAINING.model_copy(update={"steps": steps})
+    read = rows_read(made.data, training, seed=0, setting="toy", rule=by_batches)
+    assert {stream: sorted(rows.tolist()) for stream, rows in read.items()} == {
+        stream: sorted(rows) for stream, rows in found.items()
+    }
 
 
 @pytest.mark.parametrize("steps_of_all", [True, False])
