@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +30,8 @@ class Resolved:
     the teacher features that the method reads, by role, and `dev` the similarity task that picks the best checkpoint.
     `options` are those of the setting, and of its corpora those that the method requires. `own_steps` are
     the streams that the method trains in steps of their own; `pooling` names how its sentence vectors are pooled.
+    `sources` says of each value that is not a default of the method or of `Training` where it comes from: the
+    `source` of a rule, '[training]' of the profile, '--set', or the option's variant.
     """
 
     spec: RunSpec
@@ -43,6 +45,7 @@ class Resolved:
     options: tuple[SettingOption, ...]
     own_steps: Mapping[Stream, OwnSteps]
     pooling: str
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -89,24 +92,28 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     """Decide every value of a run.
 
     Method: dataclass defaults, the reading's values, the profile's rules, --set, the variant's options.
-    Training: the profile's [training] table, its rules, --set. Later ones win.
+    Training: the profile's [training] table, its rules, --set, the variant's options. Later ones win.
     Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
     method, variant, setting = method_named(spec.variant.name), spec.variant, spec.setting
     _check_rules(profile.name, profile.hyperparameters)
     values: dict[str, OptionValue] = {}
-    for rule in profile.hyperparameters:
-        if rule.matches(variant.name, variant.reading, setting.name, spec.encoder):
-            values |= rule.values
+    sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
     with errors_of("method", variant.name):
-        values |= {key: value for key, value in overrides.items() if key in _known(method)}
-        of_training = {key: values.pop(key) for key in Training.model_fields.keys() & values.keys()}
-        hyperparameters = method.configure(variant.reading, values, dict(variant.options))
+        set_here = {key: value for key, value in overrides.items() if key in _known(method)}
+        for source, layer in (*_rules(profile, spec), ("--set", set_here)):
+            values |= layer
+            sources |= dict.fromkeys(layer, source)
+        sources |= dict.fromkeys(dict(variant.options), str(variant))
+        named = dict(variant.options)
+        layers = (values, named) if method.trains else (values,)
+        of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
+        hyperparameters = method.configure(variant.reading, values, named)
         pooling = method.pooling(hyperparameters)
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method, hyperparameters, training, dict(overrides)
     if not method.trains:
-        return Resolved(*decided, {}, {}, dev, (), {}, pooling)
+        return Resolved(*decided, {}, {}, dev, (), {}, pooling, sources)
     options = check_setting(profile, setting)
     streams = _used(profile, method, setting)
     with errors_of("method", variant.name):
@@ -117,7 +124,14 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
             features = method.features(hyperparameters)
         except ValueError as error:
             raise UserError(f"{variant}: {error}") from error
-    return Resolved(*decided, streams, features, dev, options, own_steps, pooling)
+    return Resolved(*decided, streams, features, dev, options, own_steps, pooling, sources)
+
+
+def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
+    """Source and values of each rule of the profile that a run matches, in order."""
+    for rule in profile.hyperparameters:
+        if rule.matches(spec.variant.name, spec.variant.reading, spec.setting.name, spec.encoder):
+            yield rule.source, rule.values
 
 
 def _known(method: type[Method]) -> set[str]:

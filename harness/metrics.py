@@ -8,6 +8,13 @@ from typing import NamedTuple
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
+#: The parts of a task by training: pairs of which it read a sentence, and those of which it read none.
+SEEN, UNSEEN = "[seen]", "[unseen]"
+
+
+def is_by_training(part: str) -> bool:
+    """Whether a part of a task depends on what a run was trained on, as '[seen]' and 'images [unseen]' do."""
+    return part.endswith((SEEN, UNSEEN))
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@
 
 A value may hold balanced brackets, so that one variant can name another
 (`dalr[text=run:simcse[temperature=0.1]/wiki/bert-base-uncased/seed-0]`). Options are printed in order of their keys and
-numbers in their shortest form, so equal variants have equal texts. A setting has the same grammar without a reading
-(`flickr[shot=100]`).
+numbers in their shortest form, so equal variants have equal texts. They are the method's options or values of the
+training (`kdmcse[batch_size=128,margin=0.1]`). A setting has the same grammar without a reading (`flickr[shot=100]`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from harness.errors import UserError
 DEFAULT_READING = "paper"
 #: the setting of a method that does not train
 UNTRAINED = "none"
-#: teachers of a control experiment: the features of other rows, or random ones
-CONTROLS = ("shuffled", "random")
+#: image teachers of a control experiment: the features of other rows in another order, or drawn at random with
+#: replacement, or noise
+CONTROLS = ("shuffled", "random", "noise")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)

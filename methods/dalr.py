@@ -62,37 +62,87 @@ def text_teachers(text: str) -> tuple[str, ...]:
 class DALRHyperparameters(Hyperparameters):
     """Hyperparameters of DALR; the defaults are those of @paper."""
 
-    temperature: float = hyper(0.05, source="appendix B")
-    temperature_multimodal: float = hyper(0.05, source="appendix B: one temperature")
-    lambda_: float = hyper(0.1, source="appendix B, Eq. 14", unit="weight of cons and cma")
-    mu: float = hyper(0.2, source="appendix B, Eq. 14", unit="weight of rank and ima")
-    info_weight: float = hyper(1.0, source="Eq. 14; the public code 0.1")
-    projection_dim: int = hyper(256, source="appendix B", unit="dimensions of the shared space")
-    info_views: str = hyper("first", source="Eq. 4; the public code averages both", choices=("first", "mean"))
-    text_on_pairs: bool = hyper(False, source="Eq. 14", unit="whether paired batches have the text term")
-    angular_margin: float = hyper(0.0, source="Eq. 1 and 4; public scripts 0.18", unit="radians, KDMCSE's margin")
-    margin: float = hyper(0.2, source="section 3.2, Eq. 5", unit="cosine of mismatched pairs without penalty")
-    shift: int = hyper(1, source="Eq. 5 shuffles; the public code rolls by 5", unit="rows by which images are rolled")
-    consistency_weight: float = hyper(1.0, source="Eq. 9; the public code 0.01", unit="factor of cons within lambda")
-    consistency_heads: str = hyper("shared", source="Eq. 2, 3 and 5", choices=("shared", "own"))
-    space: str = hyper("projected", source="Eq. 6 and 11", choices=("projected", "raw"))
-    targets: str = hyper("projected", source="Eq. 3 and 7", choices=("projected", "raw"))
-    teacher_weight: float = hyper(0.33, source="public scripts; not in section 3.3", unit="of the first text teacher")
-    teacher_mix: str = hyper("vectors", source="section 3.3", unit="weighted for rank", choices=("vectors", "scores"))
-    teacher_temperature: float = hyper(1.0, source="Eq. 7 and 12 have none; public code 0.5")
-    student_temperature: float = hyper(1.0, source="Eq. 6 and 11 have none; public code 0.45")
-    ranking: str = hyper("listmle", source="Eq. 10", choices=("listmle", "listnet"))
-    rank_floor: float = hyper(0.0, source="Eq. 10; the public code 1e-7", unit="added inside the logarithm of ListMLE")
-    temperature_ranking: float = hyper(0.05, source="public scripts; without effect on ListMLE", unit="of the teachers")
-    gamma: float = hyper(1.0, source="public scripts; Eq. 13 has none", unit="factor of rank within mu")
-    token_term: bool = hyper(False, source="public code", unit="whether to add g2l, which is in no equation")
-    image: str = hyper("default", source="section 4.1", unit="image teacher, 'shuffled' or 'random'", teacher=True)
-    text: str = hyper(
-        "simcse+diffcse", source="section 4.1", unit="one or two text teachers, joined by '+'", teacher=True
+    temperature: float = hyper(0.05, origin="text", source="appendix B")
+    temperature_multimodal: float = hyper(0.05, origin="text", source="appendix B: one temperature")
+    lambda_: float = hyper(0.1, origin="text", source="appendix B, Eq. 14", unit="weight of cons and cma")
+    mu: float = hyper(0.2, origin="text", source="appendix B, Eq. 14", unit="weight of rank and ima")
+    info_weight: float = hyper(1.0, origin="text", source="Eq. 14; the public code 0.1")
+    projection_dim: int = hyper(256, origin="text", source="appendix B", unit="dimensions of the shared space")
+    info_views: str = hyper(
+        "first", origin="text", source="Eq. 4; the public code averages both", choices=("first", "mean")
     )
-    mixing: str = hyper("after", source="section 4.1", choices=tuple(MIXING))
+    text_on_pairs: bool = hyper(False, origin="text", source="Eq. 14", unit="whether paired batches have the text term")
+    angular_margin_text: float = hyper(
+        0.0,
+        origin="text",
+        source="Eq. 1, 6, 10 and 11 have none; public scripts 0.18",
+        unit="radians, on the text head's scores",
+    )
+    angular_margin_image: float = hyper(
+        0.0, origin="text", source="Eq. 4 has none; public scripts 0.18", unit="radians, KDMCSE's margin in info"
+    )
+    margin: float = hyper(
+        0.2, origin="text", source="section 3.2, Eq. 5", unit="cosine of mismatched pairs without penalty"
+    )
+    shift: int = hyper(
+        5,
+        origin="code",
+        source="section 3.2 shuffles without saying how; the public code rolls by 5",
+        unit="rows by which images are rolled",
+    )
+    consistency_weight: float = hyper(
+        1.0, origin="text", source="Eq. 9; the public code 0.01", unit="factor of cons within lambda"
+    )
+    consistency_heads: str = hyper("shared", origin="text", source="Eq. 2, 3 and 5", choices=("shared", "own"))
+    space: str = hyper(
+        "projected", origin="text", source="Eq. 6 and 11; raw in the public code", choices=("projected", "raw")
+    )
+    targets: str = hyper(
+        "raw",
+        origin="code",
+        source="Eq. 3 and 7 project by a head that no loss of the paper trains; the public code does not project",
+        unit="vectors whose cosines are the targets of cma and ima",
+        choices=("raw", "projected"),
+    )
+    teacher_weight: float = hyper(
+        0.33, origin="code", source="public scripts; section 3.3 gives no weights", unit="of the first text teacher"
+    )
+    teacher_mix: str = hyper(
+        "vectors", origin="text", source="section 3.3", unit="weighted for rank", choices=("vectors", "scores")
+    )
+    teacher_temperature: float = hyper(1.0, origin="text", source="Eq. 7 and 12 have none; public code 0.5")
+    student_temperature: float = hyper(1.0, origin="text", source="Eq. 6 and 11 have none; public code 0.45")
+    ranking: str = hyper("listmle", origin="text", source="Eq. 10", choices=("listmle", "listnet"))
+    rank_floor: float = hyper(
+        0.0, origin="text", source="Eq. 10; the public code 1e-7", unit="added inside the logarithm of ListMLE"
+    )
+    temperature_ranking: float = hyper(
+        0.05, origin="code", source="public scripts; without effect on ListMLE", unit="of the teachers"
+    )
+    gamma: float = hyper(1.0, origin="text", source="Eq. 13 has none", unit="factor of rank within mu")
+    token_term: bool = hyper(
+        False, origin="text", source="in no equation; the public code has it", unit="whether to add g2l"
+    )
+    image: str = hyper(
+        "default",
+        origin="text",
+        source="section 4.1",
+        unit="image teacher, or a control: shuffled, random, noise",
+        teacher=True,
+    )
+    text: str = hyper(
+        "simcse+diffcse",
+        origin="text",
+        source="section 4.1",
+        unit="one or two text teachers, joined by '+'",
+        teacher=True,
+    )
+    mixing: str = hyper("after", origin="text", source="section 4.1", choices=tuple(MIXING))
     captions: CaptionRows = hyper(
-        "setting", source="appendix G: 30k captions of Flickr30k", choices=get_args(CaptionRows)
+        "setting",
+        origin="text",
+        source="section 4.1: the data of MCSE, which draws one caption an image; appendix G: 30k captions",
+        choices=get_args(CaptionRows),
     )
 
 
@@ -130,7 +180,7 @@ class DALR(Method):
     streams = ("sentences", "pairs")
     terms = ("text", "info", "cons", "cma", "rank", "ima", "g2l")
     readings = {
-        "paper": "Eq. 1 to 14, with typos in the indices of Eq. 7, 8 and 11 corrected and means over the batch",
+        "paper": "Eq. 1 to 14, with typos in the indices of Eq. 6 to 8 and 11 corrected and means over the batch",
         "official": "the public code, errors fixed: margins on text and images, raw CLIP vectors, an extra token term",
     }
     reading_values = {
@@ -138,12 +188,11 @@ class DALR(Method):
             "info_weight": 0.1,
             "info_views": "mean",
             "text_on_pairs": True,
-            "angular_margin": 0.18,
-            "shift": 5,
+            "angular_margin_text": 0.18,
+            "angular_margin_image": 0.18,
             "consistency_weight": 0.01,
             "consistency_heads": "own",
             "space": "raw",
-            "targets": "raw",
             "teacher_mix": "scores",
             "teacher_temperature": 0.5,
             "student_temperature": 0.45,
@@ -152,6 +201,14 @@ class DALR(Method):
             "mixing": "floor",
             "captions": "all",
         }
+    }
+    decisions = {
+        "sums": ("mended", "means over the batch for Eq. 1, 4, 8, 10 and 12, which as sums do not fit Eq. 5, a mean"),
+        "indices": ("mended", "Eq. 6 is read as a text's distribution over the images, Eq. 11 pairs s_i with s_j'"),
+        "gradients": ("code", "the targets of Eq. 7 have none"),
+        "mismatched pairs": ("code", "as many as matched ones, with one mean over both"),
+        "ranking list": ("code", "all sentences of the batch, the sentence itself included"),
+        "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
     }
     Hyperparameters = DALRHyperparameters
 
@@ -216,8 +273,8 @@ class DALR(Method):
         return {"text": cross_entropy_diagonal(scores / self.hyperparameters.temperature)}
 
     def scores(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Cosines (B, B), with the angular margin on negatives if set."""
-        return angular_margin(cosine_matrix(rows, columns), self.hyperparameters.angular_margin, near="keep")
+        """Cosines (B, B) of the text head's vectors, with the angular margin on negatives if set."""
+        return angular_margin(cosine_matrix(rows, columns), self.hyperparameters.angular_margin_text, near="keep")
 
     def taught(self, batch: PairBatch) -> Taught:
         """The teachers' features of a batch; tokens are cut to its length, without the first position."""
@@ -266,8 +323,8 @@ class DALR(Method):
     def info(self, grounded: Sequence[Tensor], image: Tensor) -> Tensor:
         """Eq. 4 over the cosines (B, B) of each view; with a margin, the visual loss of KDMCSE."""
         values = self.hyperparameters
-        alike = cosine_matrix(image, image).detach() if values.angular_margin else None
-        settings = values.temperature_multimodal, values.angular_margin, alike
+        alike = cosine_matrix(image, image).detach() if values.angular_margin_image else None
+        settings = values.temperature_multimodal, values.angular_margin_image, alike
         return torch.stack([margin_info_nce(view, *settings, near="keep") for view in grounded]).mean()
 
     def cons(self, text: Tensor, sentences: Tensor, image: Tensor, images: Tensor) -> Tensor:
@@ -280,12 +337,12 @@ class DALR(Method):
         return pair_consistency(sentences, images, rolled(images, values.shift), values.margin)
 
     def cma(self, grounded: Tensor, text: Tensor, image: Tensor, texts: Tensor, pictures: Tensor) -> Tensor:
-        """Eq. 8 on projected text and image, or the mean over raw vectors with margin and temperature."""
+        """Eq. 8 on projected text and image, or on raw vectors with margin and temperature."""
         values = self.hyperparameters
         temperatures = values.student_temperature, values.teacher_temperature
         if values.space == "raw":
             scores = self.scores(text, image.detach()) / values.temperature
-            return cross_alignment(scores, texts, pictures, *temperatures) / 2
+            return cross_alignment(scores, texts, pictures, *temperatures)
         return cross_alignment(grounded, texts, pictures, *temperatures)
 
     def rank(self, scores: Tensor, taught: Taught) -> Tensor:

@@ -20,6 +20,7 @@ from harness.losses.contrastive import cosine_matrix
 from harness.losses.margin import NEAR, margin_info_nce, too_alike
 from harness.losses.ranking import list_mle
 from harness.method import (
+    CONTROLS,
     Batch,
     CaptionRows,
     Dimensions,
@@ -34,11 +35,14 @@ from harness.method import (
 )
 
 SIDES = ("captions", "images")
+#: rows by which images are rolled for mismatched pairs (DALR's public code)
+SHIFT = 5
 
 
 def every_ceil(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:
-    """Algorithm 1: the first of every ceil(|D| / |D_M|) steps is paired, counted in rows."""
-    return -(-rows // pairs), 0
+    """Algorithm 1: step t = 1, 2, ... is paired if p = ceil(|D| / |D_M|), counted in rows, divides t."""
+    cycle = -(-rows // pairs)
+    return cycle, cycle - 1
 
 
 #: 'floor' is the rule of the public code, which is that of MCSE
@@ -49,37 +53,80 @@ MIXING = {"ceil": every_ceil, "floor": by_batches}
 class KDMCSEHyperparameters(Hyperparameters):
     """Hyperparameters of KDMCSE; the defaults are those of @paper."""
 
-    temperature: float = hyper(0.05, source="section 4.2")
-    temperature_multimodal: float = hyper(0.05, source="section 4.2")
-    lambda_: float = hyper(1.0, source="Eq. 14 has none; public scripts 0.01", unit="weight of visual and textual")
-    projection_dim: int = hyper(256, source="section 4.2", unit="dimensions of the shared space")
-    margin: float = hyper(0.125, source="section 6.1, Figure 7", unit="radians")
-    margin_text: float = hyper(0.0, source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative")
-    near: str = hyper("clamp", source="Eq. 12 is silent", unit="negatives nearer than the margin", choices=NEAR)
+    temperature: float = hyper(0.05, origin="text", source="section 4.2")
+    temperature_multimodal: float = hyper(0.05, origin="text", source="section 4.2")
+    lambda_: float = hyper(
+        1.0, origin="text", source="Eq. 14 has none; public scripts 0.01", unit="weight of visual and textual"
+    )
+    projection_dim: int = hyper(256, origin="text", source="section 4.2", unit="dimensions of the shared space")
+    margin: float = hyper(0.125, origin="text", source="section 6.1, Figure 7", unit="radians")
+    margin_text: float = hyper(
+        0.0, origin="text", source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative"
+    )
+    near: str = hyper(
+        "clamp",
+        origin="mended",
+        source="Eq. 12 and 13 let the angle of a negative fall below 0, where its cosine would decrease again",
+        unit="negatives nearer than the margin",
+        choices=NEAR,
+    )
     margin_labels: str = hyper(
-        "captions", source="section 3.2", unit="similarity of images to these, for visual", choices=SIDES
+        "captions", origin="text", source="section 3.2", unit="similarity of images to these, for visual", choices=SIDES
     )
-    filter: bool = hyper(True, source="section 3.2, Eq. 8")
-    threshold: float = hyper(0.85, source="section 6.2: about 0.85 to 0.9", unit="CLIP similarity")
+    filter: bool = hyper(True, origin="text", source="section 3.2, Eq. 8; off in the public scripts")
+    threshold: float = hyper(0.85, origin="text", source="section 6.2: about 0.85 to 0.9", unit="CLIP similarity")
     filter_labels: str = hyper(
-        "captions", source="section 3.2", unit="similarity of texts to these, for textual", choices=SIDES
+        "captions", origin="text", source="section 3.2", unit="similarity of texts to these, for textual", choices=SIDES
     )
-    filter_scores: str = hyper("cosine", source="section 3.2, Eq. 7", choices=("cosine", "inner"))
-    view_reduction: str = hyper("sum", source="Eq. 9; the public code averages", choices=("sum", "mean"))
-    branch_reduction: str = hyper("mean", source="Eq. 14; the public code adds", choices=("mean", "sum"))
-    text_on_pairs: bool = hyper(False, source="Algorithm 1, Eq. 14", unit="whether paired batches have the text term")
-    images: str = hyper("default", source="section 4.2", unit="image teacher, 'shuffled' or 'random'", teacher=True)
+    filter_scores: str = hyper("cosine", origin="text", source="section 3.2, Eq. 7", choices=("cosine", "inner"))
+    view_reduction: str = hyper(
+        "mean",
+        origin="code",
+        source="Eq. 9 sums, Eq. 13 does not say; the public code averages",
+        choices=("mean", "sum"),
+    )
+    branch_reduction: str = hyper("mean", origin="text", source="Eq. 14; the public code adds", choices=("mean", "sum"))
+    text_on_pairs: bool = hyper(
+        False, origin="text", source="Algorithm 1, Eq. 14", unit="whether paired batches have the text term"
+    )
+    images: str = hyper(
+        "default",
+        origin="text",
+        source="section 4.2",
+        unit="image teacher, or a control: shuffled, random, noise",
+        teacher=True,
+    )
     text: str = hyper(
-        "default", source="section 4.2", unit="text teacher; 'default' is the image teacher's text side", teacher=True
+        "default",
+        origin="text",
+        source="section 4.2",
+        unit="text teacher; 'default' is the image teacher's text side",
+        teacher=True,
     )
-    mixing: str = hyper("ceil", source="Algorithm 1", choices=tuple(MIXING))
+    mixing: str = hyper(
+        "ceil",
+        origin="mended",
+        source="Algorithm 1, whose test 'not t divides p' is taken as 'p does not divide t'",
+        choices=tuple(MIXING),
+    )
     captions: CaptionRows = hyper(
-        "setting", source="section 4.1 follows MCSE: one an image", choices=get_args(CaptionRows)
+        "setting",
+        origin="text",
+        source="section 4.2: the setup of MCSE, which draws one caption an image",
+        choices=get_args(CaptionRows),
     )
-    with_: str = hyper("", source="DALR Tables 4 and 5", unit="parts of DALR", choices=("", "cml", "iml", "cml+iml"))
-    lambda_cml: float = hyper(0.1, source="DALR appendix B", unit="weight of cons and cma")
-    mu: float = hyper(0.2, source="DALR appendix B", unit="weight of rank and ima")
-    consistency_margin: float = hyper(0.2, source="DALR Eq. 5", unit="cosine of mismatched pairs without penalty")
+    with_: str = hyper(
+        "",
+        origin="text",
+        source="DALR Tables 4 and 5",
+        unit="parts of DALR",
+        choices=("", "cml", "iml", "cml+iml"),
+    )
+    lambda_cml: float = hyper(0.1, origin="text", source="DALR appendix B", unit="weight of cons and cma")
+    mu: float = hyper(0.2, origin="text", source="DALR appendix B", unit="weight of rank and ima")
+    consistency_margin: float = hyper(
+        0.2, origin="text", source="DALR Eq. 5", unit="cosine of mismatched pairs without penalty"
+    )
 
 
 class KDMCSE(Method):
@@ -95,7 +142,7 @@ class KDMCSE(Method):
     optional_terms = ("cons", "cma", "rank", "ima")
     parts = ("margin", "filter")
     readings = {
-        "paper": "Eq. 7 to 14 and Algorithm 1, with the cases of Eq. 8 swapped and angles clamped at 0",
+        "paper": "Eq. 7 to 14 and Algorithm 1, with the cases of Eq. 8 swapped, angles clamped at 0 and views averaged",
         "official": "the public code: a fixed margin on all text, both branches summed with weight 0.01, no filter",
     }
     reading_values = {
@@ -109,12 +156,17 @@ class KDMCSE(Method):
             "threshold": 0.8,
             "filter_labels": "images",
             "filter_scores": "inner",
-            "view_reduction": "mean",
             "branch_reduction": "sum",
             "text_on_pairs": True,
             "mixing": "floor",
             "captions": "all",
         }
+    }
+    decisions = {
+        "filter": ("mended", "drops what Eq. 8, as printed, would keep (section 3.2), and never the positive (Eq. 13)"),
+        "soft labels": ("mended", "cosines of CLIP's own features (Eq. 7); Algorithm 1 mixes them with projected ones"),
+        "epochs": ("code", "Algorithm 1 counts steps through training, here anew in each epoch"),
+        "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
     }
     Hyperparameters = KDMCSEHyperparameters
 
@@ -136,7 +188,7 @@ class KDMCSE(Method):
     def features(cls, hyperparameters: KDMCSEHyperparameters) -> dict[str, Feature]:
         """Image and caption features, from both encoders of one teacher unless a text teacher is set."""
         images, text = hyperparameters.images, hyperparameters.text
-        if text == "default" and images not in ("shuffled", "random"):
+        if text == "default" and images not in CONTROLS:
             text = images
         return {"image": Feature(images), "caption": Feature(text, "caption")}
 
@@ -232,7 +284,7 @@ class KDMCSE(Method):
             targets = cosine_matrix(captions, captions), cosine_matrix(images, images)
         margin = self.hyperparameters.consistency_margin
         return {
-            "cons": pair_consistency(view, images, rolled(images, 1), margin),
+            "cons": pair_consistency(view, images, rolled(images, SHIFT), margin),
             "cma": cross_alignment(scores, *targets),
         }
 

@@ -20,17 +20,24 @@ from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, 
 class MCSEHyperparameters(Hyperparameters):
     """Hyperparameters of MCSE; lambda differs by setting and encoder (Table 3), so profiles set it."""
 
-    temperature: float = hyper(0.05, source="appendix A")
-    temperature_multimodal: float = hyper(0.05, source="appendix A")
-    lambda_: float = hyper(0.01, source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss")
-    projection_dim: int = hyper(256, source="appendix A", unit="dimensions of the shared space")
-    view_reduction: str = hyper("sum", source="Eq. 3; the public code averages", choices=("sum", "mean"))
+    temperature: float = hyper(0.05, origin="text", source="appendix A")
+    temperature_multimodal: float = hyper(0.05, origin="text", source="appendix A")
+    lambda_: float = hyper(
+        0.01, origin="text", source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss"
+    )
+    projection_dim: int = hyper(256, origin="text", source="appendix A", unit="dimensions of the shared space")
+    view_reduction: str = hyper("sum", origin="text", source="Eq. 3; the public code averages", choices=("sum", "mean"))
     images: str = hyper(
-        "default", source="section 4.1, Tables 2 and 7", unit="image teacher, 'shuffled' or 'random'", teacher=True
+        "default",
+        origin="text",
+        source="section 4.1, Tables 2 and 7",
+        unit="image teacher, or a control: shuffled, random, noise",
+        teacher=True,
     )
     text_teacher: str = hyper(
         "none",
-        source="KDMCSE appendix C, Table 5: CLIP's caption embeddings beside its images",
+        origin="text",
+        source="section 3.2 has none; KDMCSE appendix C, Table 5, adds CLIP's caption embeddings",
         unit="text teacher or 'none'",
         teacher=True,
         later=True,
@@ -46,9 +53,14 @@ class MCSE(Method):
     terms = ("text", "info")
     readings = {
         "paper": "Eq. 1 to 4: the losses of the two dropout views are summed",
-        "official": "the public code: the two views' losses are averaged, which halves lambda; AdamW epsilon 1e-6",
+        "official": "the public code: the two views' losses are averaged, which halves lambda",
     }
     reading_values = {"official": {"view_reduction": "mean"}}
+    decisions = {
+        "paired steps": ("code", "step k of an epoch of T + P batches is paired if T // P divides k"),
+        "reduction": ("code", "means over the batch; Eq. 1 and 3 are per sentence"),
+        "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
+    }
     Hyperparameters = MCSEHyperparameters
 
     def __init__(self, hyperparameters: MCSEHyperparameters, dimensions: Dimensions) -> None:

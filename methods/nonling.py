@@ -7,13 +7,16 @@ optimizer, and a step for every text step (Algorithm 1). The text loss is unchan
 VisualCSE augments a labelled image twice and embeds it by the patch embedding of a pretrained ViT. In AudioCSE (section
 3.4), a convolution cuts the filterbank of a recording into patches; the two views differ only by dropout, and the
 recordings of one speaker are pulled together.
+
+The paper gives no omega, no schedule of the second optimizer, no heads and no temperature for audio, and no values of
+supervised models: these are the public code's in every reading. The defaults are those of BERT-base, unsupervised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_args
 
 from torch import Tensor
 
@@ -38,6 +41,8 @@ from .simcse import SimCSE, SimCSEHyperparameters, SupervisedSimCSE, SupervisedS
 CONTRASTS = ("supcon", "simclr")
 #: forms of supcon: the logarithm of a ratio (Eq. 4), class ranks (public code), Khosla et al. 2020
 FORMS = ("ratio", "class-rank", "khosla")
+#: of recordings: none, or the public code's mix-up of waves and masks over frames and bins
+AUGMENTATIONS = ("none", "mixup+masks")
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,7 @@ class SecondModality:
     term: str
     weight: float
     temperature: float
-    contrast: str
-    form: str
     steps: OwnSteps
-    #: whether the modality's head is applied after the text head
-    stacked: bool = False
 
 
 class Unpaired(Method):
@@ -61,9 +62,11 @@ class Unpaired(Method):
     paper = "Jian et al., Non-Linguistic Supervision for Contrastive Learning of Sentence Embeddings, NeurIPS 2022"
     readings = {
         "paper": "Algorithm 1: text step, then media step; Eq. 4 to 6 with the positives in the denominator",
-        "official": "the public code: media step first, cosine decay, and as target the rank of a class in the batch",
+        "official": "the public code: media step first, as target the rank of a class in the batch, audio augmented",
         "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
     }
+    #: whether the modality's head is applied after the text head, as in the public code's supervised models
+    stacked: ClassVar[bool] = False
     text_head: TanhHead
 
     def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
@@ -90,39 +93,46 @@ class Unpaired(Method):
         """The contrastive loss over two views of each item, clustered by class."""
         second = self.second(self.hyperparameters)
         vectors = encode(batch.inputs, 2)
-        if second.stacked:
+        if self.stacked:
             vectors = self.text_head(vectors)
         first, other = by_view(self.media_head, vectors)
-        return {second.term: contrast(first, other, batch.labels, second)}
+        return {second.term: contrast(first, other, batch.labels, second.temperature, self.hyperparameters)}
 
 
-def contrast(first: Tensor, other: Tensor, labels: Tensor, second: SecondModality) -> Tensor:
+@dataclass(frozen=True)
+class ContrastHyperparameters:
+    """Which contrastive loss the second modality has."""
+
+    contrast: str = hyper("supcon", source="sections 3.3 and 3.4; Tables 4 and G.1", choices=CONTRASTS)
+    supcon: str = hyper("ratio", source="Eq. 4 and 6", unit="form of supcon", choices=FORMS)
+
+
+def contrast(
+    first: Tensor, other: Tensor, labels: Tensor, temperature: float, chosen: ContrastHyperparameters
+) -> Tensor:
     """The contrastive loss over two views of B items, (B, d) each, and their classes, (B,)."""
-    temperature = second.temperature
-    if second.form == "khosla":
-        return supcon(first, other, None if second.contrast == "simclr" else labels, temperature)
-    if second.contrast == "simclr":
+    if chosen.supcon == "khosla":
+        return supcon(first, other, None if chosen.contrast == "simclr" else labels, temperature)
+    if chosen.contrast == "simclr":
         return info_nce(first, other, temperature)
-    if second.form == "class-rank":
+    if chosen.supcon == "class-rank":
         return class_rank_cross_entropy(first, other, labels, temperature)
     return cross_view_supcon(first, other, labels, temperature)
 
 
-OFFICIAL_IMAGES: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_schedule": "cosine", "image_first": True}
+OFFICIAL_IMAGES: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_first": True}
 
 
 @dataclass(frozen=True)
-class ImageHyperparameters:
-    """Hyperparameters of the images; rates and batch sizes differ by encoder (Table C.1), so profiles set them."""
+class ImageHyperparameters(ContrastHyperparameters):
+    """Hyperparameters of the images; rates and omega differ by encoder, so profiles set them."""
 
-    contrast: str = hyper("supcon", source="section 3.3; Table 4", choices=CONTRASTS)
-    supcon: str = hyper("ratio", source="Eq. 4", unit="form of supcon", choices=FORMS)
     temperature_image: float = hyper(0.07, source="section 3.3, Eq. 4")
-    image_weight: float = hyper(1.0, source="omega of Eq. 1; no value in the paper")
+    image_weight: float = hyper(0.05, source="omega of Eq. 1: VisualCSE/README.md (BERT)")
     image_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="images per step")
     image_learning_rate: float = hyper(1e-6, source="Table C.1 (BERT-base)")
-    image_weight_decay: float = hyper(0.0, source="public scripts; not in the paper")
-    image_schedule: Schedule = hyper("linear", source="not in the paper", choices=get_args(Schedule))
+    image_weight_decay: float = hyper(0.0, source="VisualCSE/run_unsup_example.sh")
+    image_schedule: Schedule = hyper("cosine", source="VisualCSE/src/trainers.py", choices=get_args(Schedule))
     image_first: bool = hyper(False, source="Algorithm 1", unit="whether the image step precedes the text step")
     patches: str = hyper(
         "", source="section 3.3, Figure 1", unit="pretrained ViT patch embedding with the encoder's width"
@@ -137,8 +147,6 @@ class VisualCSEHyperparameters(ImageHyperparameters, SimCSEHyperparameters):
 @dataclass(frozen=True)
 class VisualCSESupHyperparameters(ImageHyperparameters, SupervisedSimCSEHyperparameters):
     """Hyperparameters of supervised SimCSE and of the images."""
-
-    stacked_heads: bool = hyper(False, source="public code, supervised: the image head is applied after the text head")
 
 
 class VisualCSE(Unpaired, SimCSE):
@@ -161,8 +169,7 @@ class VisualCSE(Unpaired, SimCSE):
             schedule=values.image_schedule,
             first=values.image_first,
         )
-        loss = values.image_weight, values.temperature_image, values.contrast, values.supcon
-        return SecondModality("images", "visual", *loss, steps)
+        return SecondModality("images", "visual", values.image_weight, values.temperature_image, steps)
 
 
 class VisualCSESup(Unpaired, SupervisedSimCSE):
@@ -170,42 +177,39 @@ class VisualCSESup(Unpaired, SupervisedSimCSE):
 
     name = "visualcse-sup"
     notes = "visualcse"
+    stacked = True
     streams = ("triplets", "images")
     terms = ("text", "visual")
-    reading_values = {"official": {**OFFICIAL_IMAGES, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
+    reading_values = {"official": OFFICIAL_IMAGES, "fixed": {"supcon": "khosla"}}
     Hyperparameters = VisualCSESupHyperparameters
 
     @classmethod
-    def second(cls, values: VisualCSESupHyperparameters) -> SecondModality:
+    def second(cls, values: ImageHyperparameters) -> SecondModality:
         """Labelled images, as in VisualCSE."""
-        return replace(VisualCSE.second(values), stacked=values.stacked_heads)
+        return VisualCSE.second(values)
 
 
-OFFICIAL_AUDIO: Mapping[str, OptionValue] = {
-    "supcon": "class-rank",
-    "audio_schedule": "cosine",
-    "audio_first": True,
-    "positions": False,
-}
+OFFICIAL_AUDIO: Mapping[str, OptionValue] = {"supcon": "class-rank", "audio_first": True, "augment": "mixup+masks"}
 
 
 @dataclass(frozen=True)
-class AudioHyperparameters:
-    """Hyperparameters of the recordings; the learning rate differs by encoder (Table C.1), so profiles set it."""
+class AudioHyperparameters(ContrastHyperparameters):
+    """Hyperparameters of the recordings; the learning rate and omega differ by encoder, so profiles set them."""
 
-    contrast: str = hyper("supcon", source="section 3.4; Table G.1", choices=CONTRASTS)
-    supcon: str = hyper("ratio", source="Eq. 6", unit="form of supcon", choices=FORMS)
-    temperature_audio: float = hyper(0.07, source="public README; the paper gives none")
-    audio_weight: float = hyper(1.0, source="omega of Eq. 1; no value in the paper")
+    temperature_audio: float = hyper(0.07, source="AudioCSE/README.md")
+    audio_weight: float = hyper(0.01, source="omega of Eq. 1: AudioCSE/README.md (BERT)")
     audio_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="recordings per step")
     audio_learning_rate: float = hyper(2e-7, source="Table C.1 (BERT-base)")
-    audio_weight_decay: float = hyper(0.0, source="public scripts; not in the paper")
-    audio_schedule: Schedule = hyper("linear", source="not in the paper", choices=get_args(Schedule))
+    audio_weight_decay: float = hyper(0.0, source="AudioCSE/README.md")
+    audio_schedule: Schedule = hyper("cosine", source="AudioCSE/src/trainers.py", choices=get_args(Schedule))
     audio_first: bool = hyper(False, source="Algorithm 1", unit="whether the audio step precedes the text step")
-    patch_size: int = hyper(
-        24, source="public code: 1,024 x 128 inputs give 211 tokens", unit="frames and bins of a patch"
+    augment: str = hyper(
+        "none", source="section 3.4, appendix B", unit="augmentation shared by both views", choices=AUGMENTATIONS
     )
-    positions: bool = hyper(True, source="as in SSAST; not in the public code", unit="position embeddings")
+    patch_size: int = hyper(
+        24, source="AudioCSE/src/models.py: gives the 211 tokens of appendix B", unit="frames, bins"
+    )
+    positions: bool = hyper(False, source="AudioCSE/src/models.py", unit="position embeddings, as SSAST has")
 
 
 @dataclass(frozen=True)
@@ -216,8 +220,6 @@ class AudioCSEHyperparameters(AudioHyperparameters, SimCSEHyperparameters):
 @dataclass(frozen=True)
 class AudioCSESupHyperparameters(AudioHyperparameters, SupervisedSimCSEHyperparameters):
     """Hyperparameters of supervised SimCSE and of the recordings."""
-
-    stacked_heads: bool = hyper(False, source="public code, supervised: the audio head is applied after the text head")
 
 
 class AudioCSE(Unpaired, SimCSE):
@@ -239,9 +241,9 @@ class AudioCSE(Unpaired, SimCSE):
             weight_decay=values.audio_weight_decay,
             schedule=values.audio_schedule,
             first=values.audio_first,
+            augment=values.augment,
         )
-        loss = values.audio_weight, values.temperature_audio, values.contrast, values.supcon
-        return SecondModality("audio", "audio", *loss, steps)
+        return SecondModality("audio", "audio", values.audio_weight, values.temperature_audio, steps)
 
 
 class AudioCSESup(Unpaired, SupervisedSimCSE):
@@ -249,12 +251,13 @@ class AudioCSESup(Unpaired, SupervisedSimCSE):
 
     name = "audiocse-sup"
     notes = "audiocse"
+    stacked = True
     streams = ("triplets", "audio")
     terms = ("text", "audio")
-    reading_values = {"official": {**OFFICIAL_AUDIO, "stacked_heads": True}, "fixed": {"supcon": "khosla"}}
+    reading_values = {"official": OFFICIAL_AUDIO, "fixed": {"supcon": "khosla"}}
     Hyperparameters = AudioCSESupHyperparameters
 
     @classmethod
-    def second(cls, values: AudioCSESupHyperparameters) -> SecondModality:
+    def second(cls, values: AudioHyperparameters) -> SecondModality:
         """Recordings, as in AudioCSE."""
-        return replace(AudioCSE.second(values), stacked=values.stacked_heads)
+        return AudioCSE.second(values)

@@ -23,7 +23,7 @@ from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, S
 class SimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of SimCSE."""
 
-    temperature: float = hyper(0.05, source="SimCSE section 3; MCSE appendix A")
+    temperature: float = hyper(0.05, origin="text", source="SimCSE section 3; MCSE appendix A")
 
 
 class SimCSE(Method):
@@ -37,7 +37,7 @@ class SimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
-        "paper": "Eq. 1; the profile 'paper' trains it with the values of MCSE Table 3",
+        "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3, beside images or recordings as NonLing",
         "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (1 epoch, fp16)",
     }
     Hyperparameters = SimCSEHyperparameters
@@ -56,9 +56,12 @@ class SimCSE(Method):
 class SupervisedSimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of supervised SimCSE."""
 
-    temperature: float = hyper(0.05, source="SimCSE section 4; NonLing Eq. 3")
+    temperature: float = hyper(0.05, origin="text", source="SimCSE section 4; NonLing Eq. 3")
     hard_negative_weight: float = hyper(
-        0.0, source="SimCSE appendix B", unit="added to the logit of a premise's own contradiction"
+        0.0,
+        origin="text",
+        source="SimCSE appendix B: alpha 1, whose logarithm is 0",
+        unit="added to the logit of a premise's own contradiction",
     )
 
 
@@ -71,8 +74,8 @@ class SupervisedSimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("triplets",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
     readings = {
-        "paper": "Eq. 5",
-        "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (fp16)",
+        "paper": "Eq. 5; the profile 'paper' trains it like SimCSE's script, beside images or recordings as NonLing",
+        "official": "the same loss; the profile 'paper' trains it like SimCSE's script everywhere",
     }
     Hyperparameters = SupervisedSimCSEHyperparameters
 

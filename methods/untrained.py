@@ -19,6 +19,7 @@ class UntrainedHyperparameters(Hyperparameters):
 
     pooling: str = hyper(
         "avg-first-last",
+        origin="text",
         source="MCSE section 4.2, footnote 4",
         unit="'first' is the embedding layer, as in the papers' numbers",
         registered="pooling",

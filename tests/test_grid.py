@@ -57,6 +57,29 @@ def test_later_layers_win() -> None:
     assert changed.training.learning_rate == 1e-4
 
 
+def test_a_variant_may_set_values_of_the_training() -> None:
+    """They win over --set, and the experiment is the one that --set would give."""
+    spec = RunSpec.parse("mcse[batch_size=32,lambda=0.5,learning_rate=1e-4]/toy/toy-bert/seed-0")
+    run = resolve(TINY, spec, {"batch_size": 16})
+    assert (run.training.batch_size, run.training.learning_rate) == (32, 1e-4)
+    by_set = resolve(TINY, RunSpec.parse("mcse/toy/toy-bert/seed-0"), {"lambda": 0.5, **run.training.model_dump()})
+    assert (run.training, run.hyperparameters) == (by_set.training, by_set.hyperparameters)
+    assert run.sources["batch_size"] == str(spec.variant)
+    for text in ("mcse[batch_size=0]", "mcse[batch_size=few]"):
+        with pytest.raises(UserError, match="the training value 'batch_size'"):
+            resolve(TINY, RunSpec.parse(f"{text}/toy/toy-bert/seed-0"), {})
+    with pytest.raises(UserError, match="no option 'batch_size'"):
+        resolve(TINY, RunSpec.parse("none[batch_size=3]/none/toy-bert/seed-0"), {})
+
+
+def test_a_run_knows_where_its_values_come_from() -> None:
+    rule = Rule(methods=("mcse",), source="Table 3", temperature=0.2, learning_rate=2e-3)
+    profile = TINY.model_copy(update={"hyperparameters": (rule,)})
+    run = resolve(profile, RunSpec.parse("mcse[lambda=1]/toy/toy-bert/seed-0"), {"learning_rate": 1e-4})
+    named = ("temperature", "learning_rate", "lambda", "batch_size", "max_length", "projection_dim")
+    assert [run.sources.get(name) for name in named] == ["Table 3", "--set", "mcse[lambda=1]", "[training]", None, None]
+
+
 def test_a_run_knows_its_corpora_and_features_without_the_profile() -> None:
     run = resolve(TINY, RunSpec.parse("kdmcse/toy/toy-bert/seed-0"), {})
     assert run.streams == {"toy-text": "sentences", "toy-pairs": "pairs"}

@@ -21,8 +21,8 @@ def results_command() -> None:
 def upgrade(results: Path, data_root: Path | None) -> None:
     """Rewrite result files of an older schema in the current one.
 
-    Every command reads older files, too; no score changes. Older results of the profile `paper` are shown beside
-    printed numbers after an upgrade that finds their data. An interrupted upgrade can be repeated.
+    Every command reads older files, too; no score changes. Older scores of untrained models under the profile `paper`
+    are shown beside printed numbers after an upgrade that finds their data. An interrupted upgrade can be repeated.
     """
     from harness.execution.finished import Confirmation
     from harness.sources import data_root as root_of

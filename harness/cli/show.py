@@ -74,7 +74,11 @@ def _show_method(name: str) -> None:
         click.echo(f"parts of terms that can be removed too: {', '.join(facts.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
     heads = (f"@{reading}" for reading in facts.readings)
-    rows = [(v.name, *v.by_reading, "differs" if v.differs else "", v.allowed, v.source) for v in facts.values]
-    plain_table(("hyperparameter", *heads, "", "unit or values", "source"), rows)
+    rows = [
+        (v.name, *v.by_reading, "differs" if v.differs else "", v.origin, v.allowed, v.source) for v in facts.values
+    ]
+    plain_table(("hyperparameter", *heads, "", "@paper from", "unit or values", "source"), rows)
+    if facts.decisions:
+        plain_table(("also decided", "@paper from", "what is done"), facts.decisions)
     if facts.notes:
         click.echo(f"differences between paper and public code, and what they change: {facts.notes}")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -90,6 +90,13 @@ class Pairs:
         return len(self) if self.image_of is None else int(self.image_of[-1]) + 1
 
 
+class ImageIds(NamedTuple):
+    """The ids of the images of pairs; unless they are in order, which image has which id is not known."""
+
+    ids: Sequence[str]
+    in_order: bool = True
+
+
 @dataclass(frozen=True)
 class Triplets:
     """n triplets of natural language inference: premise, entailed and contradicted hypothesis."""
@@ -118,9 +125,15 @@ class Media(ABC):
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """The inputs of some rows: `pixels` (B, 2, 3, H, W) uint8 or `spectrograms` (B, frames, bins).
 
-        The pixels are two augmentations of each image. All randomness comes from `rng`, so that a resumed run has the
-        same batches.
+        The pixels are two augmentations of each image. An augmentation that changes classes adds `labels`, (B,) int64.
+        All randomness comes from `rng`, so that a resumed run has the same batches.
         """
+
+    def augmented(self, how: str) -> Media:
+        """The same items under an augmentation that a method asks for. Raises UserError for one they do not have."""
+        if how == "none":
+            return self
+        raise UserError(f"these items have no augmentation '{how}'; give the method the option augment=none")
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
@@ -159,6 +172,10 @@ class CorpusSource(Source):
     def images_fingerprint(self, root: Path | None) -> str:
         """The fingerprint of the images and their order, whichever captions are rows."""
         return self.fingerprint(root)
+
+    def image_ids(self, root: Path | None) -> ImageIds | None:
+        """The ids of the images of pairs, by which they are known in other data sets; None without any."""
+        return None
 
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
         """The same corpus with one caption of each image as a row, or all; itself if images have one caption."""

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
+from harness.corpora.base import CorpusSource, ImageIds, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
 from harness.parquet import read_columns
 from harness.seeds import generator
 from harness.sources import FileSource, digest
-from harness.textfiles import lines_of, read_lines
+from harness.textfiles import lines_of, read_lines, read_table
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray
@@ -102,6 +102,9 @@ class CaptionsFile(FileSource, CorpusSource):
     files have it and by line otherwise. `images` is a folder below the data root with files named by image_id (with
     or without .jpg, .jpeg or .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of
     the Parquet file. Images are needed only by teachers without stored features, and decoded on access.
+
+    `image_ids` names the images of a text file in any order: [file, split], a table with the columns image_id and
+    split. It changes no training; without the file, images are known by their captions only.
     """
 
     stream = "pairs"
@@ -115,11 +118,13 @@ class CaptionsFile(FileSource, CorpusSource):
         caption_seed: int = 0,
         features: Mapping[str, Mapping[str, str]] | None = None,
         images: str | None = None,
+        image_ids: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__([file], how)
         if captions not in ("one", "all"):
             raise UserError(f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile")
         self.captions, self.caption_seed = captions, caption_seed
+        self._listed = image_ids
         if images:
             self.pixels = CaptionImages(file, images, how, self._ids)
         self.stored = {name: FeatureFile.of(table) for name, table in (features or {}).items()}
@@ -150,6 +155,16 @@ class CaptionsFile(FileSource, CorpusSource):
     def images_fingerprint(self, root: Path | None) -> str:
         """Hash of the file's content."""
         return super().fingerprint(root)
+
+    def image_ids(self, root: Path | None) -> ImageIds | None:
+        """The ids in the captions' file, or those of the list beside it. Raises UserError."""
+        ids = self._ids(root)
+        if ids is not None:
+            return ImageIds(ids)
+        listed = root / self._listed["file"] if root and self._listed else None
+        if self._listed is None or listed is None or not listed.is_file():
+            return None
+        return ImageIds(ids_of_split(listed, self._listed["split"]), in_order=False)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
         """The same file with one caption of each image as a row, or all."""
@@ -219,6 +234,14 @@ def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
         twice = next(name for name, count in Counter(ids).items() if count > 1)
         raise UserError(f"{path} has the image {twice} twice; merge its rows or fetch the file again")
     return ids, listed
+
+
+def ids_of_split(path: Path, split: str) -> list[str]:
+    """The ids of one split in a table with the columns image_id and split. Raises UserError."""
+    found = [row["image_id"] for row in read_table(path, "image_id", "split") if row["split"] == split]
+    if not found:
+        raise UserError(f"{path} has no images of the split '{split}'; fetch it again")
+    return found
 
 
 def _columns(path: Path) -> tuple[ChunkedArray, ChunkedArray]:

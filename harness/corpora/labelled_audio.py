@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from harness.corpora.base import CorpusSource, Media, check_positive
+from harness.corpora.base import CorpusSource, check_positive
+from harness.corpora.recordings import Recordings
 from harness.corpora.sounds import located, samples
-from harness.encoders.audio import energies, filterbank, masked, padded
+from harness.encoders.audio import energies, padded
 from harness.encoders.ragged import Ragged, cached_ragged
 from harness.errors import UserError
 from harness.sources import Missing, digest, file_hash
@@ -22,53 +21,30 @@ from harness.textfiles import read_table
 VERSION = 2
 
 
-class Recordings(Media):
+class AudioFiles(Recordings):
     """Recordings with cached filterbanks; mix-up reads the files again."""
 
-    def __init__(
-        self, files: Mapping[str, Path], banks: Ragged, labels: np.ndarray, *, bins: int, frames: int, augment: bool
-    ) -> None:
+    def __init__(self, files: Mapping[str, Path], banks: Ragged, labels: np.ndarray, *, bins: int, frames: int) -> None:
         """`files` are located by name, and `banks` are their filterbanks without padding, each (t, bins)."""
-        self.labels, self._files, self._banks = labels, list(files.items()), banks
-        self._bins, self._frames, self._augment = bins, frames, augment
-        self.costly = augment
+        super().__init__(labels, bins=bins, frames=frames)
+        self._files, self._banks = list(files.items()), banks
 
-    def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
-        if self._augment:
-            views = masked(np.stack([self._mixed(int(row), rng) for row in rows]), rng)
-        else:
-            views = np.stack([self._plain(int(row)) for row in rows])
-        return {"spectrograms": torch.from_numpy(views)}
+    def bank(self, row: int) -> np.ndarray:
+        """The cached filterbank, padded."""
+        return padded(self._banks[row], self.frames)
 
-    def _plain(self, row: int) -> np.ndarray:
-        return padded(self._banks[row], self._frames)
-
-    def _mixed(self, row: int, rng: np.random.Generator) -> np.ndarray:
-        """Mix-up of waves with probability one half and a weight from Beta(10, 10), as in the public code.
-
-        There, a weight below one half gives the item the label of its partner; here the item always has the
-        larger weight and keeps its label.
-        """
-        if rng.random() >= 0.5:
-            return self._plain(row)
-        partner = int(rng.integers(len(self._files)))
-        (rate, own), (_, second) = (samples(path, name) for name, path in (self._files[row], self._files[partner]))
-        weight = rng.beta(10, 10)
-        weight = max(weight, 1 - weight)
-        other = np.zeros_like(own)
-        other[: len(second)] = second[: len(own)]
-        wave = weight * (own - own.mean()) + (1 - weight) * (other - other.mean())
-        return filterbank(wave, rate, bins=self._bins, frames=self._frames)
+    def wave(self, row: int) -> tuple[int, np.ndarray]:
+        """The file's samples."""
+        name, path = self._files[row]
+        return samples(path, name)
 
 
 class LabelledAudio(CorpusSource):
     """WAV files in an archive or a folder, with a tab-separated index with the columns `file` and `label`.
 
     Without an index, the folder is LibriSpeech's, SPEAKER/CHAPTER/*.flac, read by the package soundfile. `label`
-    names the label's column, `split` selects rows of the index, `top` keeps the classes with most recordings, and
-    `augment` turns on the public code's mix-up and masking. Filterbanks are computed once and cached as float16;
-    waves are not kept in memory.
+    names the label's column, `split` selects rows of the index, and `top` keeps the classes with most recordings.
+    Filterbanks are computed once and cached as float16; waves are not kept in memory.
     """
 
     stream = "audio"
@@ -83,11 +59,10 @@ class LabelledAudio(CorpusSource):
         top: int | None = None,
         bins: int = 128,
         frames: int = 1024,
-        augment: bool = False,
     ) -> None:
         check_positive("top", top)
         self.path, self.how, self.index, self.label, self.split = path, how, index, label, split
-        self.top, self.bins, self.frames, self.augment = top, bins, frames, augment
+        self.top, self.bins, self.frames = top, bins, frames
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The archive or folder, and the index."""
@@ -97,10 +72,10 @@ class LabelledAudio(CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         """Hash of contents and options."""
         index = file_hash(self.require(root) / self.index) if self.index else ""
-        options = self.label, self.split, self.top, self.bins, self.frames, self.augment
+        options = self.label, self.split, self.top, self.bins, self.frames
         return digest(VERSION, self._content(root), index, *options)
 
-    def load(self, root: Path | None) -> Recordings:
+    def load(self, root: Path | None) -> AudioFiles:
         """Locate the recordings and compute their filterbanks. Raises MissingData, or UserError naming a recording."""
         place = self.require(root) / self.path
         names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(place)
@@ -123,7 +98,7 @@ class LabelledAudio(CorpusSource):
 
         key = digest("filterbanks", VERSION, self._content(root), listed, self.frames)
         banks = cached_ragged(key, len(files), self.bins, bank)
-        return Recordings(files, banks, labels, bins=self.bins, frames=self.frames, augment=self.augment)
+        return AudioFiles(files, banks, labels, bins=self.bins, frames=self.frames)
 
     def _content(self, root: Path | None) -> str:
         place = self.require(root) / self.path

@@ -7,19 +7,23 @@ features have one file per teacher, matched by image_id if both files have it an
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
   moments of the training images, like the features used in training.
 - `FLICKR30K` and `COCO`: the 1,000 and 5,000 test images of Karpathy and Fei-Fei (2015), with five captions.
+- `FLICKR30K_ENTITIES`: the test images of Flickr30k Entities (Plummer et al., 2015), the split of MCSE's caption file,
+  whose training images hold 944 of the test images of Karpathy and Fei-Fei; with the captions of their table, which
+  has 962 of the 1,000 images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.corpora.files import read_captions
+from harness.corpora.files import ids_of_split, read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
@@ -29,11 +33,15 @@ from harness.textfiles import read_table
 
 @dataclass(frozen=True)
 class CaptionedImages:
-    """n captions, the row of the image of each, (n,) int64, and m images with their first captions."""
+    """n captions, the row of the image of each, (n,) int64, and m images with their first captions.
+
+    `ids` are those of the m images, by which they are known in other data sets; None where the file has none.
+    """
 
     texts: list[str]
     image_of: np.ndarray
     images: Pairs
+    ids: Sequence[str] | None = None
 
 
 class LikeTraining(FeatureFile):
@@ -74,14 +82,16 @@ class CaptionedFile(FileSource):
         features: Mapping[str, FeatureFile],
         split: str | None = None,
         images: str | None = None,
+        split_file: str | None = None,
     ) -> None:
         """`features` are stored image features by teacher, `split` selects rows of a table.
 
-        `images` is a folder of image files named by image_id, for teachers without stored features.
+        `images` is a folder of image files named by image_id, for teachers without stored features. `split_file` is
+        another split of the same images: a table with the columns image_id and split.
         """
-        super().__init__([file], how)
+        super().__init__([file, split_file] if split_file else [file], how)
         self.name, self.features, self.split = name, features, split
-        self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root)[0]) if images else None
+        self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root).ids) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The captions, and stored features unless the images or the features of some teacher exist."""
@@ -98,7 +108,7 @@ class CaptionedFile(FileSource):
 
     def load(self, root: Path | None) -> CaptionedImages:
         """Read the captions; features are read on access. Raises MissingData or UserError."""
-        ids, captions = self._captions(root)
+        ids, captions, known = self._captions(root)
         pixels, count = self._pixels(root), len(captions)
         images = Pairs(
             [texts[0] for texts in captions],
@@ -106,11 +116,15 @@ class CaptionedFile(FileSource):
             StoredFeatures(self.features, root, lambda: ids, count),
         )
         texts = [text for each in captions for text in each]
-        return CaptionedImages(texts, np.repeat(np.arange(count), [len(each) for each in captions]), images)
+        image_of = np.repeat(np.arange(count), [len(each) for each in captions])
+        return CaptionedImages(texts, image_of, images, ids if known else None)
 
-    def _captions(self, root: Path | None) -> tuple[list[str] | None, list[list[str]]]:
-        (path,) = self.paths(root)
-        return read_captions(path) if self.split is None else _split_captions(path, self.split)
+    def _captions(self, root: Path | None) -> _Captions:
+        path, *others = self.paths(root)
+        if self.split is None:
+            return _Captions(*read_captions(path))
+        listed = set(ids_of_split(others[0], self.split)) if others else None
+        return _split_captions(path, self.split, listed)
 
     def _pixels(self, root: Path | None) -> CaptionImages | None:
         """The image files, if they exist."""
@@ -130,30 +144,40 @@ class ToyRetrieval(Generated):
     def load(self, root: Path | None) -> CaptionedImages:
         """Generate captions and pictures."""
         pairs = self.pairs.load(root)
-        return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs)
+        ids = self.pairs.image_ids(root).ids
+        return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs, ids)
 
 
-def _split_captions(path: Path, split: str) -> tuple[list[str], list[list[str]]]:
-    """Image ids and the captions of each image, from one split of a table. Raises UserError."""
+class _Captions(NamedTuple):
+    """Image ids, the captions of each image, and whether the ids are those of other data sets, not positions."""
+
+    ids: list[str] | None
+    captions: list[list[str]]
+    known: bool = True
+
+
+def _split_captions(path: Path, split: str, listed: Collection[str] | None) -> _Captions:
+    """The captions of each image of one split of a table, or of the listed images. Raises UserError."""
     found: dict[str, list[str]] = {}
-    for row in read_table(path, "split", "caption"):
+    rows = read_table(path, "split", "caption")
+    for row in rows:
         name = row.get("image_id", row.get("image_no"))
         if name is None:
             raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; fetch it again")
-        if row["split"] == split:
+        if row["split"] == split if listed is None else name in listed:
             found.setdefault(name, []).append(row["caption"])
     if not found:
         raise UserError(f"{path} has no captions of the split '{split}'; fetch it again")
-    return list(found), list(found.values())
+    return _Captions(list(found), list(found.values()), known="image_id" in rows[0])
 
 
-def _stored(folder: str) -> dict[str, FeatureFile]:
+def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:
     """Files of test images' features by the papers' teachers, next to those of the training images."""
     how = (
         "extract the features of the test images like those of training (data set 'features', rows in the order of "
         "the captions), or put the images there: see `harness data list`"
     )
-    files = {"resnet": "test_resnet50.hdf5", "clip": "test_clip-vit-b-32.hdf5"}
+    files = {"resnet": f"{split}_resnet50.hdf5", "clip": f"{split}_clip-vit-b-32.hdf5"}
     return {teacher: FeatureFile(f"{folder}/{file}", how) for teacher, file in files.items()}
 
 
@@ -167,6 +191,15 @@ FLICKR30K = CaptionedFile(
     _stored("flickr"),
     split="test",
     images="flickr/images",
+)
+FLICKR30K_ENTITIES = CaptionedFile(
+    "Flickr30k-Entities",
+    "captions/flickr30k_captions.tsv.gz",
+    "run `harness data fetch karpathy flickr30k-entities`",
+    _stored("flickr", "entities_test"),
+    split="test",
+    images="flickr/images",
+    split_file="captions/flickr30k_entities_split.tsv",
 )
 COCO = CaptionedFile(
     "COCO",

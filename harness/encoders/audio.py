@@ -1,4 +1,4 @@
-"""Log mel filterbanks of recordings, as in the public code of AudioCSE.
+"""Log mel filterbanks of recordings and their augmentation, as in the public code of AudioCSE.
 
 Kaldi's filterbanks, HTK-compatible: mean of the wave removed, 25 ms Hanning windows every 10 ms, no energy, no dither;
 cut or zero-padded at the end, not normalised (NonLing AudioCSE/src/audio_dataloader.py).
@@ -14,6 +14,8 @@ import numpy as np
 WINDOW_MS, HOP_MS = 25, 10
 LOWEST_HZ = 20.0
 PREEMPHASIS = 0.97
+#: widest masks, as parts of the bins and of the frames
+MASKED_BINS, MASKED_FRAMES = 48 / 128, 192 / 1024
 
 
 def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 1024) -> np.ndarray:
@@ -54,12 +56,29 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
     return filters
 
 
-def masked(spectrograms: np.ndarray, rng: np.random.Generator, bins: int = 48, frames: int = 192) -> np.ndarray:
-    """Apply the public code's SpecAugment: set up to `bins` bins and `frames` frames of each item (B, T, F) to 0."""
+def mixed(own: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
+    """Mix two waves, each without its mean, as AudioCSE's public code; the second is cut or padded with zeros: (n,)."""
+    fitted = np.zeros_like(own)
+    fitted[: len(other)] = (other - other.mean())[: len(own)]
+    wave: np.ndarray = weight * (own - own.mean()) + (1 - weight) * fitted
+    return wave
+
+
+def masked(spectrograms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Set a band of bins and a band of frames of each item (B, T, F) to 0, as AudioCSE's public code.
+
+    Widths are uniform below MASKED_BINS of F and MASKED_FRAMES of T, which are 48 bins and 192 frames at 1,024 x 128,
+    rounded down as in torchaudio's FrequencyMasking and TimeMasking.
+    """
     out = spectrograms.copy()
     for item in out:
-        for axis, widest in ((1, bins), (0, frames)):
-            width = int(rng.integers(0, min(widest, item.shape[axis]) + 1))
-            start = int(rng.integers(0, item.shape[axis] - width + 1))
-            item[(slice(None), slice(start, start + width)) if axis else slice(start, start + width)] = 0
+        item[:, _band(item.shape[1], MASKED_BINS, rng)] = 0
+        item[_band(item.shape[0], MASKED_FRAMES, rng)] = 0
     return out
+
+
+def _band(size: int, most: float, rng: np.random.Generator) -> slice:
+    """A random band of a width below `most` of `size`."""
+    width = rng.random() * most * size
+    start = int(rng.random() * (size - width))
+    return slice(start, start + int(width))

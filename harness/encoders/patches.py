@@ -92,7 +92,7 @@ class ImagePatches(nn.Module):
 class AudioPatches(nn.Module):
     """A class token and square patches of a spectrogram: (N, frames, bins) -> (N, 1 + patches, d).
 
-    Patches do not overlap; 1,024 frames of 128 bins in patches of 24 make 211 vectors (NonLing section 3.4). Without
+    Patches do not overlap; 1,024 frames of 128 bins in patches of 24 make 211 vectors (NonLing appendix B). Without
     `positions`, as in the public code, the patches are unordered.
     """
 

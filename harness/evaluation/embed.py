@@ -69,6 +69,23 @@ class HasSpaces(Protocol):
     teacher: ImageTextTeacher | None
 
 
+class TrainedOn(Protocol):
+    """What the training of a model has read."""
+
+    def sentences(self, texts: Sequence[str], /) -> np.ndarray:
+        """Whether each of n sentences was read, by its words: (n,) bool."""
+
+    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None, /) -> np.ndarray:
+        """Whether each of m images was read, from its captions, (n,), and its id if known: (m,) bool."""
+
+
+@runtime_checkable
+class HasTraining(Protocol):
+    """An embedder of a model whose training data are known; None for a model that was not trained."""
+
+    trained_on: TrainedOn | None
+
+
 @runtime_checkable
 class HasFolder(Protocol):
     """An embedder with a folder where a suite may keep partial results of this model."""

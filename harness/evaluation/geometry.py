@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from harness.evaluation.cosines import normalised
-from harness.evaluation.embed import Embedded
+from harness.evaluation.embed import Embedded, TrainedOn
 from harness.evaluation.suites import PairSuite, SentencePair, Subsets, TaskScores, pairs_of, sentences_of
 from harness.metrics import Metric
 
@@ -130,7 +130,7 @@ class GeometrySuite(PairSuite):
         Metric("effective_rank", shown=False),
     )
 
-    def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
+    def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
         """Score one task, with a warning for each undefined metric."""
         pairs, batches = pairs_of(subsets), list(_batches(subsets))
         positive = [pair for pair in pairs if pair[2] > POSITIVE]

@@ -4,22 +4,29 @@ The papers report R@1 and R@5 in both directions on the Flickr30k test images (1
 neither which trained head makes the shared space nor how many captions of an image take part (MCSE Table 6, DALR
 Table 4). Here the shared space is that of the method's own projection heads, and both numbers of captions are scored
 (see `both_ways`).
+
+Nor do they say that 944 of the 1,000 Flickr30k test images of Karpathy and Fei-Fei are training images of MCSE's
+caption file. Images that the training of a model has read are left out of its test, unless the suite keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, HasSpaces, ImageTextSpace
+from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasTraining, ImageTextSpace, TrainedOn
 from harness.evaluation.ranking import TOP, both_ways
-from harness.evaluation.suites import Suite, SuiteScores, Task, TaskScores
+from harness.evaluation.suites import Suite, SuiteScores, Task, TaskScores, Values
 from harness.metrics import AVERAGE, Metric
+from harness.sources import digest
+
+#: Images that a task must have after those of training are left out.
+FEWEST = 100
 
 
 class ImagesWithCaptions(Protocol):
@@ -38,6 +45,13 @@ class ImagesWithCaptions(Protocol):
         """The images as the corpora load them: m pairs, each of an image and one of its captions."""
 
 
+@runtime_checkable
+class HasImageIds(Protocol):
+    """Images with captions whose ids are those of other data sets; None where they have none."""
+
+    ids: Sequence[str] | None
+
+
 class RetrievalTask(Task, Protocol):
     """A task of the entry points `harness.retrieval`: images with captions."""
 
@@ -53,22 +67,38 @@ class RetrievalSuite(Suite):
     Metrics of a task: `t2i_R@1`, `t2i_R@5`, `t2i_R@10`, `t2i_median_rank` and the same of `i2t`, `n_texts` and
     `n_images`. Where images have several captions the parts 'one' and 'five' hold both readings (see `both_ways`).
     A model without a shared space (`HasSpaces.shared`) gets no scores, only a warning.
+
+    Images that training read (`HasTraining`) are left out of texts and images, with a warning, and counted by `n_seen`;
+    if fewer than `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
     """
 
     name = "retrieval"
-    version = 1
+    # 2 leaves out images that training read; the scores of other images are as in 1
+    version = 2
     metrics = (
         *(Metric(f"{way}_R@{k}") for way in ("i2t", "t2i") for k in TOP),
         *(Metric(f"{way}_median_rank", larger_is_better=False, shown=False) for way in ("i2t", "t2i")),
     )
     kind = "retrieval task"
 
+    def __init__(self, tasks: Sequence[str], seen_images: str = "refuse") -> None:
+        """`seen_images` is 'refuse' or 'keep'. Raises UserError."""
+        super().__init__(tasks)
+        if seen_images not in ("refuse", "keep"):
+            raise UserError(f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'")
+        self.seen_images = seen_images
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash the protocol, its option, the tasks and their contents."""
+        return digest(super().fingerprint(root), self.seen_images)
+
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
         """Rank every task in the shared space. Raises MissingData or UserError."""
         shared = embed.shared if isinstance(embed, HasSpaces) else None
         if shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
-        found = {name: _ranked(name, task.load(root), shared) for name, task in self._tasks.items()}
+        trained_on = embed.trained_on if isinstance(embed, HasTraining) and self.seen_images == "refuse" else None
+        found = {name: _ranked(name, task.load(root), shared, trained_on) for name, task in self._tasks.items()}
         scored = self.collect(found)
         if not all(each.parts for each in found.values()):
             return scored
@@ -80,12 +110,29 @@ class RetrievalSuite(Suite):
         return replace(scored, parts=readings | {AVERAGE: averages})
 
 
-def _ranked(name: str, data: ImagesWithCaptions, shared: ImageTextSpace) -> TaskScores:
+def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
+    """Whether training read each of the m images of a task: (m,) bool."""
+    return trained_on.images(data.texts, data.image_of, data.ids if isinstance(data, HasImageIds) else None)
+
+
+def _ranked(
+    name: str, data: ImagesWithCaptions, shared: ImageTextSpace, trained_on: TrainedOn | None = None
+) -> TaskScores:
     if not np.array_equal(np.unique(data.image_of), np.arange(len(data.images))):
         raise UserError(f"the retrieval task '{name}' has an image without a caption; fix its data or leave it out")
-    texts, images = Embedded(shared.texts, data.texts), shared.images(data.images, name)
-    if images.ndim != 2 or len(images) != len(data.images):
-        raise ValueError(f"the shared space returned shape {images.shape} for {len(data.images)} images")
-    scores, parts = both_ways(texts.rows(data.texts), images, data.image_of)
+    count = len(data.images)
+    seen = np.zeros(count, dtype=bool) if trained_on is None else seen_images(data, trained_on)
+    warnings = [f"{seen.sum():,} of {count:,} images were training images and are left out"] if seen.any() else []
+    left: Values = {"n_seen": int(seen.sum()), "n_images": int(count - seen.sum())}
+    if seen.any() and left["n_images"] < FEWEST:
+        return TaskScores(left, warnings=[f"{warnings[0]}; the other {left['n_images']:.0f} are too few to score"])
+    images = shared.images(data.images, name)
+    if images.ndim != 2 or len(images) != count:
+        raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
+    kept = ~seen[data.image_of]
+    captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
+    texts, images = Embedded(shared.texts, captions), images[~seen]
+    scores, parts = both_ways(texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]])
     not_finite = texts.not_finite + int(np.count_nonzero(~np.isfinite(images).all(axis=1)))
-    return TaskScores(scores, parts, [f"{not_finite} vectors are not finite; NaN counted as 0"] if not_finite else [])
+    warnings += [f"{not_finite} vectors are not finite; NaN counted as 0"] if not_finite else []
+    return TaskScores(scores | left, parts, warnings)

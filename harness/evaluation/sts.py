@@ -3,31 +3,39 @@
 For the year sets the papers report one Spearman correlation over the pairs of all subsets together ('all'), not a
 mean over the subsets; all three readings are kept. All correlations are x100. A correlation of constant values is
 undefined: it is left out, with a warning.
+
+A task of a trained run is also scored on the pairs of which training read neither sentence, and on the others: STS15,
+the STS Benchmark and SICK hold captions of Flickr30k, on which MCSE, KDMCSE and DALR train.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from harness.evaluation.cosines import cosine, pearson, spearman
-from harness.evaluation.embed import Embedded, EmbedFunction
+from harness.evaluation.embed import Embedded, EmbedFunction, TrainedOn
 from harness.evaluation.suites import (
     PairSuite,
     SentencePair,
     SimilarityTask,
     Subsets,
+    SuiteScores,
     TaskScores,
     Values,
     pairs_of,
     sentences_of,
 )
-from harness.metrics import Metric
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 
 log = logging.getLogger(__name__)
+
+#: Pairs, seen or unseen, from which a correlation is given.
+FEWEST = 10
 
 
 class STSSuite(PairSuite):
@@ -35,12 +43,16 @@ class STSSuite(PairSuite):
 
     Metrics of a task: `spearman` and `pearson` over all its pairs, `spearman_mean` and `spearman_wmean` over its
     subsets (plain, and weighted by their pairs), `n` pairs. The parts of a task with several subsets are its subsets,
-    each with `spearman`, `pearson` and `n`.
+    each with `spearman`, `pearson` and `n`. Of a model whose training is known, further parts are '[unseen]', the pairs
+    of which it read neither sentence, and '[seen]', the others; and, where a subset has both, 'SUBSET [unseen]' and
+    'SUBSET [seen]'. Of fewer than `FEWEST` pairs and where they are undefined, their correlations are left out. In the
+    parts of 'Avg', correlations are means over the tasks, if all of them have a value, and `n` is the sum.
     """
 
     name = "sts"
     hub_task = "sentence-similarity"
-    version = 1
+    # 2 adds the parts '[seen]' and '[unseen]'; the other numbers are as in 1
+    version = 2
     metrics = (
         Metric("spearman", unit="points of Spearman"),
         Metric("pearson", unit="points of Pearson", shown=False),
@@ -48,8 +60,8 @@ class STSSuite(PairSuite):
         Metric("spearman_wmean", shown=False),
     )
 
-    def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
-        """Score one task, with one warning where correlations are undefined."""
+    def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
+        """Score one task, with one warning where correlations of whole tasks and subsets are undefined."""
         sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
         each = {name: _correlations(*side) for name, side in sides.items()}
         ranks, sizes = [part["spearman"] for part in each.values()], [len(pairs) for pairs in subsets.values()]
@@ -60,7 +72,19 @@ class STSSuite(PairSuite):
         undefined += [f"{metric} of {name}" for name, part in parts.items() for metric in part if part[metric] is None]
         warnings = [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"] if undefined else []
         counted = {name: _percent(part, len(subsets[name])) for name, part in parts.items()}
+        if trained_on is not None:
+            counted |= _by_training(subsets, sides, trained_on)
         return TaskScores(_percent(whole, sum(sizes)), counted, warnings)
+
+    def collect(self, found: Mapping[str, TaskScores], warnings: Iterable[str] = ()) -> SuiteScores:
+        """Join the scores of all tasks, and average them and their parts by training."""
+        joined = super().collect(found, warnings)
+        averages: dict[str, Values] = {}
+        for part in (UNSEEN, SEEN):
+            rows = {name: each.parts[part] for name, each in found.items() if part in each.parts}
+            if rows:
+                averages[part] = self.average(rows) | {"n": sum(row["n"] for row in rows.values())}
+        return replace(joined, parts=joined.parts | {AVERAGE: averages}) if averages else joined
 
 
 class MultilingualSTSSuite(STSSuite):
@@ -91,6 +115,33 @@ def cosines_and_gold(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[
     """Return cosine and gold score of n pairs, float64 (n,) each."""
     first, second, gold = zip(*pairs, strict=True)
     return cosine(vectors.rows(first), vectors.rows(second)), np.array(gold, dtype=np.float64)
+
+
+def any_seen(pairs: Sequence[SentencePair], trained_on: TrainedOn) -> np.ndarray:
+    """Whether training read a sentence of each of n pairs: (n,) bool."""
+    first, second, _ = zip(*pairs, strict=True)
+    return np.asarray(trained_on.sentences(first) | trained_on.sentences(second))
+
+
+def _by_training(
+    subsets: Subsets, sides: Mapping[str, tuple[np.ndarray, np.ndarray]], trained_on: TrainedOn
+) -> dict[str, Values]:
+    """The parts of a task by what training read: of the whole task, and of subsets that have both kinds of pairs."""
+    seen = {name: any_seen(pairs, trained_on) for name, pairs in subsets.items()}
+    parts = _both_kinds("", np.hstack(list(sides.values())), np.concatenate(list(seen.values())))
+    if len(subsets) > 1:
+        for name, marks in seen.items():
+            if marks.any() and not marks.all():
+                parts |= _both_kinds(f"{name} ", np.stack(sides[name]), marks)
+    return parts
+
+
+def _both_kinds(prefix: str, side: np.ndarray, seen: np.ndarray) -> dict[str, Values]:
+    """Score cosines and gold scores, (2, n), of the pairs that are not marked, and of those that are."""
+    marks = {f"{prefix}{UNSEEN}": ~seen, f"{prefix}{SEEN}": seen}
+    counts = {name: int(which.sum()) for name, which in marks.items()}
+    scored = {name: _correlations(*side[:, which]) for name, which in marks.items() if counts[name] >= FEWEST}
+    return {name: _percent(scored.get(name, {}), count) for name, count in counts.items()}
 
 
 def _correlations(cosines: np.ndarray, gold: np.ndarray) -> dict[str, float | None]:

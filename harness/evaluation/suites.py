@@ -13,7 +13,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.embed import Embedded, Embedder, HasTraining, TrainedOn
 from harness.metrics import AVERAGE, ArrayName, Metric
 from harness.sources import Missing, digest
 
@@ -152,12 +152,13 @@ class PairSuite(Suite):
             if not subsets or not all(subsets.values()):
                 raise UserError(f"the similarity task '{name}' has no pairs in a subset; fix its data or leave it out")
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
-        found = {name: self.score(subsets, vectors) for name, subsets in loaded.items()}
+        trained_on = embed.trained_on if isinstance(embed, HasTraining) else None
+        found = {name: self.score(subsets, vectors, trained_on) for name, subsets in loaded.items()}
         return self.collect(found, vectors.warnings)
 
     @abstractmethod
-    def score(self, subsets: Subsets, vectors: Embedded) -> TaskScores:
-        """Score one task."""
+    def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
+        """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
 
 
 def pairs_of(subsets: Subsets) -> list[SentencePair]:

@@ -12,7 +12,7 @@ from torch import nn
 
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
-from harness.evaluation.embed import EmbedFunction
+from harness.evaluation.embed import EmbedFunction, TrainedOn
 from harness.execution.training_data import RunFeatures
 
 #: Rows that pass a head at once.
@@ -73,7 +73,7 @@ class RunEmbedder:
     """The `Embedder` of a run's student.
 
     `keep` is a folder of the run's own for partial results; `shared` and `teacher` are the spaces of captions and
-    images, None where the method or its teacher has none.
+    images, None where the method or its teacher has none; `trained_on` is None for a run that does not train.
     """
 
     student: Student
@@ -81,6 +81,7 @@ class RunEmbedder:
     keep: Path
     shared: HeadSpace | None = None
     teacher: TeacherSpace | None = None
+    trained_on: TrainedOn | None = None
 
     @property
     def device(self) -> str:

@@ -17,9 +17,7 @@ from harness.inputs import Stream
 from harness.registry import errors_of
 from harness.sources import Missing, digest
 from harness.spec import RunSpec
-
-#: Increased when the same configuration would give other numbers: the loop, the batching, the seeds.
-BACKEND_VERSION = 1
+from harness.store import BACKEND_VERSION
 
 
 @dataclass(frozen=True)

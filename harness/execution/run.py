@@ -14,9 +14,10 @@ from harness.execution.events import Event, Listener
 from harness.execution.inventory import Inventory
 from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
+from harness.execution.seen import RunTraining
 from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
+from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
 
 
@@ -93,6 +94,8 @@ def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Ben
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.method.shared_space() if found.method is not None else None
     keep = bench.folder(run.experiment)
+    corpora = run.experiment.ingredients.corpora
+    trained_on = RunTraining(corpora, found.rows) if found.rows else None
     embedders = {}
     for caches in (True, False):
         embed = CachedEmbedding(found.student.embed) if caches else found.student.embed
@@ -100,7 +103,7 @@ def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Ben
         if heads is not None:
             contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
             shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
-        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher)
+        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher, trained_on)
     return embedders
 
 
@@ -110,6 +113,7 @@ def _result(
     resolved, record, profile = run.resolved, found.record, inventory.profile
     features = run.experiment.ingredients.features
     return Result(
+        backend=BACKEND_VERSION,
         spec=Spec.of(resolved.spec),
         profile=profile.name,
         profile_origin=profile.origin,

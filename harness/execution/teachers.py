@@ -1,9 +1,10 @@
 """Teachers of every kind: what each needs, what identifies it, and how its features are computed.
 
 A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the profile's
-image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the wrong captions
-(MCSE Table 2), 'random' replaces them by standard normal noise. Image features that lie in a file beside a
-corpus are read; all others are computed once and kept.
+image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the captions in another
+order (MCSE Table 2), 'random' gives each caption those of a random row, with replacement (an option of MCSE's public
+code), 'noise' replaces them by standard normal noise. Image features that lie in a file beside a corpus are read; all
+others are computed once and kept.
 """
 
 from __future__ import annotations
@@ -273,10 +274,13 @@ class RoleFeatures:
     def load(self, listed: Sequence[KnownPairs], seed: int, context: FeatureContext) -> Stacked | np.ndarray:
         """One feature a caption of the run's pair corpora, (n, ...); controls are drawn by the run's seed."""
         found = self.teacher.stacked(listed, context)
+        rows = len(found)
         if self.asked.teacher == "shuffled":
-            return found.in_order(generator(axis="shuffled images", seed=seed).permutation(len(found)))
+            return found.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
         if self.asked.teacher == "random":
-            return generator(axis="random images", seed=seed).standard_normal(found.shape, dtype=np.float32)
+            return found.in_order(generator(axis="random images", seed=seed).integers(rows, size=rows))
+        if self.asked.teacher == "noise":
+            return generator(axis="noise images", seed=seed).standard_normal(found.shape, dtype=np.float32)
         return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from harness.seeds import derive_seed, generator
 from harness.sources import write_text
 from harness.store import Store
 from harness.training.record import TrainingRecord
-from harness.training.streams import TrainingData
+from harness.training.streams import TrainingData, rows_read
 from harness.training.trainer import Trainer, load_best
 
 #: Seconds between two looks at a teacher that another process trains.
@@ -49,13 +50,14 @@ class Bench:
 class Trained:
     """A student at its best checkpoint, the method that trained it, if any, and the record of the training.
 
-    `warnings` concern the data that it was trained on.
+    `warnings` concern the data that it was trained on, `rows` are those that the training read of each text stream.
     """
 
     student: Student
     method: Method | None
     record: TrainingRecord
     warnings: tuple[str, ...] = ()
+    rows: Mapping[Stream, np.ndarray] = field(default_factory=dict)
 
 
 def train(experiment: Experiment, bench: Bench) -> Trained:
@@ -66,18 +68,20 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         return Trained(student, None, TrainingRecord())
     data = training_data(run_features(experiment, bench), student.tokenizer)
     method = _built(experiment, student, data)
+    setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)
+    rows = rows_read(data, run.training, seed=run.spec.seed, setting=setting, rule=rule)
     folder = bench.folder(experiment)
     note = folder / "trained.json"
     if note.is_file():
         load_best(folder, student, method)
-        return Trained(student, method, TrainingRecord(**json.loads(note.read_text())), data.warnings)
+        return Trained(student, method, TrainingRecord(**json.loads(note.read_text())), data.warnings, rows)
     trainer = Trainer(
         student,
         method,
         data,
         run.training,
         seed=run.spec.seed,
-        setting=str(run.spec.setting),
+        setting=setting,
         dev=dev_scorer(read.dev.source, read.dev.root),
         folder=folder,
         report=lambda made: bench.listen(Event("progress", experiment.key, progress=made)),
@@ -85,7 +89,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
     (folder / "checkpoint.pt").unlink(missing_ok=True)
-    return Trained(student, method, record, data.warnings)
+    return Trained(student, method, record, data.warnings, rows)
 
 
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:

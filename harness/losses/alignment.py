@@ -27,8 +27,9 @@ def cross_alignment(
     """Align both directions of text-image scores (N, N) with texts' and images' own similarities (N, N) -> scalar.
 
     Each row of `scores` is a text: its distribution over the images follows its similarity to the other texts, and each
-    column's distribution over the texts, normalised by itself, the image's similarity to the other images. DALR Eq. 8;
-    the sum of both directions.
+    column's distribution over the texts, normalised by itself, the image's similarity to the other images. DALR Eq. 8:
+    half the sum of both directions.
     """
     to_images = soft_alignment(scores, texts, temperature, target_temperature)
-    return to_images + soft_alignment(scores.T, images, temperature, target_temperature)
+    to_texts = soft_alignment(scores.T, images, temperature, target_temperature)
+    return (to_images + to_texts) / 2

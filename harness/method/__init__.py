@@ -2,7 +2,7 @@
 
 from harness.inputs import FeatureKind, OptionValue, Stream
 from harness.method.base import Method, method_named
-from harness.method.hyperparameters import Hyperparameters, hyper
+from harness.method.hyperparameters import Hyperparameters, ValueOrigin, hyper
 from harness.method.interface import (
     Batch,
     CaptionRows,
@@ -19,9 +19,10 @@ from harness.method.interface import (
     TripletBatch,
     by_batches,
 )
-from harness.spec import split_teachers
+from harness.spec import CONTROLS, split_teachers
 
 __all__ = [
+    "CONTROLS",
     "Batch",
     "CaptionRows",
     "Dimensions",
@@ -40,6 +41,7 @@ __all__ = [
     "SentenceBatch",
     "Stream",
     "TripletBatch",
+    "ValueOrigin",
     "by_batches",
     "hyper",
     "method_named",

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from harness.errors import UserError
 from harness.inputs import OptionValue, Stream
-from harness.method.hyperparameters import Hyperparameters
+from harness.method.hyperparameters import Hyperparameters, ValueOrigin
 from harness.method.interface import (
     Batch,
     CaptionRows,
@@ -51,6 +51,9 @@ class Method(nn.Module, ABC):
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
     reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
+    #: what @paper does where no hyperparameter holds the choice and the text alone does not settle it: subject ->
+    #: (origin, what is done)
+    decisions: ClassVar[Mapping[str, tuple[ValueOrigin, str]]] = {}
     #: stem of the notes on the method in reports/notes; the method's name if empty
     notes: ClassVar[str] = ""
     trains: ClassVar[bool] = True

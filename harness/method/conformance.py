@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
 from harness.inputs import Stream
 from harness.method.base import Method
+from harness.method.hyperparameters import ValueOrigin
 from harness.method.interface import Batch, Dimensions, MediaBatch, PairBatch, SentenceBatch, TripletBatch
 
 ROWS, WIDTH, LENGTH = 6, 8, 5
@@ -28,6 +29,13 @@ def check_method(method: type[Method]) -> list[str]:
         problems.append("readings has no 'paper'")
     options = method.Hyperparameters.options()
     problems += [f"the option '{name}' has no source" for name, item in options.items() if not item.metadata["source"]]
+    origins = {f"the option '{name}'": item.metadata["origin"] for name, item in options.items()}
+    origins |= {f"the decision on {name}": origin for name, (origin, _) in method.decisions.items()}
+    problems += [
+        f"{what} has the unknown origin '{origin}'"
+        for what, origin in origins.items()
+        if origin not in (None, *get_args(ValueOrigin))
+    ]
     found: set[str] = set()
     for reading in method.readings:
         seen, more = _checked(method, reading)

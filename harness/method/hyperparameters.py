@@ -6,19 +6,23 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from harness.errors import UserError
 from harness.inputs import OptionValue
 from harness.registry import suggest, target
 
 V = TypeVar("V", bound=OptionValue)
+#: where a value of @paper comes from: the text of the paper; its public code, because the text is silent or ambiguous;
+#: or the text with a misprint or a gap mended
+ValueOrigin = Literal["text", "code", "mended"]
 
 
 def hyper(
     default: V,
     *,
     source: str,
+    origin: ValueOrigin | None = None,
     unit: str = "",
     choices: tuple[str, ...] = (),
     registered: str = "",
@@ -27,12 +31,13 @@ def hyper(
 ) -> V:
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
+    `origin` says whether the default is the paper's text, its public code or a mended text; None says nothing.
     `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
     `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later`
     marks an option added after results were published: at its default it is left out of a run's identity, so that those
     results keep their fingerprint.
     """
-    metadata = {"source": source, "unit": unit, "choices": choices, "registered": registered}
+    metadata = {"source": source, "origin": origin, "unit": unit, "choices": choices, "registered": registered}
     return field(default=default, metadata=metadata | {"teacher": teacher, "later": later})
 
 
@@ -40,7 +45,7 @@ def hyper(
 class Hyperparameters:
     """The hyperparameters of every method. `lambda_` is typed `lambda`: an underscore avoids Python's keywords."""
 
-    without: str = hyper("", source="ablation", unit="loss terms to leave out, joined by '+'")
+    without: str = hyper("", source="the whole objective", origin="text", unit="loss terms to leave out, joined by '+'")
 
     @classmethod
     def options(cls) -> dict[str, dataclasses.Field[Any]]:

@@ -64,8 +64,8 @@ Batch = SentenceBatch | PairBatch | TripletBatch
 class Feature:
     """A frozen teacher's features of paired batches.
 
-    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, 'shuffled' or 'random' for a
-    control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
+    `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of `harness.spec.CONTROLS` for
+    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
     """
 
     teacher: str
@@ -104,6 +104,8 @@ class OwnSteps:
     schedule: Schedule = "linear"
     #: whether its step precedes the text step
     first: bool = False
+    #: what is done to its items beyond the corpus's own two views: 'none', or a name that the corpus knows
+    augment: str = "none"
 
 
 def by_batches(rows: int, pairs: int, text_batches: int, pair_batches: int) -> tuple[int, int]:

@@ -67,7 +67,11 @@ class Training(Table):
     max_length: Annotated[int, Field(ge=3, description="tokens per sentence in training, with special tokens")] = 32
     warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")] = 0
     weight_decay: Annotated[float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")] = 0.0
-    adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon")] = 1e-8
+    adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon, added before the bias correction")] = 1e-8
+    unreached: Annotated[
+        Literal["momentum", "rest"],
+        Field(description="a parameter without a gradient in a step: its momentum moves it on, or it rests"),
+    ] = "momentum"
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
     precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False

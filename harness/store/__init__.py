@@ -1,10 +1,12 @@
 """The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
 
+from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
 from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
 __all__ = [
+    "BACKEND_VERSION",
     "FRAME_COLUMNS",
     "DevCurve",
     "Evaluation",
@@ -15,8 +17,10 @@ __all__ = [
     "Spec",
     "Store",
     "TeacherUse",
+    "earlier_backends",
     "find_results",
     "frame_of",
+    "is_earlier",
     "metrics_of",
     "overrides_text",
 ]

@@ -119,10 +119,12 @@ class Result(Record):
     equal. Results share a `group` only if their trainings differ by seed alone. Results of schema 1 have the group of
     that schema, which also covered the protocols of the profile's suites, so that one training may have several; new
     seeds join such a group, and `harness results upgrade` replaces it where it can.
-    `train_seconds` is wall time; `warnings` are those of training.
+    `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
+    `warnings` are those of training.
     """
 
     schema_version: Literal[2] = SCHEMA_VERSION
+    backend: int = 1
     spec: Spec
     profile: str
     profile_origin: ProfileOrigin

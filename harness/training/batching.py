@@ -34,6 +34,11 @@ class Order:
         """Batches per pass."""
         return -(-self.rows // self.batch_size)
 
+    def first(self, batches: int) -> np.ndarray:
+        """Return the rows of the first `batches` batches of training, each row once, in no order."""
+        rows = self.rows if batches >= self.batches else batches * self.batch_size
+        return _permutation(self, 0)[:rows]
+
     def batch(self, number: int) -> np.ndarray:
         """Return the row numbers of batch `number`, counted from the start of training: (<= batch_size,)."""
         turn, place = divmod(number, self.batches)
@@ -74,9 +79,16 @@ class Mixing:
             return "text", number
         if not self.text:
             return "pairs", number
+        before = self.paired_before_step(number)
+        paired = number % self.epoch % self.cycle == self.place
+        return ("pairs", before) if paired else ("text", number - before)
+
+    def paired_before_step(self, number: int) -> int:
+        """Return how many of the first `number` steps are paired."""
+        if not (self.paired and self.text):
+            return number if self.paired else 0
         epoch, place = divmod(number, self.epoch)
-        before = epoch * self._paired_before(self.epoch) + self._paired_before(place)
-        return ("pairs", before) if place % self.cycle == self.place else ("text", number - before)
+        return epoch * self._paired_before(self.epoch) + self._paired_before(place)
 
     def _paired_before(self, place: int) -> int:
         return (place - self.place + self.cycle - 1) // self.cycle

@@ -41,9 +41,10 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
     seed: int
 
     def inputs(self, step: int) -> dict[str, Tensor]:
-        """Read the inputs of a step. Raises UserError for an unreadable item."""
+        """Read the inputs of a step and the classes, `labels`. Raises UserError for an unreadable item."""
         rng = generator(axis="augmentation", seed=self.seed, stream=self.order.stream, step=step)
-        return self.media.batch(self.order.batch(step), rng)
+        rows = self.order.batch(step)
+        return {"labels": torch.from_numpy(self.media.labels[rows]), **self.media.batch(rows, rng)}
 
     def __getitem__(self, step: int) -> dict[str, Tensor] | str:
         """Read the inputs in a worker; return a UserError as its text, since a loader would add a traceback to it."""

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from harness.method import OwnSteps
 from harness.profiles import Training
+from harness.training.adamw import AdamW
 
 
 class Stepper:
-    """AdamW over all trainable parameters; those without a gradient are not changed.
+    """AdamW over all trainable parameters; one that its losses never reached is not changed.
 
     The main stepper follows the profile's training table. The stepper of a stream with its own steps (`own`) has
-    that stream's rate, decay and schedule, and the rest of the table.
+    that stream's rate, decay and schedule, and the rest of the table. Each stepper has its own moments, so neither
+    moves what only the other's losses reach.
     """
 
     def __init__(
@@ -26,13 +28,13 @@ class Stepper:
     ) -> None:
         self.training, self.steps, self.own = training, steps, own
         decay = training.weight_decay if own is None else own.weight_decay
-        rate = training.learning_rate if own is None else own.learning_rate
-        self.optimizer = torch.optim.AdamW(_groups(modules, decay), lr=rate, eps=training.adam_epsilon)
+        moving = training.unreached == "momentum"
+        self.optimizer = AdamW(_groups(modules, decay), epsilon=training.adam_epsilon, moving=moving)
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         self.scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "fp16")
 
     def step(self, loss: Tensor, number: int) -> None:
-        """Update every parameter with a gradient; `number` is the step, from 0."""
+        """Update the parameters by the gradients of a loss; `number` is the step, from 0."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(number)
         self.optimizer.zero_grad(set_to_none=True)

@@ -71,6 +71,29 @@ class TrainingData:
         return len(self.media[stream] if stream in self.media else self.tokens[stream])
 
 
+def rows_read(
+    data: TrainingData, training: Training, *, seed: int, setting: str, rule: MixingRule
+) -> dict[Stream, np.ndarray]:
+    """The rows of each text stream that the steps of a training read, in no order: (n,) int64 each.
+
+    A training of fewer steps than a pass reads some of the rows only. Raises UserError as `Batches` does.
+    """
+    mixing, steps = _steps(data, training, rule)
+    paired = mixing.paired_before_step(steps)
+    found: dict[Stream, np.ndarray] = {}
+    for stream in data.tokens:
+        order = Order(data.used(stream), training.batch_size, seed, setting, stream)
+        rows = order.first(paired if stream == "pairs" else steps - paired)
+        found[stream] = data.subsets[stream].rows[rows] if stream in data.subsets else rows
+    return found
+
+
+def _steps(data: TrainingData, training: Training, rule: MixingRule) -> tuple[Mixing, int]:
+    """The mixing of text with pairs, and the number of steps."""
+    mixing = data.mixing(training.batch_size, rule)
+    return mixing, training.steps or training.epochs * mixing.epoch
+
+
 class Batches:
     """The batches of a run, each a function of the step number. Raises UserError for streams that cannot be mixed."""
 
@@ -86,17 +109,16 @@ class Batches:
         rule: MixingRule,
     ) -> None:
         self.student, self.data, self.training, self.seed = student, data, training, seed
-        self.mixing = data.mixing(training.batch_size, rule)
-        self.steps = training.steps or training.epochs * self.mixing.epoch
+        self.mixing, self.steps = _steps(data, training, rule)
         self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
         sizes = dict.fromkeys(data.tokens, training.batch_size) | {key: steps.batch_size for key, steps in own.items()}
         self.orders = {stream: Order(data.used(stream), sizes[stream], seed, setting, stream) for stream in sizes}
+        self.media = {key: media.augmented(own[key].augment) for key, media in data.media.items() if key in own}
         self.ahead = {
             key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
-            for key, media in data.media.items()
-            if key in own
+            for key, media in self.media.items()
         }
 
     def close(self) -> None:
@@ -129,7 +151,6 @@ class Batches:
         return PairBatch(tokens, features)
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
-        media, device = self.data.media[stream], self.student.device
-        rows = self.orders[stream].batch(step)
-        inputs = media.ready({name: value.to(device) for name, value in self.ahead[stream].of(step).items()})
-        return MediaBatch(inputs, torch.from_numpy(media.labels[rows]).to(device))
+        inputs = {name: value.to(self.student.device) for name, value in self.ahead[stream].of(step).items()}
+        labels = inputs.pop("labels")
+        return MediaBatch(self.media[stream].ready(inputs), labels)

@@ -135,6 +135,9 @@ def test_show_and_list_and_doctor(finished: Path) -> None:
     assert "fingerprint" in shown
     assert "spearman" in shown
     assert "averaged" in harness("show", "mcse", cwd=finished).stdout
+    shown = " ".join(harness("show", "dalr", cwd=finished).stdout.split())
+    assert "targets raw raw code, text silent" in shown
+    assert "gradients code, text silent the targets of Eq. 7 have none" in shown
     listed = {"methods": "simcse", "profiles": "small", "settings": "toy", "encoders": "toy-bert", "suites": "ToySTS"}
     for kind, name in listed.items():
         assert name in harness("list", kind, "--profile", "tiny", cwd=finished).stdout

@@ -16,7 +16,8 @@ import pytest
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
 from harness.corpora.labelled_audio import LabelledAudio
-from harness.encoders.audio import filterbank, masked
+from harness.corpora.sounds import samples
+from harness.encoders.audio import filterbank, masked, mixed
 from harness.errors import UserError
 from harness.seeds import generator
 
@@ -101,8 +102,7 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
     for row in (0, 19, 27):
         expected = filterbank(real(tmp_path / "wav" / f"{row}.wav", "")[1], RATE, bins=16, frames=150)
         np.testing.assert_allclose(found[row], expected, atol=0.005)
-    source.augment = True
-    mixing = source.load(tmp_path)
+    mixing = plain.augmented("mixup+masks")
     assert (mixing.costly, plain.costly) == (True, False)
     mixing.batch(np.arange(30), generator(seed=0))
     assert 20 < len(opened) < 45
@@ -143,8 +143,7 @@ def test_flac_is_read_where_the_package_is(tmp_path: Path) -> None:
 
 
 def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
-    (values,) = media.ready(media.batch(np.array(rows), generator(seed=seed))).values()
-    return values.numpy()
+    return media.ready(media.batch(np.array(rows), generator(seed=seed)))["spectrograms"].numpy()
 
 
 def write_wave(path: Path, samples: np.ndarray, rate: int = 16000) -> None:
@@ -195,27 +194,78 @@ def test_a_wave_shorter_than_a_window_is_silence() -> None:
     assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any()
 
 
-def test_masks_are_bands_of_zeros_within_their_limits() -> None:
-    ones = np.ones((200, 100, 64), dtype=np.float32)
-    out = masked(ones, generator(seed=0), bins=16, frames=30)
+def test_masks_are_bands_of_zeros_below_48_of_128_bins_and_192_of_1024_frames() -> None:
+    """The public code's widths are those of an input of 1,024 x 128; here 36 x 64 has bands below 24 and 6.75."""
+    ones = np.ones((400, 36, 64), dtype=np.float32)
+    out = masked(ones, generator(seed=0))
     assert ones.all()
+    seen = []
     for item in out:
-        bins, frames = (int((item == 0).all(axis=axis).sum()) for axis in (0, 1))
-        assert bins <= 16
-        assert frames <= 30
-        assert (item == 0).sum() == bins * 100 + frames * 64 - bins * frames
-    assert len({int((item == 0).all(axis=0).sum()) for item in out}) > 8
+        bins, frames = np.flatnonzero((item == 0).all(axis=0)), np.flatnonzero((item == 0).all(axis=1))
+        for band in (bins, frames):
+            assert len(band) == 0 or band[-1] - band[0] + 1 == len(band)
+        assert (item == 0).sum() == len(bins) * 36 + len(frames) * 64 - len(bins) * len(frames)
+        seen.append((len(bins), len(frames)))
+    widths, lengths = zip(*seen, strict=True)
+    assert set(widths) == set(range(24))
+    assert set(lengths) == set(range(7))
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 3), (3, 5), (4, 4)])
+def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -> None:
+    """The public code in loops: means removed, the second wave cut or padded with zeros, then the weighted sum."""
+    rng = np.random.default_rng(0)
+    own, other, weight = rng.normal(size=first), rng.normal(size=second), 0.3
+    expected = []
+    for place in range(first):
+        beside = other[place] - sum(other) / second if place < second else 0.0
+        expected.append(weight * (own[place] - sum(own) / first) + (1 - weight) * beside)
+    np.testing.assert_allclose(mixed(own, other, weight), expected, rtol=1e-12)
+
+
+def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
+    """With probability one half mixed by a Beta(10, 10) weight; the heavier recording gives the class; then masks."""
+    plain = audio(bins=32).load(speech)
+    media, rows = plain.augmented("mixup+masks"), np.array([0, 3, 5, 4, 0, 2])
+    waves = [samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
+    partners = set()
+    for seed in range(20):
+        found, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
+        banks, labels = [], []
+        for row in rows:
+            bank, label = drawn(plain, [row])[0], plain.labels[row]
+            if rng.random() < 0.5:
+                partner, weight = rng.integers(6), rng.beta(10, 10)
+                bank = filterbank(mixed(waves[row], waves[partner], weight), 16000, bins=32, frames=60)
+                votes = np.zeros(3)
+                votes[plain.labels[row]] += weight
+                votes[plain.labels[partner]] += 1 - weight
+                label = votes.argmax()
+                partners.add(label != plain.labels[row])
+            banks.append(bank)
+            labels.append(label)
+        np.testing.assert_allclose(found["spectrograms"], masked(np.stack(banks), rng), atol=1e-5)
+        assert found["labels"].tolist() == labels
+    assert partners == {True, False}
+
+
+def test_an_unknown_augmentation_is_one_line(speech: Path) -> None:
+    media = audio().load(speech)
+    assert media.augmented("none") is media
+    with pytest.raises(UserError, match="no augmentation 'echo'; give the method the option augment=none"):
+        media.augmented("echo")
 
 
 def test_augmented_recordings_depend_on_the_generator_alone(speech: Path) -> None:
-    media = audio(augment=True).load(speech)
+    media = audio().load(speech).augmented("mixup+masks")
     np.testing.assert_array_equal(drawn(media, [0, 1, 4]), drawn(media, [0, 1, 4]))
     assert not np.array_equal(drawn(media, [0, 1, 4]), drawn(media, [0, 1, 4], seed=1))
 
 
 def test_half_of_the_recordings_are_mixed_with_another(speech: Path) -> None:
     """Half are mixed; a mixture of two equal tones is the tone again: 0.5 + 0.5 (9 + 4 + 1) / 36."""
-    plain, mixing = audio(bins=128).load(speech), audio(bins=128, augment=True).load(speech)
+    plain = audio(bins=128).load(speech)
+    mixing = plain.augmented("mixup+masks")
     rows, same = list(range(6)), []
     expected = drawn(plain, rows)
     for seed in range(50):

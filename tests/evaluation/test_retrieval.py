@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class Model:
 
     def __init__(self, shared: Shared | None) -> None:
         self.shared, self.teacher, self.device = shared, None, "cpu"
+        self.trained_on: Read | None = None
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         raise AssertionError("retrieval does not read the sentence vectors")
@@ -111,6 +112,68 @@ def test_scores_of_tasks_and_their_average(suite: Callable[..., RetrievalSuite])
     again = Given("again", half.data.texts, half.data.image_of.tolist(), 3)
     both = suite(half, again).evaluate(Model(shared), None).parts
     assert both["Avg"] == both["half"]
+
+
+class Read:
+    """A training that read the images of some ids."""
+
+    def __init__(self, *ids: str) -> None:
+        self.ids = ids
+
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        raise AssertionError("retrieval asks for images")
+
+    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
+        assert ids is not None
+        return np.array([one in self.ids for one in ids])
+
+
+def circle(places: Sequence[str]) -> np.ndarray:
+    angles = 2 * np.pi * np.array([float(place) for place in places]) / 120
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def trained(*ids: str) -> tuple[Given, Model]:
+    """120 images around a circle, each with two captions: at its place, and at that of its right neighbour."""
+    texts = [str(place) for image in range(120) for place in (image, (image + 1) % 120)]
+    task = Given("ring", texts, np.repeat(np.arange(120), 2).tolist(), 120)
+    task.data = replace(task.data, ids=[f"{image}.jpg" for image in range(120)])
+    model = Model(Shared(circle, lambda pairs: circle(pairs.texts)))
+    model.trained_on = Read(*ids)
+    return task, model
+
+
+def test_images_of_training_are_left_out_of_both_sides(suite: Callable[..., RetrievalSuite]) -> None:
+    task, model = trained("3.jpg", "7.jpg")
+    evaluation = suite(task).evaluate(model, None)
+    assert evaluation.warnings == ["retrieval: ring: 2 of 120 images were training images and are left out"]
+    scores = evaluation.scores["ring"]
+    assert (scores["n_images"], scores["n_texts"], scores["n_seen"]) == (118, 236, 2)
+    # a second caption lies where its neighbour is or was, so that its own image comes second
+    assert scores["t2i_R@1"] == pytest.approx(100 * 118 / 236)
+    assert scores["t2i_R@5"] == 100
+    kept = suite(task)
+    kept.seen_images = "keep"
+    assert kept.evaluate(model, None).scores["ring"]["n_images"] == 120
+
+
+def test_too_few_images_are_not_scored(suite: Callable[..., RetrievalSuite]) -> None:
+    task, model = trained(*(f"{image}.jpg" for image in range(21)))
+    evaluation = suite(task).evaluate(model, None)
+    assert evaluation.scores["ring"] == {"n_seen": 21, "n_images": 99}
+    (line, average) = evaluation.warnings
+    assert line == (
+        "retrieval: ring: 21 of 120 images were training images and are left out; the other 99 are too few to score"
+    )
+    assert average.startswith("retrieval: Avg: ")
+    assert evaluation.scores["Avg"] == {}
+
+
+def test_seen_images_are_refused_or_kept_and_the_protocol_says_which() -> None:
+    refuse, keep = RetrievalSuite(["ToyRetrieval"]), RetrievalSuite(["ToyRetrieval"], seen_images="keep")
+    assert refuse.fingerprint(None) != keep.fingerprint(None)
+    with pytest.raises(UserError, match="write 'refuse' or 'keep'"):
+        RetrievalSuite(["ToyRetrieval"], seen_images="drop")
 
 
 def test_repeated_captions_are_projected_once(suite: Callable[..., RetrievalSuite]) -> None:

@@ -76,6 +76,75 @@ def test_what_is_undefined_is_left_out_with_a_warning() -> None:
     assert all(name in warning for name in ("spearman_mean", "spearman_wmean", "spearman of same", "pearson of same"))
 
 
+class Read:
+    """A training that read some sentences."""
+
+    def __init__(self, *known: str) -> None:
+        self.known = known
+
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([text in self.known for text in texts])
+
+    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
+        raise AssertionError("similarity tasks have no images")
+
+
+def spread(start: int) -> list[tuple[str, str, float]]:
+    """24 pairs at angles of their own, so that no cosines tie."""
+    angles = [start + step * (2 + start / 97) for step in range(1, 25)]
+    return [(str(start), str(angle), float(gold)) for angle, gold in zip(angles, [5, 1, 4, 2] * 6, strict=True)]
+
+
+def test_pairs_of_which_training_read_a_sentence_are_scored_apart() -> None:
+    """Of 'one' it read the second sentences of the first 12 pairs, of 'two' nothing, of 'three' all."""
+    subsets = {"one": spread(0), "two": spread(40), "three": spread(80)}
+    read = Read(*(pair[1] for pair in subsets["one"][:12]), "80")
+    sentences = [text for pairs in subsets.values() for pair in pairs for text in pair[:2]]
+    found = STSSuite(["ToySTS"]).score(subsets, Embedded(planar, sentences), read)
+    seen, unseen = subsets["one"][:12] + subsets["three"], subsets["one"][12:] + subsets["two"]
+    wanted = {
+        "[seen]": seen,
+        "[unseen]": unseen,
+        "one [seen]": subsets["one"][:12],
+        "one [unseen]": subsets["one"][12:],
+    }
+    assert set(found.parts) == {*subsets, *wanted}
+    for part, pairs in wanted.items():
+        rank = 100 * stats.spearmanr(*by_hand(pairs)).statistic
+        linear = 100 * stats.pearsonr(*by_hand(pairs)).statistic
+        assert found.parts[part] == pytest.approx({"spearman": rank, "pearson": linear, "n": len(pairs)}, abs=1e-4)
+    without = scored(subsets)
+    assert found.scores == without.scores
+    assert {name: found.parts[name] for name in subsets} == without.parts
+    assert found.warnings == []
+
+
+def test_few_pairs_have_a_number_and_no_correlation() -> None:
+    pairs = spread(0)
+    found = STSSuite(["ToySTS"]).score(
+        {"": pairs}, Embedded(planar, {t for p in pairs for t in p[:2]}), Read("6.0", "8.0")
+    )
+    assert found.parts["[seen]"] == {"n": 2}
+    assert found.parts["[unseen]"]["n"] == 22
+    assert found.warnings == []
+
+
+def test_means_over_tasks_need_a_value_of_each() -> None:
+    class Model:
+        device, trained_on = "cpu", Read("the sentence that no task has")
+
+        def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+            return letters(sentences)
+
+    evaluation = STSSuite(["ToySTS", "ToySTS-dev"]).evaluate(Model(), None)
+    ours = evaluation.parts["Avg"]
+    assert ours["[seen]"] == {"n": 0}
+    parts = [evaluation.parts[task]["[unseen]"] for task in ("ToySTS", "ToySTS-dev")]
+    assert ours["[unseen]"]["spearman"] == pytest.approx((parts[0]["spearman"] + parts[1]["spearman"]) / 2)
+    assert ours["[unseen]"]["n"] == parts[0]["n"] + parts[1]["n"]
+    assert "Avg" not in STSSuite(["ToySTS", "ToySTS-dev"]).evaluate(letters, None).parts
+
+
 def reference() -> dict[str, float]:
     """The golden file as 'TASK PART metric' -> value in this suite's names and units."""
     found: dict[str, float] = {}

@@ -17,7 +17,7 @@ from harness.execution.train import Bench, run_features
 from harness.execution.training_data import RunFeatures
 from harness.grid import resolve
 from harness.profiles import load_profile
-from harness.spec import RunSpec
+from harness.spec import CONTROLS, RunSpec
 from harness.store import Store
 
 
@@ -33,7 +33,7 @@ def other() -> Pairs:
     return ToyPairs(size=12, split="test").load(None)
 
 
-@pytest.mark.parametrize("images", ["shuffled", "random"])
+@pytest.mark.parametrize("images", CONTROLS)
 def test_a_control_has_the_true_features_of_other_images(
     images: str, tmp_path: Path, other: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from harness.execution.train import Bench, run_features
 from harness.execution.training_data import training_data
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
-from harness.spec import Variant, parse_setting
+from harness.spec import CONTROLS, Variant, parse_setting
 from harness.store import Result, Store
 from harness.training.streams import TrainingData
 
@@ -158,15 +158,19 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, mon
     assert np.median(rank) < 60, "chance is 200"
 
 
-def test_shuffled_features_are_the_same_rows_in_another_order(tmp_path: Path, monkeypatch) -> None:
+def test_controls_are_drawn_from_the_real_features_or_noise(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     found = {}
-    for text in ("mcse", "mcse[images=shuffled]", "mcse[images=random]"):
+    for text in ("mcse", *(f"mcse[images={control}]" for control in CONTROLS)):
         made = plan(tmp_path, text)
         found[text] = data_of(made.runs[0], tmp_path).features["image"]
     rows = np.arange(len(found["mcse"]))
-    plain, shuffled, random = (values[rows] for values in found.values())
+    plain, shuffled, random, noise = (values[rows] for values in found.values())
     assert not np.array_equal(plain, shuffled)
     np.testing.assert_array_equal(np.sort(plain, axis=0), np.sort(shuffled, axis=0))
-    assert random.shape == plain.shape
-    assert abs(random.mean()) < 0.01
+    real, drawn = ({image.tobytes() for image in images} for images in (plain, random))
+    assert drawn < real, "n draws with replacement miss some images"
+    assert (plain == random).all(axis=1).mean() < 0.1, "a caption has the features of any image"
+    assert noise.shape == plain.shape
+    assert abs(noise.mean()) < 0.01
+    assert abs(noise.std() - 1) < 0.01

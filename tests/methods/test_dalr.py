@@ -21,7 +21,6 @@ import torch
 from golden_tools import Given, assert_golden, entries, put, tensors
 from harness_methods.dalr import DALR, Taught, after_text, text_teachers
 
-from harness.losses.contrastive import info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
 
 WIDTH, ROWS, LENGTH = 8, 6, 5
@@ -33,7 +32,8 @@ def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
     values = {
         "temperature": params["temp"],
         "temperature_multimodal": params["temp_vl"],
-        "angular_margin": params["margin1"],
+        "angular_margin_text": params["margin1"],
+        "angular_margin_image": params["margin2"],
         "temperature_ranking": params["tau2"],
         "teacher_weight": params["alpha"],
         "gamma": params["gamma"],
@@ -49,7 +49,6 @@ def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
         "shift": params["shift"],
         "projection_dim": width,
     }
-    assert params["margin1"] == params["margin2"]
     chosen = DALR.configure("official", values)
     method = DALR(chosen, Dimensions(hidden, dict.fromkeys(DALR.features(chosen), hidden))).double()
     put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
@@ -124,10 +123,12 @@ def divergence(wanted: list[float], found: list[float]) -> float:
     return sum(a * math.log(a / b) for a, b in zip(q, p, strict=True))
 
 
+@pytest.mark.parametrize("targets", ["raw", "projected"])
 @pytest.mark.parametrize("temperatures", [(1.0, 1.0), (0.45, 0.5)], ids=["paper's", "others"])
-def test_the_papers_terms_written_out(temperatures: tuple[float, float]) -> None:
+def test_the_papers_terms_written_out(temperatures: tuple[float, float], targets: str) -> None:
+    """Means over the batch for the sums of Eq. 4, 8, 10 and 12; Eq. 5 as a mean over matched and mismatched pairs."""
     student, teacher = temperatures
-    method = built(student_temperature=student, teacher_temperature=teacher, shift=2)
+    method = built(student_temperature=student, teacher_temperature=teacher, shift=2, targets=targets)
     given, h = batch(method), vectors()
     terms = terms_of(method, given, h)
     n = range(ROWS)
@@ -135,7 +136,7 @@ def test_the_papers_terms_written_out(temperatures: tuple[float, float]) -> None
         z = [method.text_head(h[:, k]) for k in range(2)]
         p, v = method.grounding_head(h[:, 0]), method.image_head(given.features["image"])
         raw = 0.33 * given.features["teacher1"] + (1 - 0.33) * given.features["teacher2"]
-        t = method.teacher_head(raw)
+        t, u = (raw, given.features["image"]) if targets == "raw" else (method.teacher_head(raw), v)
     expected = dict.fromkeys(("info", "cons", "cma", "rank", "ima"), 0.0)
     for i in n:
         scores = [math.exp(cosine(p[i], v[j]) / 0.3) for j in n]  # Eq. 4
@@ -143,9 +144,10 @@ def test_the_papers_terms_written_out(temperatures: tuple[float, float]) -> None
         expected["cons"] += (1 - cosine(p[i], v[i])) / (2 * ROWS)  # Eq. 5
         expected["cons"] += max(0.0, cosine(p[i], v[(i - 2) % ROWS]) - 0.2) / (2 * ROWS)
         texts = [cosine(t[i], t[j]) / teacher for j in n]  # Eq. 7
-        images = [cosine(v[i], v[j]) / teacher for j in n]
-        expected["cma"] += divergence(texts, [cosine(p[i], v[j]) / student for j in n]) / ROWS  # Eq. 6 and 8
-        expected["cma"] += divergence(images, [cosine(v[i], p[j]) / student for j in n]) / ROWS
+        images = [cosine(u[i], u[j]) / teacher for j in n]
+        to_images = divergence(texts, [cosine(p[i], v[j]) / student for j in n])  # Eq. 6
+        to_texts = divergence(images, [cosine(p[j], v[i]) / student for j in n])
+        expected["cma"] += 1 / 2 * (to_images + to_texts) / ROWS  # Eq. 8
         order = sorted(n, key=lambda j: -cosine(raw[i], raw[j]))  # Eq. 10
         likely = [math.exp(cosine(z[0][i], z[1][j]) / 0.2) for j in order]
         expected["rank"] -= sum(math.log(likely[k] / sum(likely[k:])) for k in n) / ROWS
@@ -155,16 +157,23 @@ def test_the_papers_terms_written_out(temperatures: tuple[float, float]) -> None
         assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
 
 
-def test_raw_targets_are_the_teachers_own_similarities() -> None:
-    method = built(targets="raw")
-    given, h = batch(method), vectors()
-    raw = 0.33 * given.features["teacher1"] + (1 - 0.33) * given.features["teacher2"]
-    with torch.no_grad():
-        z = [method.text_head(h[:, k]) for k in range(2)]
-    n = range(ROWS)
-    expected = sum(divergence([cosine(raw[i], raw[j]) for j in n], [cosine(z[0][i], z[1][j]) for j in n]) for i in n)
-    assert float(terms_of(method, given, h)["ima"].detach()) == pytest.approx(expected / ROWS, rel=1e-10)
-    assert not hasattr(method, "teacher_head")
+def test_only_projected_targets_have_a_head_of_the_teacher() -> None:
+    assert not hasattr(built(), "teacher_head")
+    frozen = built(targets="projected").teacher_head
+    assert all(not parameter.requires_grad for parameter in frozen.parameters())
+
+
+def test_the_text_loss_is_eq_1_written_out() -> None:
+    method, h = built(), vectors()
+    total, terms = method.loss(SentenceBatch({}), lambda tokens, views: h)
+    z = [method.text_head(h[:, k]).detach() for k in range(2)]
+    expected = 0.0
+    for i in range(ROWS):
+        scores = [math.exp(cosine(z[0][i], z[1][j]) / 0.2) for j in range(ROWS)]
+        expected -= math.log(scores[i] / sum(scores)) / ROWS
+    assert set(terms) == {"text"}
+    assert total is not None
+    assert float(total.detach()) == pytest.approx(expected, rel=1e-10)
 
 
 def test_the_papers_total_is_eq_14() -> None:
@@ -172,14 +181,54 @@ def test_the_papers_total_is_eq_14() -> None:
     total, terms = method.loss(batch(method), lambda tokens, views: h)
     expected = terms["info"] + 0.1 * (terms["cons"] + terms["cma"]) + 0.2 * (terms["rank"] + terms["ima"])
     torch.testing.assert_close(total, expected)
-    total, terms = method.loss(SentenceBatch({}), lambda tokens, views: h)
-    assert set(terms) == {"text"}
-    torch.testing.assert_close(total, info_nce(*method.text_head(h).unbind(1), 0.2))
+
+
+def narrowed(cosines: torch.Tensor, margin: float, soft: torch.Tensor | None = None) -> torch.Tensor:
+    """The angle of each negative beyond the margin less the margin, or less (1 - soft) times the margin."""
+    moved = cosines.clone()
+    for i in range(ROWS):
+        for j in range(ROWS):
+            angle = math.acos(float(cosines[i, j]))
+            if i != j and angle > margin:
+                moved[i, j] = math.cos(angle - margin * (1 if soft is None else 1 - float(soft[i, j])))
+    return moved
+
+
+def cosines(rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([[cosine(a, b) for b in columns] for a in rows], dtype=torch.float64)
+
+
+def test_the_public_codes_two_margins_are_for_text_and_for_images() -> None:
+    """The golden numbers have one value for both; with two, each loss has its own."""
+    method, h = built("official", angular_margin_text=0.3, angular_margin_image=0.6), vectors()
+    given = batch(method)
+    terms = terms_of(method, given, h)
+    with torch.no_grad():
+        z = [method.text_head(h[:, k]) for k in range(2)]
+        image, v = given.features["image"], method.image_head(given.features["image"])
+        grounded = [method.grounding_head(h[:, k]) for k in range(2)]
+    text = narrowed(cosines(z[0], z[1]), 0.3) / 0.2
+    alike = cosines(image, image)
+    views = [narrowed(cosines(p, v), 0.6, alike) / 0.3 for p in grounded]
+    across = narrowed(cosines(z[0], image), 0.3) / 0.2
+    own = torch.arange(ROWS)
+    entropy = torch.nn.functional.cross_entropy
+    assert float(terms["text"].detach()) == pytest.approx(float(entropy(text, own)), rel=1e-9)
+    expected = sum(float(entropy(view, own)) for view in views) / 2
+    assert float(terms["info"].detach()) == pytest.approx(expected, rel=1e-9)
+    teacher = 0.33 * given.features["teacher1"] + (1 - 0.33) * given.features["teacher2"]
+    targets = [cosines(rows, rows) / 0.5 for rows in (teacher, image)]
+    expected = sum(
+        divergence(wanted[i].tolist(), found[i].tolist()) / (2 * ROWS)
+        for wanted, found in zip(targets, (across / 0.45, across.T / 0.45), strict=True)
+        for i in range(ROWS)
+    )
+    assert float(terms["cma"].detach()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_targets_carry_no_gradient() -> None:
     """cma moves the image head as what is scored, never as the target: its gradient is that with fixed targets."""
-    method, h = built(), vectors()
+    method, h = built(targets="projected"), vectors()
     given = batch(method)
     terms_of(method, given, h)["cma"].backward()
     found = method.image_head[0].weight.grad.clone()
@@ -190,12 +239,11 @@ def test_targets_carry_no_gradient() -> None:
     scores = torch.nn.functional.normalize(p, dim=1) @ torch.nn.functional.normalize(v, dim=1).T
     targets = [(x @ x.T).softmax(1) for x in q]
     loss = sum(
-        (target * (target.log() - logits.log_softmax(1))).sum() / ROWS
+        (target * (target.log() - logits.log_softmax(1))).sum() / ROWS / 2
         for target, logits in zip(targets, (scores, scores.T), strict=True)
     )
     loss.backward()
     torch.testing.assert_close(found, method.image_head[0].weight.grad)
-    assert all(not parameter.requires_grad for parameter in method.teacher_head.parameters())
 
 
 def test_the_public_codes_terms_in_training_use_one_pass_of_the_teachers() -> None:

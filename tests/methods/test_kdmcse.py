@@ -84,7 +84,7 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def branch(views: list[Any], targets: Any, alpha: Any, margin: float, threshold: float) -> float:
-    """Eq. 13 summed over both views (Eq. 9), mean over the batch, temperature 0.2."""
+    """Eq. 13, mean over both views and over the batch, temperature 0.2; Eq. 8 with its cases swapped."""
     total, count = 0.0, len(targets)
     for view in views:
         for i in range(count):
@@ -96,7 +96,7 @@ def branch(views: list[Any], targets: Any, alpha: Any, margin: float, threshold:
                     continue
                 angle = math.acos(cosine(view[i], targets[j])) - abs(1 - similarity) * margin
                 denominator += math.exp(math.cos(max(angle, 0.0)) / 0.2)
-            total -= math.log(positive / denominator) / count
+            total -= math.log(positive / denominator) / (len(views) * count)
     return total
 
 
@@ -150,7 +150,7 @@ def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs
 def test_without_margin_and_filter_the_visual_loss_is_mcses() -> None:
     method, given, h = built(without="margin+filter"), features(), vectors()
     mcse = MCSE(
-        MCSE.configure("paper", {"temperature_multimodal": 0.2}), Dimensions(WIDTH, {"image": FEATURE})
+        MCSE.configure("official", {"temperature_multimodal": 0.2}), Dimensions(WIDTH, {"image": FEATURE})
     ).double()
     mcse.grounding_head, mcse.image_head = method.grounding_head, method.image_head
     found = mcse.loss(PairBatch({}, {"image": given["image"]}), lambda tokens, views: h)[1]["info"]
@@ -172,10 +172,10 @@ def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
         )
         z = [more.text_head(h[:, k]) for k in range(2)]
     n = range(6)
-    cons = sum(1 - cosine(p[i], v[i]) + max(0.0, cosine(p[i], v[i - 1]) - 0.2) for i in n) / 12
+    cons = sum(1 - cosine(p[i], v[i]) + max(0.0, cosine(p[i], v[i - 5]) - 0.2) for i in n) / 12
     cma = sum(
-        divergence([cosine(t[i], t[j]) for j in n], [cosine(p[i], v[j]) for j in n])
-        + divergence([cosine(v[i], v[j]) for j in n], [cosine(v[i], p[j]) for j in n])
+        divergence([cosine(t[i], t[j]) for j in n], [cosine(p[i], v[j]) for j in n]) / 2
+        + divergence([cosine(v[i], v[j]) for j in n], [cosine(v[i], p[j]) for j in n]) / 2
         for i in n
     )
     ima = sum(divergence([cosine(t[i], t[j]) for j in n], [cosine(z[0][i], z[1][j]) for j in n]) for i in n)
@@ -235,6 +235,8 @@ def test_teachers_of_two_widths_are_refused_in_one_line() -> None:
         ({"images": "clip"}, ("clip", "clip")),
         ({"images": "clip", "text": "simcse"}, ("clip", "simcse")),
         ({"images": "shuffled"}, ("shuffled", "default")),
+        ({"images": "random"}, ("random", "default")),
+        ({"images": "noise"}, ("noise", "default")),
     ],
 )
 def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str], teachers: tuple[str, str]) -> None:
@@ -250,6 +252,25 @@ def test_the_readings_read_their_batches_differently() -> None:
         "official": by_batches,
     }
     assert {name: KDMCSE.captions(values) for name, values in found.items()} == {"paper": "setting", "official": "all"}
+
+
+@pytest.mark.parametrize(("rows", "pairs"), [(100, 30), (64, 64), (1000, 33), (7, 2)])
+def test_algorithm_1_pairs_when_p_divides_the_step(rows: int, pairs: int) -> None:
+    """Steps count from 1 there and from 0 here."""
+    p = math.ceil(rows / pairs)
+    wanted = [t for t in range(1, 200) if t % p == 0]
+    cycle, place = every_ceil(rows, pairs, 0, 0)
+    assert [k + 1 for k in range(199) if k % cycle == place] == wanted
+
+
+def test_the_text_term_on_pairs_is_an_option_of_the_paper_too() -> None:
+    """Where every step is paired, as with two corpora of one size, @paper has no text term without it."""
+    given, h = features(), vectors()
+    terms = terms_of(built(text_on_pairs=True), given, h)
+    assert set(terms) == {"text", "visual", "textual"}
+    sentences = built().loss(SentenceBatch({}), lambda tokens, views: h)[1]
+    torch.testing.assert_close(terms["text"], sentences["text"])
+    assert every_ceil(1000, 1000, 16, 16) == (1, 0)
 
 
 def test_official_text_has_its_margin_on_sentences_too() -> None:

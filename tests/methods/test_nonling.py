@@ -57,7 +57,7 @@ def test_each_reading_has_the_loss_it_says(name: str, reading: str, contrast: st
     method = built(name, reading, contrast=contrast)
     seen = vectors(6, 2, 2)
     _, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: seen)
-    stacked = name.endswith("-sup") and reading == "official"
+    stacked = name.endswith("-sup")
     first, second = method.media_head(method.text_head(seen) if stacked else seen).unbind(1)
     expected = {
         ("paper", "supcon"): cross_view_supcon(first, second, LABELS, 0.07),
@@ -70,11 +70,30 @@ def test_each_reading_has_the_loss_it_says(name: str, reading: str, contrast: st
 
 @pytest.mark.parametrize("name", UNPAIRED)
 def test_the_other_modality_steps_second_in_the_paper_and_first_in_the_code(name: str) -> None:
+    """Algorithm 1; appendix B: views of a recording differ by dropout alone, the public code also mixes and masks."""
     method = get("method", name)
-    for reading, first, schedule in (("paper", False, "linear"), ("official", True, "cosine")):
+    for reading, first, audio in (
+        ("paper", False, "none"),
+        ("fixed", False, "none"),
+        ("official", True, "mixup+masks"),
+    ):
         ((stream, steps),) = method.own_steps(method.configure(reading)).items()
         assert stream in method.streams
-        assert (steps.first, steps.schedule, steps.batch_size) == (first, schedule, 48)
+        assert (steps.first, steps.batch_size) == (first, 48)
+        assert steps.augment == (audio if stream == "audio" else "none")
+
+
+@pytest.mark.parametrize("name", UNPAIRED)
+def test_what_the_paper_leaves_open_is_the_public_codes_in_every_reading(name: str) -> None:
+    """Schedule, weight decay, omega, positions of patches; the head of supervised models lies on the text head."""
+    method = get("method", name)
+    prefix, omega = ("image", 0.05) if name.startswith("visual") else ("audio", 0.01)
+    for reading in method.readings:
+        chosen = method.configure(reading).named()
+        found = [chosen[f"{prefix}_{key}"] for key in ("schedule", "weight_decay", "weight")]
+        assert found == ["cosine", 0.0, omega]
+        assert chosen.get("positions", False) is False
+        assert chosen.get("patch_size", 24) == 24
 
 
 def test_omega_weighs_the_other_term() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import registry
+from harness.grid import resolve
 from harness.papers.published import Paper, PublishedKey, published_key, read_papers, read_published
 from harness.papers.schema import pairs_of
 from harness.profiles import load_profile
@@ -107,8 +108,21 @@ def test_rows_are_runs_of_our_grammar(name: str) -> None:
         key = f"{variant}/{setting}/{encoder}/seed-0"
         spec = RunSpec.parse(key)
         assert str(spec) == key
-        method = registry.get("method", spec.variant.name)
-        method.configure(spec.variant.reading, {}, dict(spec.variant.options))
+        assert resolve(load_profile("paper"), spec, {}).spec == spec
+
+
+def test_runs_of_dalr_table_7_train_as_it_prints() -> None:
+    """Batch size and epochs of each row, by the printed columns and by what its runs resolve to."""
+    printed, profile = read_published(), load_profile("paper")
+    table = PAPERS["dalr"].tables["T7"]
+    for row in table.rows:
+        spec = RunSpec.parse(f"{row.variant}/{row.setting}/bert-base-uncased/seed-0")
+        training = resolve(profile, spec, {}).training
+        keys = {c.name: published_key("dalr", "T7", row, spec.encoder, c) for c in table.columns if c.published_only}
+        assert {name: getattr(training, name) for name in keys} == {
+            name: printed[key].value for name, key in keys.items()
+        }
+        assert set(keys) == {"batch_size", "epochs"}
 
 
 def test_columns_read_what_the_suites_of_the_profile_write() -> None:
@@ -123,7 +137,12 @@ def test_columns_read_what_the_suites_of_the_profile_write() -> None:
                 mine = [column for column in table.columns if column.suite == suite and not column.published_only]
                 for column in mine:
                     declared = {metric.name: metric.larger_is_better for metric in kind.metrics}
-                    assert declared.get(column.metric) == column.measure.larger_is_better, (paper.name, column)
+                    metrics = {
+                        column.metric,
+                        *(one.metrics.get(column.name, column.metric) for one in table.definitions),
+                    }
+                    for metric in metrics:
+                        assert declared.get(metric) == column.measure.larger_is_better, (paper.name, column, metric)
                     if all(row.task is None for row in table.rows):
                         assert column.task in tasks, (paper.name, name, column.name)
 

@@ -52,6 +52,21 @@ def test_a_method_is_asked_for_its_options() -> None:
     assert names.place("visualcse[contrast=simclr]", "flickr", "b") is not None
 
 
+def test_a_variant_that_reads_all_captions_has_the_setting_that_has_them() -> None:
+    names = StandIns(all_captions={"flickr": "flickr-five"})
+    places = {
+        "kdmcse": "flickr[shot=9]",
+        "kdmcse[captions=all,epochs=4]": "flickr-five[shot=9]",
+        "kdmcse@official": "flickr-five[shot=9]",
+        "kdmcse[captions=setting]@official": "flickr[shot=9]",
+        "mcse@official": "flickr[shot=9]",
+        "unknown@official": "flickr[shot=9]",
+    }
+    for variant, setting in places.items():
+        assert names.place(variant, "flickr[shot=9]", "b") == (variant, setting, "b")
+    assert names.place("kdmcse@official", "nli", "b") == ("kdmcse@official", "nli", "b")
+
+
 def test_the_room_needs_no_torch() -> None:
     code = (
         "import sys, harness.papers.needed, harness.papers.audit.findings as a; a.audit; print('torch' in sys.modules)"

@@ -107,6 +107,16 @@ def test_a_report_of_one_profile_has_no_other_results(
         assert absent not in text, name
 
 
+def test_the_margin_is_printed_wherever_its_word_can_stand(store: Store, tmp_path: Path) -> None:
+    write_report(store, tmp_path / "out", "paper", margin=0.25)
+    for name in ("index.html", "papers/mcse.html", "report.md", "report.tex"):
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text), name
+    for margin in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(UserError, match="is not a positive number of points"):
+            write_report(store, tmp_path / "other", margin=margin)
+
+
 def test_papers_without_runs_show_printed_numbers_only(out: Path) -> None:
     page = pages(out)["papers/dalr.html"]
     assert "No run of profile paper yet: printed numbers only" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from harness.cli.main import cli
 from harness.execution.plan import make_plan
 from harness.execution.request import Selection, make_request
-from harness.store import Result, Store
+from harness.store import Result, Spec, Store
 from harness.store.rewrite import Rewritten, rewrite_old_results
 from harness.store.upgrade import has_old_name
 
@@ -55,16 +56,23 @@ def test_files_get_new_names_and_nothing_else_changes(store: Store) -> None:
     assert content(store) == before
 
 
-def test_the_command_confirms_runs_of_a_shipped_profile(store: Store) -> None:
+def test_the_command_confirms_what_a_shipped_profile_scores_untrained_and_no_earlier_training(store: Store) -> None:
+    """A training of an earlier backend cannot be compared with one of this backend."""
+    request = make_request(Selection("tiny", "none"))
+    (run,) = make_plan(request, store).runs
+    (trained,) = store.root.glob("tiny/*/*/*/seed-*.json")
+    old = json.loads(trained.read_bytes())
+    old["spec"] = Spec.of(run.resolved.spec).model_dump()
+    old |= {"overrides": {}, "training_fingerprint": run.fingerprint}
+    (trained.parent / "seed-0-0123456789ab.json").write_text(json.dumps(old))
     words = ["results", "upgrade", "--results", str(store.root)]
     done = CliRunner().invoke(cli, words, env={"HARNESS_DATA": ""})
-    assert (done.exit_code, done.output) == (0, "2 results upgraded\n")
-    tiny, small = sorted(store.load()[0], key=lambda one: one.profile, reverse=True)
-    assert (tiny.profile_origin, small.profile_origin) == ("package", "unknown"), "the data of `small` are not there"
-    request = make_request(Selection("tiny", "mcse", seeds=2, set={"steps": 4, "eval_every": 2}))
-    first, second = make_plan(request, store).runs
-    assert first.result == tiny
-    assert first.group == second.group == second.experiment.group
+    assert (done.exit_code, done.output) == (0, "3 results upgraded\n")
+    origins = {(one.profile, one.spec.method): one.profile_origin for one in store.load()[0]}
+    assert origins == {("tiny", "none"): "package", ("tiny", "mcse"): "unknown", ("small", "none"): "unknown"}
+    (planned,) = make_plan(request, store).runs
+    assert planned.result is not None
+    assert planned.result.group == planned.group
     assert CliRunner().invoke(cli, words, env={"HARNESS_DATA": ""}).output == "0 results upgraded\n"
 
 

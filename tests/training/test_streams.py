@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from harness.corpora.base import CorpusSource
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.inputs import Stream
-from harness.method import PairBatch, SentenceBatch, by_batches
+from harness.method import MediaBatch, OwnSteps, PairBatch, Patches, SentenceBatch, by_batches
 from harness.profiles import Training
 from harness.registry import get
-from harness.training.streams import Batches, Subset, TrainingData
+from harness.seeds import generator
+from harness.training.streams import Batches, Subset, TrainingData, rows_read
 
 TRAINING = Training(epochs=2, batch_size=8, eval_every=3)
 FEATURES = np.arange(36, dtype=np.float16).reshape(12, 3)
@@ -53,6 +55,23 @@ def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: 
     assert len(batch.tokens["input_ids"]) == len(rows)
 
 
+@pytest.mark.parametrize("steps", [1, 4, 11])
+@pytest.mark.parametrize("subsets", [{}, {"sentences": Subset(np.arange(3, 19)[::-1], True)}])
+def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subsets: dict[Stream, Subset]) -> None:
+    made = batches(student, subsets)
+    found: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
+    for step in range(steps):
+        kind, number = made.mixing.step(step)
+        stream: Stream = "sentences" if kind == "text" else "pairs"
+        rows = made.orders[stream].batch(number)
+        found[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
+    training = TRAINING.model_copy(update={"steps": steps})
+    read = rows_read(made.data, training, seed=0, setting="toy", rule=by_batches)
+    assert {stream: sorted(rows.tolist()) for stream, rows in read.items()} == {
+        stream: sorted(rows) for stream, rows in found.items()
+    }
+
+
 @pytest.mark.parametrize("steps_of_all", [True, False])
 def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(student: Student, steps_of_all: bool) -> None:
     whole = batches(student, {})
@@ -68,3 +87,20 @@ def test_a_subset_limits_the_rows_and_keeps_the_steps_only_if_asked(student: Stu
         for row in batch.tokens["input_ids"]
     }
     assert seen <= allowed
+
+
+@pytest.mark.parametrize("augment", ["none", "mixup+masks"])
+def test_a_media_batch_has_the_classes_of_its_augmented_items(student: Student, augment: str) -> None:
+    media = get("corpus", "toy-tones")(size=24).load(None)
+    own = OwnSteps(batch_size=12, learning_rate=1e-4, patches=Patches(size=8), augment=augment)
+    data = TrainingData({"sentences": tokens(student, "toy-sentences", 40)}, media={"audio": media})
+    made = Batches(student, data, TRAINING, {"audio": own}, seed=0, setting="toy", rule=by_batches)
+    ((_, text), (stream, batch)) = made.of(1)
+    assert type(text) is SentenceBatch
+    assert stream == "audio"
+    assert isinstance(batch, MediaBatch)
+    rows, rng = made.orders["audio"].batch(1), generator(axis="augmentation", seed=0, stream="audio", step=1)
+    expected = media.augmented(augment).batch(rows, rng)
+    assert torch.equal(batch.inputs["spectrograms"], expected["spectrograms"])
+    assert torch.equal(batch.labels, expected.get("labels", torch.from_numpy(media.labels[rows])))
+    assert torch.equal(batch.labels, torch.from_numpy(media.labels[rows])) is (augment == "none")

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
+from harness.corpora.base import CorpusSource, ImageIds, Pairs, Sentences, Triplets
 from harness.corpora.toy.grammar import describe
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes
@@ -85,6 +85,10 @@ class ToyPairs(ToyCorpus):
         rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
         scenes = draw_distinct_scenes(rng, self.size) if self.split == "test" else draw_scenes(rng, self.size)
         return Pairs(describe(scenes, rng), render(scenes, rng))
+
+    def image_ids(self, root: Path | None) -> ImageIds:
+        """Each picture is drawn once, for one split."""
+        return ImageIds([f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)])
 
 
 class ToyTriplets(ToyCorpus):

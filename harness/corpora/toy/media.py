@@ -6,11 +6,11 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
 from harness.corpora.base import Media
+from harness.corpora.recordings import Recordings
 from harness.corpora.toy.corpora import ToyCorpus
 from harness.corpora.toy.render import SIDE, render
 from harness.corpora.toy.scenes import LEXICON, classes, draw_scenes
@@ -42,16 +42,22 @@ class Pictures(Media):
         return {"pixels": self._augmentation.views([Image.fromarray(self._pixels[row]) for row in rows], rng)}
 
 
-class Tones(Media):
-    """Filterbanks of tones, computed once."""
+class Tones(Recordings):
+    """Tones in memory with their filterbanks."""
 
     def __init__(self, waves: np.ndarray, labels: np.ndarray) -> None:
-        self.labels = labels
+        super().__init__(labels, bins=BINS, frames=FRAMES)
+        self._waves = waves
         self._banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
 
-    def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Spectrograms (B, 48, 32), without randomness."""
-        return {"spectrograms": torch.from_numpy(self._banks[rows])}
+    def bank(self, row: int) -> np.ndarray:
+        """The filterbank of a tone: (48, 32)."""
+        bank: np.ndarray = self._banks[row]
+        return bank
+
+    def wave(self, row: int) -> tuple[int, np.ndarray]:
+        """The tone's samples at 8 kHz."""
+        return RATE, self._waves[row]
 
 
 class ToyImages(ToyCorpus):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.metrics import AVERAGE
+from harness.metrics import AVERAGE, is_by_training
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import COLOURS, HATCHES, INK, legend_below, n_of, panels
 from harness.stats import Summary, summarise
@@ -65,7 +65,8 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
     """The scores of subsets and of whole tasks by seed."""
-    scores = {**run.parts, **{(score, ""): found for score, found in run.scores.items() if score.task != AVERAGE}}
+    subsets = {(score, part): found for (score, part), found in run.parts.items() if not is_by_training(part)}
+    scores = {**subsets, **{(score, ""): found for score, found in run.scores.items() if score.task != AVERAGE}}
     return {
         Bar(score.task, part): found
         for (score, part), found in scores.items()

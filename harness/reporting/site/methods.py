@@ -15,15 +15,22 @@ from typing import Any
 from harness.errors import UserError
 from harness.registry import errors_of, names
 
+#: origins of @paper's values in words
+ORIGINS = {None: "", "text": "text", "code": "code, text silent", "mended": "text, mended"}
+
 
 @dataclass(frozen=True)
 class OptionFacts:
-    """A hyperparameter: its default in each reading, its unit or allowed values, and its source in the paper."""
+    """A hyperparameter: its default in each reading, its unit or allowed values, and its source in the paper.
+
+    `origin` says in words where the default of @paper comes from.
+    """
 
     name: str
     by_reading: tuple[str, ...]
     allowed: str
     source: str
+    origin: str = ""
 
     @property
     def differs(self) -> bool:
@@ -36,7 +43,7 @@ class MethodFacts:
     """A method as data.
 
     `readings` map names to sources, `teacher_options` name teachers, `notes` is the Markdown file on the method, if
-    there is one.
+    there is one. `decisions` are what @paper does outside its hyperparameters: subject, origin in words, what is done.
     """
 
     name: str
@@ -48,6 +55,7 @@ class MethodFacts:
     values: Sequence[OptionFacts]
     notes: Path | None = None
     teacher_options: Sequence[str] = ()
+    decisions: Sequence[tuple[str, str, str]] = ()
 
 
 def method_facts(name: str) -> MethodFacts:
@@ -68,6 +76,7 @@ def method_facts(name: str) -> MethodFacts:
             values=[_option(key, item, named) for key, item in method.Hyperparameters.options().items()],
             notes=notes if notes.is_file() else None,
             teacher_options=sorted(method.Hyperparameters.teacher_options()),
+            decisions=[(key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()],
         )
 
 
@@ -93,4 +102,5 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
 
 def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:
     allowed = ", ".join(choice or "nothing" for choice in item.metadata["choices"]) or str(item.metadata["unit"])
-    return OptionFacts(key, tuple(str(values[key]) for values in named), allowed, str(item.metadata["source"]))
+    by_reading = tuple(str(values[key]) for values in named)
+    return OptionFacts(key, by_reading, allowed, str(item.metadata["source"]), ORIGINS[item.metadata["origin"]])

@@ -14,7 +14,7 @@ from harness.metrics import ArrayName
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import NeighbourTable, pairs_of
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles.schema import Profile
+from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Label, beside_print, kept_groups
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.worded import no_run_yet, table_title
@@ -52,7 +52,8 @@ def neighbour_grids(
     `frame` has the scores of the `results`. The paper profile's tables may be empty; those of other `profiles` with
     stand-ins are shown if all their models have answers. Runs with overrides are left out.
     """
-    finders = [_Finder(PAPER_PROFILE, StandIns(), results, beside_print(frame), arrays)]
+    names = StandIns.of(load_profile(PAPER_PROFILE), options)
+    finders = [_Finder(PAPER_PROFILE, names, results, beside_print(frame), arrays)]
     finders += [
         _Finder(one.name, StandIns.of(one, options), results, frame[frame["profile"] == one.name], arrays)
         for one in profiles

@@ -34,12 +34,21 @@ def test_facts_of_a_method() -> None:
     values = {value.name: value for value in facts.values}
     assert values["temperature"].by_reading == ("0.05",) * len(facts.readings)
     assert values["lambda"].source
+    assert values["lambda"].origin == "text"
     assert "images" in facts.teacher_options
     assert facts.notes
     assert facts.notes.name == "mcse.md"
     supervised = method_facts("visualcse-sup").notes
     assert supervised
     assert supervised.name == "visualcse.md"
+
+
+def test_where_the_values_of_paper_come_from_is_said_in_words() -> None:
+    facts = method_facts("dalr")
+    origins = {value.name: value.origin for value in facts.values}
+    assert origins["lambda"] == "text"
+    assert origins["targets"] == "code, text silent"
+    assert {subject: origin for subject, origin, _ in facts.decisions}["indices"] == "text, mended"
 
 
 def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""Texts compared by their words, images by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.corpora.seen import SeenRows, cached_hashes, image_name, normalised_text, text_hashes
+
+
+def hashes(*texts: str) -> np.ndarray:
+    return np.unique(text_hashes(texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A man, in a RED shirt .", "a man in a red shirt"),
+        ("snake_case -- and 2,5 !", "snake case and 2 5"),
+        ("Ein Mädchen; 女孩。Девочка", "ein mädchen 女孩 девочка"),
+        ("... !", ""),
+    ],
+)
+def test_a_text_is_its_letters_and_digits_in_lower_case(text: str, words: str) -> None:
+    assert normalised_text(text) == words
+
+
+def test_an_image_is_known_by_its_number_whatever_its_file_is_called() -> None:
+    """Flickr8k and Flickr30k number the same photographs alike; COCO's names hold its split."""
+    assert image_name("1000268201_693b08cb0e.jpg") == image_name("1000268201.jpg") == image_name("1000268201")
+    assert image_name("COCO_val2014_000000391895.jpg") == "COCO_val2014_000000391895"
+    assert image_name("391895") != image_name("COCO_val2014_000000391895.jpg")
+
+
+def test_sentences_are_seen_by_their_words() -> None:
+    seen = SeenRows(hashes("A dog runs.", "...", "two cats"), hashes(), hashes())
+    assert seen.sentences(["a dog runs", "A dog ran.", "Two cats !", "!!!", ""]).tolist() == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert SeenRows(hashes(), hashes(), hashes()).sentences(["a dog runs"]).tolist() == [False]
+
+
+def test_an_image_is_seen_by_its_id_or_by_a_caption_of_an_image_without_one() -> None:
+    captions = hashes("a dog runs", "two cats", "a sentence of images with ids")
+    seen = SeenRows(captions, captions, hashes("two cats"), frozenset({"12"}))
+    texts, image_of = ["x", "A dog runs.", "y", "Two cats!"], np.array([0, 1, 1, 2])
+    assert seen.images(texts, image_of, ["12.jpg", "13.jpg", "14.jpg"]).tolist() == [True, False, True]
+    # without ids there is nothing but the words
+    assert seen.images(texts, image_of, None).tolist() == [False, True, True]
+
+
+def test_hashes_of_a_corpus_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    texts = ["a dog", "...", "a dog", "Two cats."]
+    first = cached_hashes("content", lambda: texts)
+    again = cached_hashes("content", lambda: pytest.fail("they are cached"))
+    assert first.tolist() == again.tolist() == text_hashes(texts).tolist()
+    assert (first[0], first[1]) == (first[2], 0)
+    assert cached_hashes("other content", lambda: texts[:1]).tolist() == first[:1].tolist()
