@@ -57,7 +57,7 @@ def write_report(store: Store, out: Path, profile: str | None = None, margin: fl
     methods, broken = methods_from_a_process()
     contents = replace(contents, methods=methods)
     page = render(contents, report_figures(contents), out, margin)
-    return WrittenReport(page, len(contents.results), (*contents.warnings, *broken))
+    return WrittenReport(page, len(contents.results), (*contents.warnings, *filter(None, [contents.earlier]), *broken))
 
 
 def report_figures(contents: Contents) -> list[ReportFigure]:
@@ -99,7 +99,8 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     ]
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
-    footer = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
+    made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
+    footer = "; ".join(filter(None, (made, contents.earlier)))
     site = Site(
         contents, sentences, claims, papers, paper_grids, figures, audit(published), footer, verdict_note(margin)
     )

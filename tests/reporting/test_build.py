@@ -137,3 +137,26 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert contents.results == [good]
     (line,) = contents.warnings
     assert store.path(bad).name in line
+
+
+def test_results_of_an_earlier_backend_are_counted_and_marked(tmp_path: Path) -> None:
+    """What trains nothing has no backend."""
+    store = Store(tmp_path / "results")
+    untrained = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
+    for one in (
+        *over_seeds("mcse", [70.0, 73.0], backend=1),
+        *over_seeds("simcse", [20.0]),
+        *over_seeds("none", [10.0], backend=1, hyperparameters=untrained),
+    ):
+        store.save(one)
+    written = write_report(store, tmp_path / "out")
+    note = "2 results were made by backend 1, the current one is 2: the numbers have changed (CHANGELOG.md)"
+    assert [note in line for line in written.warnings] == [True]
+    assert note in (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert note in pages(tmp_path / "out")["index.html"]
+    assert pages(tmp_path / "out")["runs/index.html"].count("backend 1</span>") == 2
+
+
+def test_results_of_the_current_backend_need_no_note(written: WrittenReport, out: Path) -> None:
+    assert not written.warnings
+    assert "backend" not in (out / "report.md").read_text("utf-8")
