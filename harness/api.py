@@ -19,7 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import DEFAULT_DEVICE, DEFAULT_JOBS, DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
+from harness.command_line import (
+    DEFAULT_DEVICE,
+    DEFAULT_JOBS,
+    DEFAULT_MARGIN,
+    DEFAULT_PROFILE,
+    DEFAULT_REPORT,
+    DEFAULT_RESULTS,
+)
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
@@ -191,17 +198,21 @@ def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
 
 
 def report(
-    results: str | Path = DEFAULT_RESULTS, out: str | Path = DEFAULT_REPORT, profile: str | None = None
+    results: str | Path = DEFAULT_RESULTS,
+    out: str | Path = DEFAULT_REPORT,
+    profile: str | None = None,
+    margin: float = DEFAULT_MARGIN,
 ) -> WrittenReport:
     """Write a report of a folder of results into the folder `out`; `.page` is the path of its first page.
 
-    `profile` restricts it to the results of one profile. `.warnings` names files that were skipped. Raises UserError
-    if there are no results.
+    `profile` restricts it to the results of one profile. A measured mean reproduces a printed one if the two are
+    equivalent within `margin` points. `.warnings` names files that were skipped. Raises UserError if there are no
+    results, or for a margin that is not positive.
     """
     from harness.reporting.build import write_report
     from harness.store import Store
 
-    return write_report(Store(Path(results)), Path(out), profile)
+    return write_report(Store(Path(results)), Path(out), profile, margin)
 
 
 @dataclass(frozen=True)

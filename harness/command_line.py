@@ -16,6 +16,8 @@ DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
 DEFAULT_JOBS = 1
+#: points within which a mean of a paper is reproduced
+DEFAULT_MARGIN = 1.0
 DEFAULT_DEVICE: Literal["auto"] = "auto"
 
 _DEFAULTS = {"profile": DEFAULT_PROFILE, "results": DEFAULT_RESULTS}

@@ -27,6 +27,11 @@ def count_of(number: int, thing: str) -> str:
     return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
+def points(number: float) -> str:
+    """`1 point`, `0.5 points`."""
+    return f"{number:g} point" + ("" if number == 1 else "s")
+
+
 def duration(seconds: float) -> str:
     """A wall time a person can read: `12.1 s`, `3 min 20 s`, `5 h 02 min`."""
     if seconds < 60:

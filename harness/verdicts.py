@@ -15,10 +15,15 @@ class Significance(StrEnum):
 
 
 class Agreement(StrEnum):
-    """A measured mean beside the printed one."""
+    """A measured mean beside the printed one.
 
-    AGREES = "agrees"
+    REPRODUCED: equivalent within a margin, by two one-sided t-tests, even where a small difference is certain.
+    DIFFERS: else, by a t-test. UNDECIDED: neither is shown.
+    """
+
+    REPRODUCED = "reproduced"
     DIFFERS = "differs"
+    UNDECIDED = "not distinguishable"
     TOO_FEW = "too few seeds"
 
 
@@ -45,7 +50,7 @@ class AuditVerdict(StrEnum):
 Verdict = Significance | Agreement | ClaimVerdict | AuditVerdict
 Tone = Literal["good", "bad", "open"]
 
-_GOOD = (Significance.BETTER, Agreement.AGREES, ClaimVerdict.HOLDS, AuditVerdict.HOLDS)
+_GOOD = (Significance.BETTER, Agreement.REPRODUCED, ClaimVerdict.HOLDS, AuditVerdict.HOLDS)
 _BAD = (Significance.WORSE, Agreement.DIFFERS, ClaimVerdict.OPPOSITE, AuditVerdict.FAILS)
 
 

@@ -7,7 +7,18 @@ from typing import Any
 
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.sources import digest
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, TeacherUse, frame_of, metrics_of
+from harness.store import (
+    BACKEND_VERSION,
+    DevCurve,
+    Evaluation,
+    LossCurves,
+    Protocol,
+    Result,
+    Spec,
+    TeacherUse,
+    frame_of,
+    metrics_of,
+)
 from harness.store.upgrade import suite_metrics
 
 #: suite -> task -> metric -> value
@@ -48,6 +59,7 @@ def result(
     best = max(dev, default=None)
     given = scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}}
     values: dict[str, Any] = {
+        "backend": BACKEND_VERSION,
         "spec": Spec(
             method=variant.partition("[")[0].partition("@")[0],
             variant=variant,

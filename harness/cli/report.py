@@ -8,19 +8,27 @@ from pathlib import Path
 import click
 
 from harness.cli.options import FOLDER, any_profile_option, results_option
-from harness.command_line import DEFAULT_REPORT
+from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT
 
 
 @click.command()
 @any_profile_option
 @results_option
 @click.option("--out", default=DEFAULT_REPORT, show_default=True, metavar="DIR", type=FOLDER, help="Folder to write.")
+@click.option(
+    "--margin",
+    default=DEFAULT_MARGIN,
+    show_default=True,
+    metavar="POINTS",
+    type=float,
+    help="Largest difference from a printed number that is a reproduction.",
+)
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
-def report(profile: str | None, results: Path, out: Path, open_it: bool) -> None:
+def report(profile: str | None, results: Path, out: Path, margin: float, open_it: bool) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
     from harness import api
 
-    written = api.report(results, out, profile)
+    written = api.report(results, out, profile, margin)
     for line in written.warnings:
         click.echo(f"warning: {line}", err=True)
     page = written.page.resolve()

@@ -91,6 +91,7 @@ def status(**grid: Any) -> None:
     """
     from harness import api
     from harness.execution.plan import RunState
+    from harness.store import earlier_backends
 
     plan = api.plan(**grid)
     _describe(plan)
@@ -98,8 +99,11 @@ def status(**grid: Any) -> None:
     for run in sorted(plan.runs, key=lambda run: states.index(run.state)):
         error = f"  {run.failure.error}" if run.failure and run.state == "failed" else ""
         click.echo(f"{run.state:8} {run.key}{error}")
-    for problem in api.results(plan.store.root).problems:
+    results = api.results(plan.store.root)
+    for problem in results.problems:
         click.echo(f"unusable {problem}")
+    if line := earlier_backends(results.runs):
+        click.echo(f"earlier  {line}")
 
 
 def _describe(plan: Plan) -> None:

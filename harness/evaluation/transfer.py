@@ -46,7 +46,7 @@ class TransferSuite(Suite):
 
     name = "transfer"
     hub_task = "text-classification"
-    version = 1
+    version = 2
     metrics = (Metric("acc"), Metric("devacc", shown=False))
     kind = "transfer task"
 

@@ -9,7 +9,9 @@ so the order of columns is free):
     transfer/MRPC-{train,test}.tsv                          label, s1, s2
 
 The order of samples determines the folds, so it is SentEval's: by the number of words (of the first sentence, then of
-the second), then by label, otherwise as in the file. Runs of blanks become one blank, an empty text a full stop.
+the second), then by label, otherwise as in the file. Runs of blanks become one blank; an empty text stays
+empty and is embedded as such, as in the evaluation of SimCSE and its forks (SentEval's examples replace it by a full
+stop). CR has four empty texts, MPQA three.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class TransferFiles(FileSource):
         ]
         rows.sort(key=lambda row: (*map(len, row[0]), row[1]))
         texts, labels = zip(*rows, strict=True)
-        sides = tuple([" ".join(words) or "." for words in side] for side in zip(*texts, strict=True))
+        sides = tuple([" ".join(words) for words in side] for side in zip(*texts, strict=True))
         return Labelled(sides, np.array(labels, dtype=np.int64))
 
     def _class(self, path: Path, line: int, label: str) -> int:

@@ -53,8 +53,8 @@ OwnSetting = Annotated[Name, _spelled(parse_setting)]
 class PaperColumn(PaperPart):
     """One column: the score of a run that fills it, and its words in published.csv.
 
-    `suite`, `metric`, `decimals` and `better` default to the table's, `task` and `printed` to the column's name, and
-    `benchmark` to the suite.
+    `suite`, `metric`, `decimals`, `better` and `points` default to the table's, `task` and `printed` to the column's
+    name, and `benchmark` to the suite.
     """
 
     name: Name
@@ -65,12 +65,24 @@ class PaperColumn(PaperPart):
     printed: Name
     decimals: Decimals
     better: Literal["higher", "lower"] = "higher"
+    points: Annotated[bool, Field(description="a score x 100, which a margin in points can judge")] = True
     published_only: Annotated[bool, Field(description="a value of the configuration: printed, not measured")] = False
 
     @property
     def measure(self) -> Metric:
         """The column's metric as the paper prints it."""
         return Metric(self.metric, larger_is_better=self.better == "higher", digits=self.decimals)
+
+
+class Definition(PaperPart):
+    """One of several ways to compute a table's numbers, where public programs differ or the paper is silent."""
+
+    label: str = ""
+    metrics: Annotated[dict[Name, Name], Field(description="column -> metric, where it is not the column's")] = {}
+    part: Annotated[str, Field(description="the part of the task that is scored; the whole task by default")] = ""
+    compared: Annotated[bool, Field(description="compared with print in rows that are not known to be made by it")] = (
+        False
+    )
 
 
 class PaperRow(PaperPart):
@@ -88,6 +100,9 @@ class PaperRow(PaperPart):
     task: Annotated[Name | None, Field(description="the task measured, where the row decides it")] = None
     printed: Annotated[Name | None, Field(description="that task in published.csv")] = None
     mark: Annotated[str, Field(description="a remark beside the row's name")] = ""
+    definition: Annotated[
+        Name | None, Field(description="label of the definition that made its printed numbers; the table's first")
+    ] = None
 
     @property
     def planned(self) -> bool:
@@ -118,12 +133,14 @@ class PaperTable(PaperPart):
     metric: Name
     decimals: Decimals
     better: Literal["higher", "lower"] = "higher"
+    points: bool = True
     seeds: Count
     encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
     columns: Annotated[tuple[PaperColumn, ...], Field(min_length=1)]
     rows: Annotated[tuple[PaperRow, ...], Field(min_length=1)]
     groups: Annotated[Literal["setting", "encoder"], Field(description="setting: within an encoder too")] = "setting"
     test: PaperTest | None = None
+    definitions: Annotated[tuple[Definition, ...], Field(description="the first is that of the printed numbers")] = ()
     left_out: tuple[LeftOut, ...] = ()
     note: str = ""
 
@@ -132,7 +149,7 @@ class PaperTable(PaperPart):
     def _fill_columns(cls, data: object) -> object:
         if not isinstance(data, Mapping) or not isinstance(data.get("columns"), list | tuple):
             return data
-        shared = {key: data[key] for key in ("suite", "metric", "decimals", "better") if key in data}
+        shared = {key: data[key] for key in ("suite", "metric", "decimals", "better", "points") if key in data}
         return {**data, "columns": [_filled(column, shared) for column in data["columns"]]}
 
     @model_validator(mode="after")
@@ -143,6 +160,24 @@ class PaperTable(PaperPart):
                 raise ValueError(f"the row {row.variant} has the encoder '{unknown[0]}', which the table does not list")
             self.compared(row)
         return self
+
+    @model_validator(mode="after")
+    def _check_definitions(self) -> PaperTable:
+        columns, labels = {column.name for column in self.columns}, [one.label for one in self.definitions]
+        for one in self.definitions:
+            if unknown := sorted(set(one.metrics) - columns):
+                raise ValueError(f"the definition '{one.label}' names the column '{unknown[0]}', which is not there")
+        for row in self.rows:
+            if row.definition is not None and row.definition not in labels:
+                raise ValueError(f"the row {row.variant} has the definition '{row.definition}', which is not there")
+        return self
+
+    def definitions_of(self, row: PaperRow) -> tuple[Definition, ...]:
+        """Return the table's definitions, first the one that made a row's printed numbers."""
+        if not self.definitions:
+            return (Definition(),)
+        own = next((one for one in self.definitions if one.label == row.definition), self.definitions[0])
+        return (own, *(one for one in self.definitions if one is not own))
 
     def compared(self, row: PaperRow) -> PaperRow | None:
         """Return the row that the paper's test compares a row with: of its setting, else the only one of that variant.

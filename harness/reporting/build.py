@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
+from harness.command_line import DEFAULT_MARGIN
+from harness.errors import UserError
 from harness.formatting import count_of
 from harness.papers.ablations import read_ablations
 from harness.papers.audit.findings import audit
@@ -27,7 +29,7 @@ from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
-from harness.reporting.tables.worded import paper_grid
+from harness.reporting.tables.worded import paper_grid, verdict_note
 from harness.store import Store
 
 
@@ -40,19 +42,22 @@ class WrittenReport:
     warnings: tuple[str, ...]
 
 
-def write_report(store: Store, out: Path, profile: str | None = None) -> WrittenReport:
+def write_report(store: Store, out: Path, profile: str | None = None, margin: float = DEFAULT_MARGIN) -> WrittenReport:
     """Write a report of a store into the folder `out`, completely or not at all.
 
-    `profile` is the name or file of a profile and leaves out the results of all others. Result files that cannot be
+    `profile` is the name or file of a profile and leaves out the results of all others. `margin` is the largest
+    difference from print, in points, that is a reproduction. Result files that cannot be
     read and methods that cannot be loaded are left out with a warning.
-    Raises UserError if there is no result, if a file below reports/ is wrong, or if `out` holds other files than those
-    of an earlier report.
+    Raises UserError if there is no result, if the margin is not positive, if a file below reports/ is wrong, or if
+    `out` holds other files than those of an earlier report.
     """
+    if not 0 < margin < float("inf"):
+        raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
     contents = Contents.of(store, profile)
     methods, broken = methods_from_a_process()
     contents = replace(contents, methods=methods)
-    page = render(contents, report_figures(contents), out)
-    return WrittenReport(page, len(contents.results), (*contents.warnings, *broken))
+    page = render(contents, report_figures(contents), out, margin)
+    return WrittenReport(page, len(contents.results), (*contents.warnings, *filter(None, [contents.earlier]), *broken))
 
 
 def report_figures(contents: Contents) -> list[ReportFigure]:
@@ -68,14 +73,14 @@ def report_figures(contents: Contents) -> list[ReportFigure]:
     return found
 
 
-def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Path:
+def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margin: float = DEFAULT_MARGIN) -> Path:
     """Write the files and pages of a report and return the path of index.html.
 
     Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of a report.
     """
     papers, published, frame = read_papers(), read_published(), contents.frame
     profiles = [load_profile(name) for name in shipped_profiles() if name in contents.profiles]
-    filled = paper_tables(papers, published, frame)
+    filled = paper_tables(papers, published, frame, margin)
     stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
     neighbours = neighbour_grids(
         papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options
@@ -94,8 +99,11 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path) -> Pa
     ]
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
-    footer = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
-    site = Site(contents, sentences, claims, papers, paper_grids, figures, audit(published), footer)
+    made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
+    footer = "; ".join(filter(None, (made, contents.earlier)))
+    site = Site(
+        contents, sentences, claims, papers, paper_grids, figures, audit(published), footer, verdict_note(margin)
+    )
     with new_folder(out) as folder:
         (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
         (folder / "report.tex").write_text(latex(grids, footer), "utf-8")

@@ -12,7 +12,7 @@ from harness.errors import UserError
 from harness.metrics import Metrics
 from harness.profiles import load_profile
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.store import Failure, Result, Store, frame_of, metrics_of
+from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of
 
 if TYPE_CHECKING:
     import pandas
@@ -61,6 +61,11 @@ class Contents:
     def tables(self) -> list[SummaryTable]:
         """One table for each profile and suite."""
         return summary_tables(self.frame, self.metrics)
+
+    @property
+    def earlier(self) -> str:
+        """One line on results of earlier backends; empty where there are none."""
+        return earlier_backends(self.results)
 
     @cached_property
     def profiles(self) -> list[str]:

@@ -137,7 +137,12 @@ def test_columns_read_what_the_suites_of_the_profile_write() -> None:
                 mine = [column for column in table.columns if column.suite == suite and not column.published_only]
                 for column in mine:
                     declared = {metric.name: metric.larger_is_better for metric in kind.metrics}
-                    assert declared.get(column.metric) == column.measure.larger_is_better, (paper.name, column)
+                    metrics = {
+                        column.metric,
+                        *(one.metrics.get(column.name, column.metric) for one in table.definitions),
+                    }
+                    for metric in metrics:
+                        assert declared.get(metric) == column.measure.larger_is_better, (paper.name, column, metric)
                     if all(row.task is None for row in table.rows):
                         assert column.task in tasks, (paper.name, name, column.name)
 

@@ -107,6 +107,16 @@ def test_a_report_of_one_profile_has_no_other_results(
         assert absent not in text, name
 
 
+def test_the_margin_is_printed_wherever_its_word_can_stand(store: Store, tmp_path: Path) -> None:
+    write_report(store, tmp_path / "out", "paper", margin=0.25)
+    for name in ("index.html", "papers/mcse.html", "report.md", "report.tex"):
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text), name
+    for margin in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(UserError, match="is not a positive number of points"):
+            write_report(store, tmp_path / "other", margin=margin)
+
+
 def test_papers_without_runs_show_printed_numbers_only(out: Path) -> None:
     page = pages(out)["papers/dalr.html"]
     assert "No run of profile paper yet: printed numbers only" in page
@@ -127,3 +137,26 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert contents.results == [good]
     (line,) = contents.warnings
     assert store.path(bad).name in line
+
+
+def test_results_of_an_earlier_backend_are_counted_and_marked(tmp_path: Path) -> None:
+    """What trains nothing has no backend."""
+    store = Store(tmp_path / "results")
+    untrained = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
+    for one in (
+        *over_seeds("mcse", [70.0, 73.0], backend=1),
+        *over_seeds("simcse", [20.0]),
+        *over_seeds("none", [10.0], backend=1, hyperparameters=untrained),
+    ):
+        store.save(one)
+    written = write_report(store, tmp_path / "out")
+    note = "2 results were made by backend 1, the current one is 2: the numbers have changed (CHANGELOG.md)"
+    assert [note in line for line in written.warnings] == [True]
+    assert note in (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert note in pages(tmp_path / "out")["index.html"]
+    assert pages(tmp_path / "out")["runs/index.html"].count("backend 1</span>") == 2
+
+
+def test_results_of_the_current_backend_need_no_note(written: WrittenReport, out: Path) -> None:
+    assert not written.warnings
+    assert "backend" not in (out / "report.md").read_text("utf-8")

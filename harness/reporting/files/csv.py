@@ -12,13 +12,26 @@ from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.tables.cells import FilledTable, PaperCell
 
-#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; `minus_published`,
-#: `p_published` and `verdict_published` with the paper.
+#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
+#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`.
 COLUMNS = (
-    *("table", "profile", "suite", "task", "metric", "setting", "encoder", "variant", "overrides", "group", "seeds"),
+    *(
+        "table",
+        "profile",
+        "suite",
+        "task",
+        "part",
+        "metric",
+        "setting",
+        "encoder",
+        "variant",
+        "overrides",
+        "group",
+        "seeds",
+    ),
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
-    *("minus_published", "p_published", "verdict_published", "command"),
+    *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
@@ -63,6 +76,7 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
             yield {
                 **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": line.command},
                 **score._asdict(),
+                "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
@@ -70,6 +84,7 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
 
 
 def _published(cell: PaperCell, number: Published, source: str) -> CsvFields:
+    judgement = cell.judgement
     return {
         "published": number.value,
         "published_std": number.std,
@@ -78,5 +93,8 @@ def _published(cell: PaperCell, number: Published, source: str) -> CsvFields:
         "published_source": source,
         "minus_published": cell.difference,
         "p_published": cell.test.p if cell.test else None,
-        "verdict_published": cell.judgement.verdict if cell.judgement else None,
+        "margin": cell.margin if cell.equivalence else None,
+        "p_equivalence": cell.equivalence.p if cell.equivalence else None,
+        "verdict_published": judgement.verdict if judgement else None,
+        "seeds_to_decide": judgement.seeds if judgement else None,
     }

@@ -20,6 +20,10 @@ _MARKS = {
     **{f"({BETTER})": r"$^{(*)}$", f"({WORSE})": r"$^{(\dagger)}$"},
 }
 
+#: words would make a table of eight columns too wide
+_VERDICTS = {Agreement.REPRODUCED: r"$\approx$", Agreement.DIFFERS: r"$\neq$", Agreement.UNDECIDED: "?"}
+_VERDICT_NOTE = ", ".join(f"{mark}~{verdict}" for verdict, mark in _VERDICTS.items())
+
 
 def latex(grids: Sequence[Grid], footer: str) -> str:
     """The text of report.tex."""
@@ -39,15 +43,22 @@ def table(grid: Grid) -> str:
         f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
         f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
         f"\\toprule\n{header} \\\\\n{body}\\bottomrule\n\\end{{tabular}}}}\n"
-        f"{_below(grid.notes)}\\end{{table}}\n"
+        f"{_below(_notes(grid))}\\end{{table}}\n"
     )
 
 
+def _notes(grid: Grid) -> list[str]:
+    """The notes of a table, escaped, and the signs that stand for its verdicts."""
+    shown = [cell.verdict for section in grid.sections for line in section.lines for cell in line.cells]
+    signs = [f"Signs of verdicts: {_VERDICT_NOTE}."] if any(verdict in _VERDICTS for verdict in shown) else []
+    return [*map(escape, grid.notes), *signs]
+
+
 def _below(notes: Sequence[str]) -> str:
-    """Notes below a table in small print."""
+    """Escaped notes below a table in small print."""
     if not notes:
         return ""
-    text = "\n\\par\n".join(map(escape, notes))
+    text = "\n\\par\n".join(notes)
     return f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}\\footnotesize\n{text}\n\\end{{minipage}}\n"
 
 
@@ -77,12 +88,16 @@ def _section(section: Section, width: int) -> str:
 def _line(line: Line) -> str:
     """A line without p-values and without verdicts of too few seeds, which only report.csv has."""
     heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
+    if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
+        heads[-1] = heads[-1].partition(":")[0]  # the signs say what the sum of the verdicts would
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
     cells = [CellText(ABSENT) if cell.verdict is Agreement.TOO_FEW else cell for cell in cells]
     return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
 
 
 def _cell(cell: CellText) -> str:
+    if isinstance(cell.verdict, Agreement):
+        return _VERDICTS[cell.verdict] + (f" ({escape(cell.extra)})" if cell.extra else "")
     value = f"$-${escape(cell.value[1:])}" if cell.value.startswith("-") else escape(cell.value)
     value = rf"\textbf{{{value}}}" if cell.bold else value
     spread = rf"\,$\pm$\,{escape(cell.spread)}" if cell.spread else ""

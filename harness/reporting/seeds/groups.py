@@ -68,16 +68,21 @@ class Group:
     @cached_property
     def scores(self) -> Mapping[Column, Mapping[int, float]]:
         """The scores of whole tasks by column and seed."""
+        return self.scores_of("")
+
+    def scores_of(self, part: str) -> Mapping[Column, Mapping[int, float]]:
+        """The scores of one part of each task that has it, by column and seed; of whole tasks for the part ''."""
         found: dict[Column, dict[int, float]] = {}
-        lines = self.lines[self.lines["part"] == ""]
+        lines = self.lines[self.lines["part"] == part]
         columns = (lines[name] for name in ("task", "metric", "seed", "value"))
         for task, metric, seed, value in zip(*columns, strict=True):
             found.setdefault(Column(str(task), str(metric)), {})[int(seed)] = float(value)
         return found
 
-    def cells(self) -> dict[Column, Cell]:
-        """Return every column's cell."""
-        return {column: Cell.of(list(values.values())) for column, values in self.scores.items()}
+    def cells(self, part: str = "") -> dict[Column, Cell]:
+        """Return every column's cell, of whole tasks or of one part of each."""
+        scores = self.scores_of(part) if part else self.scores
+        return {column: Cell.of(list(values.values())) for column, values in scores.items()}
 
 
 def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:

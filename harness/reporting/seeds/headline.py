@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.formatting import count_of, fixed, p_value
+from harness.formatting import count_of, fixed, p_value, points
 from harness.metrics import AVERAGE, Column
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import BASELINE, Block, Row, SummaryTable
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, UNTRAINED, SpecError, Variant
-from harness.stats import ALPHA
-from harness.verdicts import Significance
+from harness.verdicts import Agreement, Significance
 
 #: a row without a baseline gets a sentence only up to this number of metrics
 MOST_METRICS = 2
@@ -152,9 +152,11 @@ def _unscrambled(block: Block, row: Row) -> Row | None:
 
 def _coverage(filled: FilledTable) -> Sentence:
     rows = filled.planned_rows
-    tests = [cell.test for row in rows for cell in row.own.cells.values() if cell.test]
     text = f"{sum(row.own.seeds > 0 for row in rows)} of {len(rows)} rows measured"
-    if tests:
-        off = sum(test.p < ALPHA for test in tests)
-        text += f"; {off} of {count_of(len(tests), 'testable cell')} differ from print (p < {ALPHA})"
+    judged = (cell.judgement.verdict for row in rows for cell in row.own.cells.values() if cell.judgement)
+    found = Counter(verdict for verdict in judged if verdict is not Agreement.TOO_FEW)
+    if found:
+        kept = f"{found[Agreement.REPRODUCED]} reproduced within {points(filled.margin)}, " if filled.margin else ""
+        rest = f"{found[Agreement.DIFFERS]} differ, {found[Agreement.UNDECIDED]} not distinguishable"
+        text += f"; of {count_of(found.total(), 'testable cell')}, {kept}{rest}"
     return Sentence(f"{filled.paper.name}, table {filled.name.removeprefix('T')}", f"{text}.", "note")

@@ -23,7 +23,7 @@ from harness.store import Result
 
 @dataclass(frozen=True)
 class Site:
-    """What the pages show. `paper_grids` are the tables of each paper by its name."""
+    """What the pages show. `paper_grids` are the tables of each paper by its name; `legend` explains their verdicts."""
 
     contents: Contents
     sentences: Sequence[Sentence]
@@ -33,6 +33,7 @@ class Site:
     figures: Sequence[ReportFigure]
     findings: Sequence[Finding]
     footer: str
+    legend: str
 
 
 class Ran(NamedTuple):
@@ -69,6 +70,7 @@ def write_site(site: Site, folder: Path) -> None:
         ran=list(what_ran(results)),
         places=[(place, list(some)) for place, some in groupby(site.sentences, key=lambda sentence: sentence.place)],
         paper_grids=site.paper_grids,
+        legend=site.legend,
         titles={paper.name: paper.title for paper in site.papers},
         claims=site.claims,
         failures=contents.failures,

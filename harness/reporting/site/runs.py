@@ -13,7 +13,7 @@ from harness.reporting.figures.curves import run_charts
 from harness.reporting.site.html import Pages, slug
 from harness.reporting.tables.grids import ABSENT
 from harness.spec import UNTRAINED
-from harness.store import Evaluation, Result, Store, overrides_text
+from harness.store import Evaluation, Result, Store, is_earlier, overrides_text
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
@@ -51,7 +51,7 @@ def write_runs(pages: Pages, results: Sequence[Result], store: Store) -> None:
     averages = main_averages(results)
     columns = [f"{suite} {metric.name}" for suite, metric in averages.items()]
     lines = [(name, one, [average_text(one, *column) for column in averages.items()]) for name, one in named]
-    pages.write("runs.html", "runs/index.html", columns=columns, lines=lines)
+    pages.write("runs.html", "runs/index.html", columns=columns, lines=lines, is_earlier=is_earlier)
     siblings: dict[tuple[str, str], dict[int, str]] = {}
     for name, one in named:
         siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
@@ -168,6 +168,7 @@ def _content(result: Result, log: str) -> dict[str, object]:
             "fingerprint of the training": result.fingerprint,
             "group, equal for all seeds": result.group,
             "code": result.revision or "unknown",
+            "backend": f"{result.backend}, an earlier one" if is_earlier(result) else result.backend,
             "started": result.started,
             "finished": result.finished,
         },

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from harness.command_line import harness_command
-from harness.formatting import count_of
+from harness.formatting import count_of, points
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
-from harness.stats import TTest, holm, t_test_from_summaries
+from harness.stats import (
+    ALPHA,
+    Equivalence,
+    TTest,
+    equivalence_test,
+    holm,
+    pooled_deviation,
+    seeds_to_decide,
+    t_test_from_summaries,
+)
 from harness.verdicts import Agreement
 
 
 class Judgement(NamedTuple):
-    """A verdict and, for too few seeds, the reason."""
+    """A verdict; for too few seeds the reason, for an undecided one the seeds a side that would decide it, if any."""
 
     verdict: Agreement
     why: str = ""
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -30,13 +41,15 @@ class PaperCell:
     """A printed number and the measured one, None where there is none, and their comparison.
 
     `measured.test` is the paper's own test, against the row that the paper compares with; `corrected` is its p-value
-    after Holm's correction over the table and `holds` whether that is below the paper's level.
+    after Holm's correction over the table and `holds` whether that is below the paper's level. `margin` is the largest
+    difference, in points, that still is a reproduction; None for a number that is not in points.
     """
 
     published: Published | None = None
     measured: Cell | None = None
     corrected: float | None = None
     holds: bool = False
+    margin: float | None = None
 
     @property
     def tested(self) -> bool:
@@ -55,11 +68,21 @@ class PaperCell:
         return t_test_from_summaries(self.measured.summary, printed) if self.measured and printed else None
 
     @cached_property
-    def judgement(self) -> Judgement | None:
-        """Whether the measured mean agrees with the printed number.
+    def equivalence(self) -> Equivalence | None:
+        """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
+        printed = self.published.summary if self.published else None
+        if self.margin is None or self.measured is None or printed is None:
+            return None
+        return equivalence_test(self.measured.summary, printed, self.margin)
 
-        It agrees if 0 lies within the 95% interval of the difference. Fewer than two seeds on either side, or a number
-        of seeds or a deviation that is not printed, are too few to decide.
+    @cached_property
+    def judgement(self) -> Judgement | None:
+        """Whether the measured mean reproduces the printed number.
+
+        It does if the two are equivalent within the margin. Else it differs if 0 lies outside the 95 % interval of the
+        difference, and else the two are not distinguishable. Where both tests succeed, the difference is certain and
+        smaller than the margin: the number is reproduced. Fewer than two seeds on either side, or a number of seeds or
+        a deviation that is not printed, are too few to decide.
         """
         if self.published is None or self.measured is None:
             return None
@@ -74,25 +97,44 @@ class PaperCell:
             few.append("no deviation printed")
         if few or self.test is None:
             return Judgement(Agreement.TOO_FEW, ", ".join(few))
-        return Judgement(Agreement.AGREES if self.test.low <= 0 <= self.test.high else Agreement.DIFFERS)
+        if self.equivalence and self.equivalence.p < ALPHA:
+            return Judgement(Agreement.REPRODUCED)
+        if not self.test.low <= 0 <= self.test.high:
+            return Judgement(Agreement.DIFFERS)
+        return Judgement(Agreement.UNDECIDED, seeds=self._seeds_to_decide())
+
+    def _seeds_to_decide(self) -> int | None:
+        """The fewest seeds a side, and more than now, if the measured difference and deviation were the true ones."""
+        printed = self.published.summary if self.published else None
+        if self.measured is None or printed is None:
+            return None
+        mine = self.measured.summary
+        found = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
+        return None if found is None else max(found, min(mine.n, printed.n) + 1)
 
 
-#: the family of the rows' own lines
-OWN_FAMILY = ""
+class Family(NamedTuple):
+    """The lines that are tested and ranked together: of one reading, "" for the rows' own, and one definition."""
+
+    reading: str = ""
+    definition: str = ""
 
 
 @dataclass(frozen=True)
 class FilledLine:
     """Measured numbers of a row, with the printed ones beside them: cells by column.
 
-    `label` tells the lines of a row apart: a reading. `place` and `scores` (by column) say which numbers fill it,
-    `against` which variant they are tested against. `command` runs what is missing, None if nothing is.
+    `reading` and the definition of its `family` tell the lines of a row apart. `place`, `scores` (by column) and `part`
+    say which numbers fill it, `against` which variant they are tested against. `command` runs what is missing, None if
+    nothing is.
     """
 
-    label: str
+    reading: str
+    family: Family
     place: Place
     cells: Mapping[str, PaperCell]
     scores: Mapping[str, Score]
+    part: str
     seeds: int
     older: int
     against: str | None
@@ -101,7 +143,7 @@ class FilledLine:
 
 @dataclass(frozen=True)
 class FilledRow:
-    """A row and its measured lines: first its own, then one for each other reading that was run."""
+    """A row and its measured lines: first its own, then one for each other reading and definition with numbers."""
 
     row: PaperRow
     lines: tuple[FilledLine, ...]
@@ -117,9 +159,13 @@ class FilledRow:
         return any(line.seeds for line in self.lines)
 
     @property
-    def by_family(self) -> dict[str, FilledLine]:
-        """Its lines: its own under "", further ones by label. Lines of one family are tested and ranked together."""
-        return {OWN_FAMILY: self.own, **{line.label: line for line in self.lines[1:]}}
+    def by_family(self) -> dict[Family, FilledLine]:
+        """Its lines by family."""
+        return {line.family: line for line in self.lines}
+
+    def beside(self, family: Family) -> FilledLine | None:
+        """Its line that is ranked with a family: of that reading, else its own, but of no other definition."""
+        return self.by_family.get(family) or self.by_family.get(Family(definition=family.definition))
 
 
 #: an encoder and its rows
@@ -127,12 +173,13 @@ EncoderRows = tuple[str, tuple[FilledRow, ...]]
 
 
 class Coverage(NamedTuple):
-    """How many rows of a table are measured, and how many cells agree with print."""
+    """How many rows of a table are measured, and how many cells have each verdict."""
 
     rows: int
     measured: int
-    agrees: int
+    reproduced: int
     differs: int
+    undecided: int
     too_few: int
 
 
@@ -166,9 +213,9 @@ class FilledTable:
         return [line for row in self.rows for line in row.lines]
 
     @property
-    def families(self) -> dict[str, list[FilledLine]]:
+    def families(self) -> dict[Family, list[FilledLine]]:
         """The lines of all rows by family."""
-        found: dict[str, list[FilledLine]] = {}
+        found: dict[Family, list[FilledLine]] = {}
         for row in self.rows:
             for name, line in row.by_family.items():
                 found.setdefault(name, []).append(line)
@@ -190,12 +237,17 @@ class FilledTable:
         return any(row.is_measured for row in self.rows)
 
     @property
+    def margin(self) -> float | None:
+        """The margin of its verdicts, in points; None if no column is in points."""
+        cells = (cell for line in self.lines for cell in line.cells.values())
+        return next((cell.margin for cell in cells if cell.margin is not None), None)
+
+    @property
     def coverage(self) -> Coverage:
         """The table's counts of rows and verdicts, each row by its own line."""
         cells = [cell for row in self.rows for cell in row.own.cells.values()]
-        verdicts = [cell.judgement.verdict for cell in cells if cell.judgement]
-        counts = (verdicts.count(one) for one in (Agreement.AGREES, Agreement.DIFFERS, Agreement.TOO_FEW))
-        return Coverage(len(self.rows), self.measured_rows, *counts)
+        verdicts = Counter(cell.judgement.verdict for cell in cells if cell.judgement)
+        return Coverage(len(self.rows), self.measured_rows, *(verdicts[one] for one in Agreement))
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -206,17 +258,28 @@ class FilledTable:
         return (harness_command("run", table=f"{self.paper.name}:{self.name}", profile=self.profile),)
 
 
-def row_verdict(judgements: Sequence[Judgement]) -> str:
-    """Sum up the verdicts of a row; empty if nothing is measured beside print."""
+def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
+    """Sum up the verdicts of a row, reached with a margin in points; empty if nothing is measured beside print."""
     if not judgements:
         return ""
-    verdicts = [one.verdict for one in judgements if one.verdict is not Agreement.TOO_FEW]
-    if not verdicts:
+    reached = [one for one in judgements if one.verdict is not Agreement.TOO_FEW]
+    if not reached:
         return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(one.why for one in judgements))}"
-    cells, off = count_of(len(verdicts), "cell"), verdicts.count(Agreement.DIFFERS)
-    if not off:
-        return str(Agreement.AGREES) if len(verdicts) == len(judgements) else f"{Agreement.AGREES} in {cells}"
-    return str(Agreement.DIFFERS) if off == len(judgements) else f"{Agreement.DIFFERS} in {off} of {cells}"
+    counts = Counter(one.verdict for one in reached)
+    first, *others = [(_word(one, margin), counts[one]) for one in Agreement if counts[one]]
+    if others:
+        text = f"{first[0]} in {first[1]} of {count_of(len(reached), 'cell')}"
+        text += "".join(f", {word} in {number}" for word, number in others)
+    else:
+        text = first[0] if len(reached) == len(judgements) else f"{first[0]} in {count_of(len(reached), 'cell')}"
+    seeds = [one.seeds for one in reached if one.seeds]
+    return text + (f"; {'up to ' * (len(seeds) > 1)}{max(seeds)} seeds a side would decide" if seeds else "")
+
+
+def _word(verdict: Agreement, margin: float | None) -> str:
+    """A verdict, with the margin where it says that one is kept."""
+    kept = verdict is Agreement.REPRODUCED and margin is not None
+    return f"{verdict} (±{points(margin)})" if kept and margin else str(verdict)
 
 
 def own_tests(lines: Iterable[FilledLine]) -> list[TTest]:

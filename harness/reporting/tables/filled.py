@@ -6,20 +6,20 @@ papers' settings, encoders and tasks fill tables of the same rows without printe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from harness.command_line import harness_command
+from harness.command_line import DEFAULT_MARGIN, harness_command
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
-from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
+from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
-from harness.reporting.tables.cells import EncoderRows, FilledLine, FilledRow, FilledTable, PaperCell, corrected
-from harness.spec import DEFAULT_READING, UNTRAINED, Place, Variant
+from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
+from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
 from harness.stats import ALPHA
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ if TYPE_CHECKING:
 _COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 
-def paper_tables(papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame) -> list[FilledTable]:
-    """Fill all tables of the papers. Raises UserError for a row whose printed number is not in `published`."""
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)))
+def paper_tables(
+    papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame, margin: float = DEFAULT_MARGIN
+) -> list[FilledTable]:
+    """Fill all tables of the papers; `margin`, in points, is that of their verdicts.
+
+    Raises UserError for a row whose printed number is not in `published`.
+    """
+    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)), margin)
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -53,6 +58,14 @@ def stand_in_tables(
     return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
+class _Side(NamedTuple):
+    """Where a row's runs in one reading are, "" for its own, and those that they are tested against."""
+
+    reading: str
+    place: Place
+    rival: Place | None
+
+
 @dataclass(frozen=True)
 class _Runs:
     """A profile's runs without overrides by place and suite, and its names for what the papers name.
@@ -64,26 +77,29 @@ class _Runs:
     names: StandIns
     groups: Mapping[Place, Mapping[str, Group]]
     readings: Sequence[str]
-    _cells: dict[Place, Mapping[Score, Cell]] = field(default_factory=dict)
+    margin: float | None
+    _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns) -> _Runs:
+    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns, margin: float | None = None) -> _Runs:
         groups: dict[Place, dict[str, Group]] = {}
         part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
-        readings = {Variant.parse(place.variant).reading for place in groups} - {DEFAULT_READING}
-        return cls(profile, names, groups, sorted(readings))
+        readings = {_reading(place.variant) for place in groups} - {DEFAULT_READING}
+        return cls(profile, names, groups, sorted(readings), margin)
 
-    def cells(self, place: Place) -> Mapping[Score, Cell]:
-        """The scores over seeds of a place; none if it was not run."""
-        if place not in self._cells:
+    def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
+        """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
+        if (place, part) not in self._cells:
             groups = self.groups.get(place, {})
             scores = {
-                Score(suite, *column): cell for suite, group in groups.items() for column, cell in group.cells().items()
+                Score(suite, *column): cell
+                for suite, group in groups.items()
+                for column, cell in group.cells(part).items()
             }
-            self._cells[place] = scores | _with_every_run(list(groups.values()))
-        return self._cells[place]
+            self._cells[place, part] = scores if part else scores | _with_every_run(list(groups.values()))
+        return self._cells[place, part]
 
     def paper_table(self, paper: Paper, name: str, published: PublishedNumbers) -> FilledTable:
         table, blocks = paper.tables[name], []
@@ -115,36 +131,45 @@ class _Runs:
         self, row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published]
     ) -> FilledRow | None:
         """A filled row; None if it has no stand-in."""
-        place = self._place(row, encoder)
-        scores = {column.name: score for column in table.columns if (score := self.names.score(row, column))}
-        if place is None or not scores:
+        place, own, *others = self._place(row, encoder), *table.definitions_of(row)
+        if place is None or not self._scores(row, table, own):
             return None
+        lines = []
+        for side in self._sides(row, table, encoder, place):
+            lines.append(self._line(row, table, side, own, printed))
+            more = (self._line(row, table, side, one, printed) for one in others)
+            lines += [line for line in more if line.seeds]
+        return FilledRow(row, tuple(lines))
+
+    def _sides(self, row: PaperRow, table: PaperTable, encoder: str, own: Place) -> Iterator[_Side]:
+        """A row's own runs, then those of each other reading."""
         other = table.compared(row)
-        rival = self._place(other, encoder) if other else None
-        lines = [self._line(row, table, place, rival, scores, printed)]
+        yield _Side("", own, self._place(other, encoder) if other else None)
         for reading in () if row.published_only else self.readings:
             there = self._place(row, encoder, reading)
-            if there and there != place and there in self.groups:
-                against = self._place(other, encoder, reading) if other else None
-                lines.append(self._line(row, table, there, against, scores, printed))
-        return FilledRow(row, tuple(lines))
+            if there and there != own and there in self.groups:
+                yield _Side(reading, there, self._place(other, encoder, reading) if other else None)
 
     def _place(self, row: PaperRow, encoder: str, reading: str = DEFAULT_READING) -> Place | None:
         """Where a row is run in a reading; None if it has no stand-in."""
         return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
 
+    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition) -> dict[str, Score]:
+        """The scores that fill a row, by column."""
+        found = {column.name: self.names.score(row, column) for column in table.columns}
+        named = {name: score for name, score in found.items() if score}
+        return {
+            name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
+        }
+
     def _line(
-        self,
-        row: PaperRow,
-        table: PaperTable,
-        place: Place,
-        rival: Place | None,
-        scores: Mapping[str, Score],
-        printed: Mapping[str, Published],
+        self, row: PaperRow, table: PaperTable, side: _Side, definition: Definition, printed: Mapping[str, Published]
     ) -> FilledLine:
-        """The cells of a row from the runs at a place, tested against those of a rival."""
-        found = {} if row.published_only else self.cells(place)
-        against = self.cells(rival) if rival else {}
+        """The cells of a row by one definition, tested against those of its rival."""
+        place, rival, scores = side.place, side.rival, self._scores(row, table, definition)
+        own = definition == table.definitions_of(row)[0]
+        found = {} if row.published_only else self.cells(place, definition.part)
+        against = self.cells(rival, definition.part) if rival else {}
         cells = {}
         for column in table.columns:
             number, score = printed.get(column.name), scores.get(column.name)
@@ -152,13 +177,22 @@ class _Runs:
             if score and cell and score in against:
                 cell = compare(cell, against[score], column.measure, _alpha(table))
             if number or score:
-                cells[column.name] = PaperCell(number, cell)
+                shown = number if own or definition.compared else None
+                cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
         counts = [found[score].summary.n if score in found else 0 for score in scores.values()]
-        older = max((group.older for group in self.groups.get(place, {}).values()), default=0)
-        due = min(counts) < (row.seeds or table.seeds) and not row.published_only
-        command = self._command(place, row, table) if due else None
-        reading, tested = Variant.parse(place.variant).reading, rival.variant if rival else None
-        return FilledLine(reading, place, cells, scores, max(counts), older, tested, command)
+        due = own and min(counts) < (row.seeds or table.seeds) and not row.published_only
+        return FilledLine(
+            reading=_reading(place.variant),
+            family=Family(side.reading, definition.label),
+            place=place,
+            cells=cells,
+            scores=scores,
+            part=definition.part,
+            seeds=max(counts),
+            older=max((group.older for group in self.groups.get(place, {}).values()), default=0) if own else 0,
+            against=rival.variant if rival else None,
+            command=self._command(place, row, table) if due else None,
+        )
 
     def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
         """The command that fills a row; finished runs are not repeated."""
@@ -180,6 +214,14 @@ def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
     runs = max(groups, key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
     values = {suite: [float(value) for value in runs[name].dropna()] for suite, name in _COLUMNS.items()}
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
+
+
+def _reading(variant: str) -> str:
+    """The reading of a result's variant; the default one of a name that no plan would make."""
+    try:
+        return Variant.parse(variant).reading
+    except SpecError:
+        return DEFAULT_READING
 
 
 def _alpha(table: PaperTable) -> float:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from harness.formatting import count_of, fixed, p_value, signed
+from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.summary import older_text
-from harness.reporting.tables.cells import FilledLine, FilledRow, FilledTable, PaperCell, own_tests, row_verdict
+from harness.reporting.tables.cells import (
+    FilledLine,
+    FilledRow,
+    FilledTable,
+    Judgement,
+    PaperCell,
+    own_tests,
+    row_verdict,
+)
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
+from harness.stats import ALPHA
 
 #: what a line is, its kind and its cells
 LineText = tuple[str, LineKind, list[CellText]]
@@ -53,7 +62,7 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
         name: _best(
             filled,
             rows,
-            [row.by_family.get(name, row.own) for row in rows],
+            [row.beside(name) for row in rows],
             lambda cell: cell.measured.summary.mean if cell.measured else None,
         )
         for name in filled.families
@@ -86,21 +95,21 @@ def _measured_lines(
     if line.seeds:
         texts = [_measured(column, cell, line.seeds, (at, column.name) in bold) for column, cell in pairs]
         yield f"measured{label}, {count_of(line.seeds, 'seed')}", "measured", texts
-        verdict = row_verdict([cell.judgement for cell in cells if cell.judgement])
+        verdict = row_verdict([cell.judgement for cell in cells if cell.judgement], filled.margin)
         if verdict:
             yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
-            texts = [CellText.judged(one.judgement.verdict) if one.judgement else CellText(ABSENT) for one in cells]
-            yield f"verdict{label}: {verdict}", "verdict", texts
+            yield f"verdict{label}: {verdict}", "verdict", [_verdict(cell.judgement) for cell in cells]
     elif filled.is_measured and not row.row.published_only:
         yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(cells)
 
 
 def _label(row: FilledRow, line: FilledLine) -> str:
-    """What tells a line from the others of its row; empty if there is no other."""
-    if len(row.lines) == 1:
-        return ""
-    elsewhere = line.place.setting != row.own.place.setting
-    return f", {line.label}" + (f" on {line.place.setting}" if elsewhere else "")
+    """What tells a line from the others of its row: its reading, if there are several, and its definition."""
+    named = ""
+    if any(one.family.reading for one in row.lines):
+        elsewhere = line.place.setting != row.own.place.setting
+        named = line.reading + (f" on {line.place.setting}" if elsewhere else "")
+    return "".join(f", {text}" for text in (named, line.family.definition) if text)
 
 
 def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
@@ -125,6 +134,12 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
     return CellText(signed(cell.difference, column.decimals), extra=p_value(cell.test.p) if cell.test else "")
 
 
+def _verdict(judgement: Judgement | None) -> CellText:
+    if judgement is None:
+        return CellText(ABSENT)
+    return CellText.judged(judgement.verdict, f"{judgement.seeds} seeds" if judgement.seeds else "")
+
+
 def _group(filled: FilledTable, row: FilledRow) -> str:
     """The group of a row within its encoder: rows of one group compete for bold print."""
     return row.own.place.setting if filled.table.groups == "setting" else ""
@@ -133,15 +148,18 @@ def _group(filled: FilledTable, row: FilledRow) -> str:
 def _best(
     filled: FilledTable,
     rows: Sequence[FilledRow],
-    lines: Sequence[FilledLine],
+    lines: Sequence[FilledLine | None],
     value: Callable[[PaperCell], float | None],
 ) -> BoldCells:
-    """Find the best values of each group by column, one line a row; ties are all best, unless the group is equal."""
+    """Find the best values of each group by column, one line a row or none.
+
+    Ties are all best, unless the group is equal.
+    """
     found = set()
     for column in filled.columns:
         groups: dict[str, dict[int, float]] = {}
         for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
-            number = value(line.cells[column.name])
+            number = value(line.cells[column.name]) if line else None
             if number is not None and not (row.row.published_only or column.published_only):
                 groups.setdefault(_group(filled, row), {})[at] = number
         for values in groups.values():
@@ -149,6 +167,21 @@ def _best(
             if len(set(values.values())) > 1:
                 found |= {(at, column.name) for at, number in values.items() if number == best}
     return found
+
+
+def verdict_note(margin: float | None) -> str:
+    """Explain the verdicts that are reached with a margin in points, or without one."""
+    tests = "pooled t-tests from means, deviations and numbers of seeds; a printed deviation is read as the sample form"
+    differs = "differs if 0 lies outside the 95 % interval of measured - printed"
+    seeds = (
+        "not distinguishable. In brackets: the fewest seeds on each side, the printed one too, that would decide it "
+        "with 80 % power, if the measured difference and the pooled deviation were the true ones."
+    )
+    if margin is None:
+        return f"Verdict ({tests}): {differs}, else {seeds} No margin is set for these numbers, so none is reproduced."
+    within = f"reproduced if the means are equivalent within ±{points(margin)}, by two one-sided tests at {ALPHA}"
+    small = "even if a smaller difference is certain"
+    return f"Verdict ({tests}): {within}, {small}; else {differs}; else {seeds}"
 
 
 def _notes(filled: FilledTable) -> Iterator[str]:
@@ -168,10 +201,16 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "seeds."
         )
         yield f"Columns: {', '.join(f'{column.name} is {tasks[column.name]}' for column in filled.columns)}."
-    if any(len(row.lines) > 1 for row in filled.rows):
+    if any(family.reading for family in filled.families):
         yield (
             "A row that was run in several readings of its method has a measured line for each: paper follows the "
             "text, official the public code. Stars and bold print compare lines of one reading."
+        )
+    labels = [one.label for one in filled.table.definitions]
+    if labels:
+        yield (
+            f"The numbers have {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold "
+            "print compares lines of one definition."
         )
     tests = [len(own_tests(lines)) for lines in filled.families.values()]
     if filled.table.test and any(tests):
@@ -182,11 +221,7 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "(†) only without the correction."
         )
     if any(cell.judgement for line in filled.lines for cell in line.cells.values()):
-        yield (
-            "Verdict: agrees if 0 lies within the 95 % interval of measured - printed (pooled t-test from means, "
-            "deviations and numbers of seeds; the printed deviation is read as the sample form), else differs. "
-            "Agreement does not prove equality."
-        )
+        yield verdict_note(filled.margin)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
     older = sum(line.older for line in filled.lines)

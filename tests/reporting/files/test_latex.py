@@ -41,9 +41,23 @@ def test_latex_is_a_booktabs_table_with_its_marks() -> None:
 
 
 def test_differences_have_no_p_value_and_too_few_seeds_no_verdict() -> None:
-    cells = (CellText("+1.00", extra="p = 0.04"), CellText.judged(Agreement.TOO_FEW), CellText.judged(Agreement.AGREES))
+    cells = (CellText("+1.00", extra="p = 0.04"), CellText.judged(Agreement.TOO_FEW), CellText("1"))
     lines = (Line(("mcse", "difference"), cells[:1] * 3, "difference"), Line(("mcse", "verdict"), cells, "verdict"))
     columns = ("a", "b", "c")
     text = latex([Grid("k", "t", ("variant", "what"), columns, (False,) * 3, (Section("s", lines),), ())], "footer")
     assert r"mcse & difference & +1.00 & +1.00 & +1.00 \\" in text
-    assert r"mcse & verdict & +1.00 (p = 0.04) & -- & agrees \\" in text
+    assert r"mcse & verdict & +1.00 (p = 0.04) & -- & 1 \\" in text
+
+
+def test_verdicts_are_signs_that_a_note_explains() -> None:
+    cells = (
+        CellText.judged(Agreement.REPRODUCED),
+        CellText.judged(Agreement.DIFFERS),
+        CellText.judged(Agreement.UNDECIDED, "12 seeds"),
+    )
+    line = Line(("mcse", "verdict: a long sum"), cells, "verdict")
+    grid = Grid("k", "t", ("variant", "what"), ("a", "b", "c"), (False,) * 3, (Section("s", (line,)),), ("±1 point",))
+    text = latex([grid], "footer")
+    assert r"mcse & verdict & $\approx$ & $\neq$ & ? (12 seeds) \\" in text
+    assert r"Signs of verdicts: $\approx$~reproduced, $\neq$~differs, ?~not distinguishable." in text
+    assert r"$\pm$1 point" in text

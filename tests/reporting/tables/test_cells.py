@@ -16,7 +16,7 @@ from harness.reporting.tables.cells import FilledTable, Judgement, PaperCell, ro
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid
 from harness.reporting.tables.worded import paper_grid
-from harness.stats import summarise
+from harness.stats import power_of_verdict, seeds_to_decide, summarise
 from harness.verdicts import Agreement
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
@@ -35,7 +35,7 @@ def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Pub
 @pytest.mark.parametrize(
     ("number", "measured", "verdict"),
     [
-        (printed(77.0), cell(76.6, 77.0, 77.4), Judgement(Agreement.AGREES)),
+        (printed(77.0, 0.3), cell(76.8, 77.0, 77.2), Judgement(Agreement.REPRODUCED)),
         (printed(77.0), cell(74.6, 75.0, 75.4), Judgement(Agreement.DIFFERS)),
         (printed(77.0), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured")),
         (
@@ -49,29 +49,98 @@ def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Pub
     ],
 )
 def test_a_verdict(number: Published, measured: Cell, verdict: Judgement) -> None:
-    assert PaperCell(number, measured).judgement == verdict
+    assert PaperCell(number, measured, margin=1.0).judgement == verdict
 
 
-def test_agreement_ends_where_the_interval_does() -> None:
-    """Pooled: sd 0.4 of 3 seeds and 0.5 of 5, by hand from the t distribution."""
-    measured, std = cell(76.6, 77.0, 77.4), 0.4
-    pooled = ((2 * std**2 + 4 * 0.5**2) / 6) ** 0.5
-    margin = scipy.stats.t.ppf(0.975, 6) * pooled * (1 / 3 + 1 / 5) ** 0.5
-    assert PaperCell(printed(77.0 + 0.999 * margin), measured).judgement == (Agreement.AGREES, "")
-    assert PaperCell(printed(77.0 + 1.001 * margin), measured).judgement == (Agreement.DIFFERS, "")
+# Measured: mean 77.0, deviation 0.4 of 3 seeds; printed: deviation 0.5 of 5. Pooled by hand, 6 degrees of freedom.
+MEASURED = (76.6, 77.0, 77.4)
+ERROR = ((2 * 0.4**2 + 4 * 0.5**2) / 6) ** 0.5 * (1 / 3 + 1 / 5) ** 0.5
+
+
+def verdict(difference: float, margin: float | None) -> Agreement:
+    judgement = PaperCell(printed(77.0 + difference), cell(*MEASURED), margin=margin).judgement
+    assert judgement is not None
+    return judgement.verdict
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_verdict_ends_where_its_interval_does(sign: int) -> None:
+    """Equivalent: |d| + t(0.95) se < margin. Different: |d| > t(0.975) se."""
+    equal, differs = 1.5 - scipy.stats.t.ppf(0.95, 6) * ERROR, scipy.stats.t.ppf(0.975, 6) * ERROR
+    assert 0 < equal < differs < 1.5
+    assert verdict(sign * (equal - 1e-3), 1.5) is Agreement.REPRODUCED
+    assert verdict(sign * (equal + 1e-3), 1.5) is Agreement.UNDECIDED
+    assert verdict(sign * (differs - 1e-3), 1.5) is Agreement.UNDECIDED
+    assert verdict(sign * (differs + 1e-3), 1.5) is Agreement.DIFFERS
+
+
+def test_a_certain_difference_within_the_margin_is_reproduced_and_differs_without_a_margin() -> None:
+    found = PaperCell(printed(77.9), cell(*MEASURED), margin=3.0)
+    assert found.test is not None
+    assert found.test.p < 0.05
+    assert found.judgement == Judgement(Agreement.REPRODUCED)
+    assert verdict(0.9, None) is Agreement.DIFFERS
+    assert verdict(0.0, None) is Agreement.UNDECIDED, "equal means reproduce nothing without a margin"
+
+
+def test_five_seeds_with_a_gap_of_more_than_a_point_reproduce_nothing() -> None:
+    """The case that was called agreement: 1.1 points apart, with deviations of 1.0 and five seeds on both sides."""
+    measured = cell(*(75.9 + std for std in (-1.2649, -0.6325, 0.0, 0.6325, 1.2649)))
+    found = PaperCell(printed(77.0, 1.0), measured, margin=1.0)
+    assert found.test is not None
+    assert found.test.p > 0.05
+    assert found.judgement is not None
+    assert found.judgement.verdict is Agreement.UNDECIDED
+    n = found.judgement.seeds
+    assert n is not None
+    assert n > 5
+    assert power_of_verdict(1.1, 1.0, n, 1.0) >= 0.8 > power_of_verdict(1.1, 1.0, n - 1, 1.0)
+
+
+def test_the_seeds_that_would_decide_are_more_than_there_are() -> None:
+    """Five seeds decide this case in 80 % of repetitions, but these five did not: a sixth is the least to ask for."""
+    std = 0.25 / 0.4**0.5  # five values with a deviation of 0.25
+    measured = cell(*(77.34 + std * place for place in (-0.8, -0.4, 0.0, 0.4, 0.8)))
+    assert measured.summary.std == pytest.approx(0.25)
+    assert seeds_to_decide(0.34, 0.25, 0.6) == 5
+    assert PaperCell(printed(77.0, 0.25), measured, margin=0.6).judgement == (Agreement.UNDECIDED, "", 6)
+
+
+def test_only_numbers_in_points_have_a_margin() -> None:
+    """Alignment, uniformity and minutes have none; everything else that the papers print is a score x 100."""
+    columns = {(one.paper.name, one.name): one.columns for one in paper_tables(PAPERS, read_published(), frame([]))}
+    without = {(column.suite, column.metric) for some in columns.values() for column in some if not column.points}
+    assert without == {("geometry", "alignment"), ("geometry", "uniformity"), ("cost", "minutes")}
+    scores = {column.metric for some in columns.values() for column in some if column.points}
+    assert scores == {"spearman", "acc", "main_score", "i2t_R@1", "i2t_R@5", "t2i_R@1", "t2i_R@5"}
+    assert table("dalr:T6", []).margin is None
+    assert {one.margin for line in table("mcse:T1", []).lines for one in line.cells.values()} == {1.0}
 
 
 def test_a_row_says_what_its_cells_say() -> None:
     def of(*words: str) -> str:
-        return row_verdict([Judgement(Agreement(word), "why" if word == FEW else "") for word in words])
+        judgements = [Judgement(Agreement(word), "why" if word == FEW else "") for word in words]
+        return row_verdict(judgements, 1.0)
 
-    assert of("agrees", "agrees") == "agrees"
-    assert of("agrees", "differs", "differs") == "differs in 2 of 3 cells"
+    assert of("reproduced", "reproduced") == "reproduced (±1 point)"
+    assert of("differs", "reproduced", "differs") == "reproduced (±1 point) in 1 of 3 cells, differs in 2"
     assert of("differs", "differs") == "differs"
-    assert of("agrees", FEW) == "agrees in 1 cell"
+    assert of("reproduced", FEW) == "reproduced (±1 point) in 1 cell"
+    assert of("not distinguishable", "differs", FEW) == "differs in 1 of 2 cells, not distinguishable in 1"
     assert of(FEW, FEW) == f"{FEW}: why"
     assert of() == ""
     assert PaperCell().judgement is None
+    open_ones = [Judgement(Agreement.UNDECIDED, seeds=seeds) for seeds in (12, 30, None)]
+    assert row_verdict(open_ones[:1], 0.5) == "not distinguishable; 12 seeds a side would decide"
+    assert row_verdict(open_ones, 0.5) == "not distinguishable; up to 30 seeds a side would decide"
+    assert row_verdict([Judgement(Agreement.REPRODUCED)], 0.5) == "reproduced (±0.5 points)"
+
+
+def test_the_margin_stands_in_the_legend() -> None:
+    runs = results("mcse", [77.0, 77.1], setting="wiki+flickr")
+    papers = paper_tables(PAPERS, read_published(), frame(runs), 0.5)
+    (grid,) = [paper_grid(one) for one in papers if (one.paper.name, one.name) == ("mcse", "T1")]
+    assert [note for note in grid.notes if "equivalent within ±0.5 points, by two one-sided tests at 0.05" in note]
 
 
 def test_the_verdict_line_names_the_reason_once_and_each_cell() -> None:

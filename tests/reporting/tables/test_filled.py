@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -125,9 +126,15 @@ def test_the_grid_has_a_line_for_print_measure_and_difference() -> None:
     numbers = [cell.published for cell in row(filled([]), "mcse").cells.values()]
     measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
     off = [scipy.stats.ttest_ind_from_stats(*measured, n.value, n.std, 5).pvalue < 0.05 for n in numbers if n]
-    assert lines[3].heads[2] == f"verdict: differs in {sum(off)} of 8 cells"
-    assert [str(cell) for cell in lines[3].cells] == ["differs" if one else "agrees" for one in off]
-    assert 0 < sum(off) < 8
+    assert 0 < sum(off) < 8, "and with deviations like these no cell can be equivalent within 1 point"
+    assert [cell.value for cell in lines[3].cells] == ["differs" if one else "not distinguishable" for one in off]
+    seeds = [cell.extra for cell in lines[3].cells if cell.extra]
+    assert [bool(re.fullmatch(r"\d+ seeds", text)) for text in seeds] == [True] * (8 - sum(off))
+    most = max(int(text.removesuffix(" seeds")) for text in seeds)
+    assert lines[3].heads[2] == (
+        f"verdict: differs in {sum(off)} of 8 cells, not distinguishable in {8 - sum(off)}; "
+        f"up to {most} seeds a side would decide"
+    )
     assert [line.span for line in lines] == [4, 0, 0, 0]
     assert str(lines[0].cells[-1]) == "77.3 ± 0.5*"
     assert str(lines[1].cells[-1]) == "76.8 ± 0.8(*)", "eight tests of p = 0.02 do not survive Holm"

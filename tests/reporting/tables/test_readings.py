@@ -117,14 +117,14 @@ def test_rows_are_counted_by_their_own_reading(both: list[Result]) -> None:
 
 def test_a_reading_that_was_not_run_is_not_shown() -> None:
     filled = table(runs("mcse", MCSE) + runs("mcse@official", MCSE_CODE, setting="wiki+flickr"))
-    assert [line.label for line in row(filled, "mcse").lines] == ["paper"]
+    assert [line.reading for line in row(filled, "mcse").lines] == ["paper"]
     assert [line.heads[2] for line in lines(filled, "mcse")][:2] == ["printed, 5 seeds", "measured, 3 seeds"]
 
 
 def test_options_belong_to_the_row() -> None:
     filled = table(runs("mcse[images=shuffled]@official", MCSE_CODE))
-    assert [line.label for line in row(filled, "mcse[images=shuffled]").lines] == ["paper", "official"]
-    assert [line.label for line in row(filled, "mcse").lines] == ["paper"]
+    assert [line.reading for line in row(filled, "mcse[images=shuffled]").lines] == ["paper", "official"]
+    assert [line.reading for line in row(filled, "mcse").lines] == ["paper"]
 
 
 def test_a_row_that_names_its_reading_keeps_it() -> None:
