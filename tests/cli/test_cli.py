@@ -173,6 +173,7 @@ MISTAKES = [
     (("run",), "the profile `tiny` needs none"),
     (("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"), "every run is skipped, nothing"),
     (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
+    (("report", "--margin", "0"), "the margin 0 is not a positive number of points"),
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
     (("show", "nothing.json"), "there is no file"),
     (("list", "nouns"), "'nouns' is not one of"),
