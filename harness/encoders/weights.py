@@ -70,7 +70,7 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
     original = PreTrainedModel.__dict__["from_pretrained"].__func__
 
     # transformers hands out what it found to its caller alone, and that can be another library
-    def checked(cls: Any, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+    def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
         model, found = original(cls, *args, **kwargs)
         _check(model, found, pooler)
