@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from harness.encoders.student import Student
     from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
+    from harness.execution.overlap import Overlaps
     from harness.execution.plan import Plan
     from harness.execution.request import Names
     from harness.reporting.build import WrittenReport
@@ -304,6 +305,35 @@ def evaluate(
         blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
         rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]
     return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
+
+
+def overlaps(
+    profile: str = DEFAULT_PROFILE,
+    *,
+    settings: Names | None = None,
+    suites: Names | None = None,
+    data_root: str | Path | None = None,
+) -> Overlaps:
+    """Count the pairs and images of a profile's tests that are training data of its settings. Trains nothing.
+
+    `settings` default to the profile's; `suites` to those that score seen pairs apart or leave out seen images. The
+    task that selects checkpoints is compared too.
+
+    >>> import harness
+    >>> found = harness.overlaps("tiny", suites="retrieval")
+    >>> [(row.task, row.images, row.seen) for row in found.images]
+    [('ToyRetrieval', 1000, 0)]
+
+    Raises UserError for an unknown name, MissingData for a corpus that is not there.
+    """
+    from harness.execution.inventory import Inventory
+    from harness.execution.overlap import overlaps_of
+    from harness.execution.request import Selection, make_request
+    from harness.sources import data_root as find_root
+
+    request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
+    inventory = Inventory(request.profile, find_root(request.data), {})
+    return overlaps_of(inventory, request.settings, request.suites if suites else ())
 
 
 def plan_model(

@@ -203,7 +203,7 @@ class DALR(Method):
         }
     }
     decisions = {
-        "sums": ("mended", "means over the batch for Eq. 1, 4, 8, 10 and 12, which as sums do not fit Eq. 5, a mean"),
+        "sums": ("mended", "means over the batch for the sums of Eq. 1, 4, 8, 10 and 12; Eq. 5 is per pair"),
         "indices": ("mended", "Eq. 6 is read as a text's distribution over the images, Eq. 11 pairs s_i with s_j'"),
         "gradients": ("code", "the targets of Eq. 7 have none"),
         "mismatched pairs": ("code", "as many as matched ones, with one mean over both"),

@@ -65,6 +65,13 @@ class Unpaired(Method):
         "official": "the public code: media step first, as target the rank of a class in the batch, audio augmented",
         "fixed": "as @paper, with the supervised contrastive loss cited for Eq. 4 (Khosla et al. 2020)",
     }
+    decisions = {
+        "sums": ("mended", "means over the batch for Eq. 2 to 7"),
+        "same class": ("mended", "Eq. 4 and 6 compare first with second views throughout (our choice, see the notes)"),
+        "heads": ("code", "one for text, one for the other modality; supervised, the second lies on the first"),
+        "views of images": ("code", "crop, flip, colour jitter and grey; the text lists no augmentations"),
+        "patches of recordings": ("code", "a convolution that starts at random, without SSAST's weights"),
+    }
     #: whether the modality's head is applied after the text head, as in the public code's supervised models
     stacked: ClassVar[bool] = False
     text_head: TanhHead
@@ -103,8 +110,8 @@ class Unpaired(Method):
 class ContrastHyperparameters:
     """Which contrastive loss the second modality has."""
 
-    contrast: str = hyper("supcon", source="sections 3.3 and 3.4; Tables 4 and G.1", choices=CONTRASTS)
-    supcon: str = hyper("ratio", source="Eq. 4 and 6", unit="form of supcon", choices=FORMS)
+    contrast: str = hyper("supcon", origin="text", source="sections 3.3 and 3.4; Tables 4 and G.1", choices=CONTRASTS)
+    supcon: str = hyper("ratio", origin="mended", source="Eq. 4 and 6", unit="form of supcon", choices=FORMS)
 
 
 def contrast(
@@ -127,15 +134,22 @@ OFFICIAL_IMAGES: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_fir
 class ImageHyperparameters(ContrastHyperparameters):
     """Hyperparameters of the images; rates and omega differ by encoder, so profiles set them."""
 
-    temperature_image: float = hyper(0.07, source="section 3.3, Eq. 4")
-    image_weight: float = hyper(0.05, source="omega of Eq. 1: VisualCSE/README.md (BERT)")
-    image_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="images per step")
-    image_learning_rate: float = hyper(1e-6, source="Table C.1 (BERT-base)")
-    image_weight_decay: float = hyper(0.0, source="VisualCSE/run_unsup_example.sh")
-    image_schedule: Schedule = hyper("cosine", source="VisualCSE/src/trainers.py", choices=get_args(Schedule))
-    image_first: bool = hyper(False, source="Algorithm 1", unit="whether the image step precedes the text step")
+    temperature_image: float = hyper(0.07, origin="text", source="section 3.3, Eq. 4")
+    image_weight: float = hyper(0.05, origin="code", source="omega of Eq. 1: VisualCSE/README.md (BERT)")
+    image_batch_size: int = hyper(48, origin="text", source="section 4.1, Table C.1", unit="images per step")
+    image_learning_rate: float = hyper(1e-6, origin="text", source="Table C.1 (BERT-base)")
+    image_weight_decay: float = hyper(0.0, origin="code", source="VisualCSE/run_unsup_example.sh")
+    image_schedule: Schedule = hyper(
+        "cosine", origin="code", source="VisualCSE/src/trainers.py", choices=get_args(Schedule)
+    )
+    image_first: bool = hyper(
+        False, origin="text", source="Algorithm 1", unit="whether the image step precedes the text step"
+    )
     patches: str = hyper(
-        "", source="section 3.3, Figure 1", unit="pretrained ViT patch embedding with the encoder's width"
+        "",
+        origin="code",
+        source="VisualCSE/src/models.py: ViT-base or -large (profile)",
+        unit="pretrained ViT patch embedding with the encoder's width",
     )
 
 
@@ -196,20 +210,30 @@ OFFICIAL_AUDIO: Mapping[str, OptionValue] = {"supcon": "class-rank", "audio_firs
 class AudioHyperparameters(ContrastHyperparameters):
     """Hyperparameters of the recordings; the learning rate and omega differ by encoder, so profiles set them."""
 
-    temperature_audio: float = hyper(0.07, source="AudioCSE/README.md")
-    audio_weight: float = hyper(0.01, source="omega of Eq. 1: AudioCSE/README.md (BERT)")
-    audio_batch_size: int = hyper(48, source="section 4.1, Table C.1", unit="recordings per step")
-    audio_learning_rate: float = hyper(2e-7, source="Table C.1 (BERT-base)")
-    audio_weight_decay: float = hyper(0.0, source="AudioCSE/README.md")
-    audio_schedule: Schedule = hyper("cosine", source="AudioCSE/src/trainers.py", choices=get_args(Schedule))
-    audio_first: bool = hyper(False, source="Algorithm 1", unit="whether the audio step precedes the text step")
+    temperature_audio: float = hyper(0.07, origin="code", source="AudioCSE/README.md")
+    audio_weight: float = hyper(0.01, origin="code", source="omega of Eq. 1: AudioCSE/README.md (BERT)")
+    audio_batch_size: int = hyper(48, origin="text", source="section 4.1, Table C.1", unit="recordings per step")
+    audio_learning_rate: float = hyper(2e-7, origin="text", source="Table C.1 (BERT-base)")
+    audio_weight_decay: float = hyper(0.0, origin="code", source="AudioCSE/README.md")
+    audio_schedule: Schedule = hyper(
+        "cosine", origin="code", source="AudioCSE/src/trainers.py", choices=get_args(Schedule)
+    )
+    audio_first: bool = hyper(
+        False, origin="text", source="Algorithm 1", unit="whether the audio step precedes the text step"
+    )
     augment: str = hyper(
-        "none", source="section 3.4, appendix B", unit="augmentation shared by both views", choices=AUGMENTATIONS
+        "none",
+        origin="text",
+        source="section 3.4, appendix B",
+        unit="augmentation shared by both views",
+        choices=AUGMENTATIONS,
     )
     patch_size: int = hyper(
-        24, source="AudioCSE/src/models.py: gives the 211 tokens of appendix B", unit="frames, bins"
+        24, origin="code", source="AudioCSE/src/models.py: gives the 211 tokens of appendix B", unit="frames, bins"
     )
-    positions: bool = hyper(False, source="AudioCSE/src/models.py", unit="position embeddings, as SSAST has")
+    positions: bool = hyper(
+        False, origin="code", source="AudioCSE/src/models.py", unit="position embeddings, as SSAST has"
+    )
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,10 @@ class SimCSE(Method):
         "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3, beside images or recordings as NonLing",
         "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (1 epoch, fp16)",
     }
+    decisions = {
+        "reduction": ("code", "means over the batch; Eq. 1 and 5 are per sentence"),
+        "heads": ("code", "the text head starts like BERT's layers"),
+    }
     Hyperparameters = SimCSEHyperparameters
 
     def __init__(self, hyperparameters: SimCSEHyperparameters, dimensions: Dimensions) -> None:
@@ -77,6 +81,7 @@ class SupervisedSimCSE(Method):
         "paper": "Eq. 5; the profile 'paper' trains it like SimCSE's script, beside images or recordings as NonLing",
         "official": "the same loss; the profile 'paper' trains it like SimCSE's script everywhere",
     }
+    decisions = SimCSE.decisions
     Hyperparameters = SupervisedSimCSEHyperparameters
 
     def __init__(self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions) -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 
 from scipy.stats import ttest_ind
 
@@ -34,5 +34,7 @@ def test_grounded_methods_beat_simcse_by_twenty_points_and_the_control_does_not(
     for name in ("mcse", "kdmcse", "dalr"):
         assert mean(scores[name]) - mean(simcse) > 20, name
         assert ttest_ind(scores[name], simcse).pvalue < 0.05, name
+    assert stdev(mcse) < 4
+    assert mean(shuffled) - mean(simcse) < 20
     assert mean(mcse) - mean(shuffled) > 20
     assert ttest_ind(mcse, shuffled).pvalue < 0.05

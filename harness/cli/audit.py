@@ -1,12 +1,16 @@
-"""`harness audit`: checks of the papers' printed numbers and claims."""
+"""`harness audit`: checks of the papers' printed numbers and claims, and of what training has seen of the tests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.completion import from_profile
+from harness.cli.options import data_option, names_option, profile_option, suites_option
+from harness.cli.seen import show_overlaps
 from harness.cli.tables import plain_table
 from harness.command_line import harness_command
 from harness.errors import UserError
@@ -17,12 +21,33 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--paper", metavar="NAME", help="Only this paper, listing every exception.")
-def audit(paper: str | None) -> None:
+@click.option("--seen", is_flag=True, help="Instead: which pairs and images of the tests are training data.")
+@profile_option
+@names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).", from_profile("settings"))
+@suites_option
+@data_option
+def audit(
+    paper: str | None, seen: bool, profile: str, settings: str | None, suites: str | None, data_root: Path | None
+) -> None:
     """Check the papers' printed numbers and claims.
 
     The checks recompute averages, stars, quotes and claims. Verdicts: holds, fails, or within rounding (fails as
     printed, but not for all values that round to it). Statements that the paper does not make are counted apart.
+
+    With --seen, the tests of a profile's suites, and the task that selects checkpoints, are compared with the training
+    data of its settings. Nothing is trained.
     """
+    if seen and paper is not None:
+        raise UserError("--paper checks printed numbers and --seen compares data; give one of them")
+    if seen:
+        show_overlaps(profile, settings, suites, data_root)
+    elif settings or suites or data_root:
+        raise UserError("--settings, --suites and --data-root select what --seen compares; add --seen")
+    else:
+        _check_papers(paper)
+
+
+def _check_papers(paper: str | None) -> None:
     from harness.papers.audit.findings import audit as findings_of
     from harness.papers.published import read_published
 

@@ -120,7 +120,7 @@ class CaptionedFile(FileSource):
         return CaptionedImages(texts, image_of, images, ids if known else None)
 
     def _captions(self, root: Path | None) -> _Captions:
-        path, *others = self.paths(root)
+        path, *others = FileSource(self.files, self.how).paths(root)  # without features there are captions all the same
         if self.split is None:
             return _Captions(*read_captions(path))
         listed = set(ids_of_split(others[0], self.split)) if others else None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from pathlib import Path
 
 import numpy as np
 
-from harness.corpora.base import Pairs
+from harness.corpora.base import CorpusSource, Pairs
 from harness.corpora.seen import SeenRows, cached_hashes, image_name
-from harness.execution.inventory import UsedCorpus
+from harness.execution.inventory import Ingredient, UsedCorpus
 from harness.inputs import Stream
 
 
@@ -39,9 +40,9 @@ class RunTraining:
             start = 0
             for corpus in self.corpora:
                 if corpus.stream == stream:
-                    whole = CorpusRows.of(corpus)
+                    whole = CorpusRows.of(corpus.read)
                     inside = rows[(rows >= start) & (rows < start + len(whole))] - start
-                    found.append(whole if len(inside) == len(whole) else CorpusRows.of(corpus, inside))
+                    found.append(whole if len(inside) == len(whole) else CorpusRows.of(corpus.read, inside))
                     start += len(whole)
         return seen_rows(found)
 
@@ -61,13 +62,12 @@ class CorpusRows:
         return len(self.hashes)
 
     @classmethod
-    def of(cls, corpus: UsedCorpus, rows: np.ndarray | None = None) -> CorpusRows:
+    def of(cls, corpus: Ingredient[CorpusSource], rows: np.ndarray | None = None) -> CorpusRows:
         """Some rows, (n,), or all. Raises MissingData or UserError."""
-        read = corpus.read
-        hashes = cached_hashes(read.fingerprint, lambda: read.source.texts(read.root))
-        hashes = hashes.reshape(-1, read.source.per_row)
-        names = _names(corpus, rows) if corpus.stream == "pairs" else None
-        return cls(corpus.stream, hashes if rows is None else hashes[rows], names)
+        source, root = corpus.source, corpus.root
+        hashes = cached_hashes(corpus.fingerprint, lambda: source.texts(root)).reshape(-1, source.per_row)
+        names = _names(source, root, rows) if source.stream == "pairs" else None
+        return cls(source.stream, hashes if rows is None else hashes[rows], names)
 
 
 def seen_rows(corpora: Iterable[CorpusRows]) -> SeenRows:
@@ -79,14 +79,13 @@ def seen_rows(corpora: Iterable[CorpusRows]) -> SeenRows:
     return SeenRows(_distinct(listed), _distinct(captions), _distinct(unplaced), names)
 
 
-def _names(corpus: UsedCorpus, rows: np.ndarray | None) -> frozenset[str] | None:
-    read = corpus.read
-    known = read.source.image_ids(read.root)
+def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> frozenset[str] | None:
+    known = source.image_ids(root)
     if known is None or not (known.in_order or rows is None):
         return None
     if rows is None:
         return frozenset(map(image_name, known.ids))
-    pairs = read.source.load(read.root)
+    pairs = source.load(root)
     assert isinstance(pairs, Pairs)
     images = np.unique(rows if pairs.image_of is None else pairs.image_of[rows])
     return frozenset(image_name(known.ids[image]) for image in images)

@@ -92,6 +92,22 @@ def test_karpathys_splits_are_read_by_corpus_and_suite(tmp_path):
     assert (tmp_path / "again" / "captions" / "coco_karpathy_captions.tsv.gz").read_bytes() == before
 
 
+def test_the_split_of_entities_is_one_table_in_the_order_of_the_numbers(tmp_path, data_root):
+    splits = dict(table(data_root / "captions" / "flickr30k_entities_split.tsv")[1])
+    lists: dict[str, list[str]] = {}
+    for image, split in reversed(splits.items()):
+        lists.setdefault(f"{split}.txt", []).append(image.removesuffix(".jpg"))
+    for name, numbers in lists.items():
+        (tmp_path / name).write_text("\n".join(numbers) + "\n")
+    got = {name: [tmp_path / name] for name in lists}
+    run("flickr30k-entities", got, tmp_path / "out")
+    made = tmp_path / "out" / "captions" / "flickr30k_entities_split.tsv"
+    assert made.read_bytes() == (data_root / "captions" / "flickr30k_entities_split.tsv").read_bytes()
+    (tmp_path / "val.txt").write_text(lists["test.txt"][0])
+    with pytest.raises(UserError, match=r"no list of images in one split each: '\d+'"):
+        run("flickr30k-entities", got, tmp_path / "again")
+
+
 @pytest.mark.parametrize(("name", "labels"), [("cifar10", 1), ("cifar100", 2)])
 def test_cifar_pixels_and_labels_survive(tmp_path, name, labels):
     made, rng = entry(name), np.random.default_rng(0)

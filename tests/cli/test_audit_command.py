@@ -18,3 +18,21 @@ def test_audit_counts_its_verdicts(typed: Typed) -> None:
     assert "dalr: " not in out
     code, _, err = typed("audit", "--paper", "mces")
     assert (code, "known: mcse, kdmcse" in err) == (2, True)
+
+
+def test_audit_counts_what_training_has_seen(typed: Typed) -> None:
+    code, out, err = typed("audit", "--seen", "--profile", "tiny", "--settings", "toy")
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    (images,) = (row for row in rows if row[:2] == ["toy", "retrieval"])
+    assert images == ["toy", "retrieval", "ToyRetrieval", "1,000", "0"]
+    assert {row[2] for row in rows if row[:2] == ["toy", "dev"]} == {"ToySTS-dev"}
+
+
+def test_audit_refuses_options_that_do_not_go_together(typed: Typed) -> None:
+    for words, line in (
+        (("--seen", "--paper", "mcse"), "give one of them"),
+        (("--settings", "toy"), "add --seen"),
+    ):
+        code, _, err = typed("audit", *words)
+        assert (code, line in err, len(err.splitlines())) == (2, True, 1)

@@ -225,7 +225,7 @@ def test_the_toy_clip_finds_the_pictures_of_the_toy_world(suite: Callable[..., R
     shared = Shared(teacher.captions, lambda pairs: teacher.images(pairs.images))
     task = ToyRetrieval("toy", 200)
     scores = suite(task).evaluate(Model(shared), None).scores["toy"]
-    assert scores["t2i_R@1"] > 25
-    assert scores["i2t_R@1"] > 25
-    assert scores["t2i_R@1"] < scores["t2i_R@5"] <= scores["t2i_R@10"]
+    assert scores["t2i_R@1"] > 90
+    assert scores["i2t_R@1"] > 90
+    assert scores["t2i_R@1"] <= scores["t2i_R@5"] <= scores["t2i_R@10"]
     assert (scores["n_texts"], scores["n_images"]) == (200, 200)

@@ -7,6 +7,7 @@ the image part `inter` (mean over two views, sentence to image) and `total = int
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -72,15 +73,29 @@ def test_mcse_without_info_is_simcse_on_every_batch() -> None:
     assert len({round(float(loss.detach()), 12) for loss in losses}) == 1
 
 
-def test_the_image_loss_follows_the_papers_sum_written_out() -> None:
-    """MCSE Eq. 3 as loops over rows, in float64."""
-    method = MCSE(MCSE.configure("paper"), Dimensions(8, {"image": 5})).double()
-    vectors, images = _vectors(), torch.randn(6, 5, dtype=torch.float64)
-    v = torch.nn.functional.normalize(method.image_head(images), dim=-1)
-    expected = 0.0
-    for k in range(2):
-        s = torch.nn.functional.normalize(method.grounding_head(vectors[:, k]), dim=-1)
-        for i in range(6):
-            scores = [float((s[i] * v[j]).sum().detach()) / 0.05 for j in range(6)]
-            expected -= (scores[i] - float(torch.logsumexp(torch.tensor(scores, dtype=torch.float64), 0))) / 6
-    assert float(method.info(vectors, method.image_head(images)).detach()) == pytest.approx(expected, rel=1e-10)
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    dot = sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b))
+
+
+def test_the_paper_is_eq_1_to_4_written_out() -> None:
+    """The mean over the batch of l_i, whose multimodal part is a sum over both dropout views."""
+    values = {"temperature": 0.2, "temperature_multimodal": 0.3, "lambda": 0.7}
+    method = MCSE(MCSE.configure("paper", values), Dimensions(8, {"image": 5})).double()
+    vectors = _vectors()
+    features = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    with torch.no_grad():
+        h = [method.text_head(vectors[:, k]) for k in range(2)]
+        s = [method.grounding_head(vectors[:, k]) for k in range(2)]
+        v = method.image_head(features)
+    text = info = 0.0
+    for i in range(6):
+        scores = [math.exp(cosine(h[0][i], h[1][j]) / 0.2) for j in range(6)]
+        text -= math.log(scores[i] / sum(scores)) / 6  # Eq. 1
+        for view in s:
+            scores = [math.exp(cosine(view[i], v[j]) / 0.3) for j in range(6)]
+            info -= math.log(scores[i] / sum(scores)) / 6  # Eq. 3
+    for batch, expected in ((PairBatch({}, {"image": features}), text + 0.7 * info), (SentenceBatch({}), text)):
+        total, _ = method.loss(batch, lambda tokens, views: vectors)  # Eq. 4
+        assert total is not None
+        assert float(total.detach()) == pytest.approx(expected, rel=1e-10)

@@ -2,6 +2,7 @@
 
 from harness.catalogue.recipes.base import Got, Recipe, Take
 from harness.catalogue.recipes.cifar import cifar
+from harness.catalogue.recipes.entities import entities
 from harness.catalogue.recipes.karpathy import karpathy
 from harness.catalogue.recipes.plain import imagenet_list, place, unpacked
 from harness.catalogue.recipes.senteval import senteval, stsb_multi
@@ -11,6 +12,7 @@ RECIPES: dict[str, Recipe] = {
     "place": place,
     "unpack": unpacked,
     "cifar": cifar,
+    "flickr30k-entities": entities,
     "imagenet-list": imagenet_list,
     "karpathy": karpathy,
     "senteval": senteval,

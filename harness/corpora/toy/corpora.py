@@ -13,7 +13,8 @@ import numpy as np
 from harness.corpora.base import CorpusSource, ImageIds, Pairs, Sentences, Triplets
 from harness.corpora.toy.grammar import describe
 from harness.corpora.toy.render import render
-from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes
+from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes, frequent_scenes
+from harness.errors import UserError
 from harness.seeds import generator
 from harness.sources import Generated, cache_folder, digest, file_hash, write_text
 
@@ -70,10 +71,15 @@ class ToyPairs(ToyCorpus):
 
     stream = "pairs"
 
-    def __init__(self, seed: int = 0, size: int | None = None, split: str = "train") -> None:
-        """`split` is 'train' or 'test'."""
+    def __init__(self, seed: int = 0, size: int | None = None, split: str = "train", repeats: float = 0.0) -> None:
+        """`split` is 'train' or 'test'; `repeats` is the fraction of training pairs with a frequent scene.
+
+        Raises UserError for a fraction outside 0 to 1.
+        """
         super().__init__(seed, size)
-        self.split = split
+        if not 0 <= repeats <= 1:
+            raise UserError(f"repeats = {repeats:g} of the toy pairs must be a fraction from 0 to 1")
+        self.split, self.repeats = split, repeats
 
     def row_hash(self) -> str:
         """Hash of the captions and of the pictures' bytes."""
@@ -82,9 +88,19 @@ class ToyPairs(ToyCorpus):
 
     def load(self, root: Path | None) -> Pairs:
         """Generate captions and pictures, (size, 32, 32, 3) uint8."""
-        rng = generator(world="toy", part="pairs", split=self.split, seed=self.seed)
-        scenes = draw_distinct_scenes(rng, self.size) if self.split == "test" else draw_scenes(rng, self.size)
+        scenes, rng = self.scenes(), generator(world="toy", part="pairs", split=self.split, seed=self.seed)
         return Pairs(describe(scenes, rng), render(scenes, rng))
+
+    def scenes(self) -> np.ndarray:
+        """The scene of each pair, (size, attributes) int64."""
+        rng = generator(world="toy", part="scenes of pairs", split=self.split, seed=self.seed)
+        if self.split == "test":
+            return draw_distinct_scenes(rng, self.size)
+        scenes = draw_scenes(rng, self.size)
+        repeated = rng.random(self.size) < self.repeats
+        frequent = frequent_scenes(rng)
+        scenes[repeated] = frequent[rng.integers(0, len(frequent), repeated.sum())]
+        return scenes
 
     def image_ids(self, root: Path | None) -> ImageIds:
         """Each picture is drawn once, for one split."""

@@ -53,6 +53,8 @@ LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 ATTRIBUTES = tuple(LEXICON)
 #: the number of values of each attribute
 SIZES = np.array([len(values) for values in LEXICON.values()])
+#: the number of frequent scenes, a multiple of all sizes
+FREQUENT = int(np.lcm.reduce(SIZES))
 #: classes of labelled images and tones: a colour and a shape
 CLASSES = len(LEXICON["colour"]) * len(LEXICON["shape"])
 
@@ -66,6 +68,14 @@ def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
     """Draw scenes without replacement, (count, attributes) int64, so that a caption fits only one picture."""
     chosen = rng.choice(int(SIZES.prod()), size=count, replace=False)
     return np.stack(np.unravel_index(chosen, SIZES), axis=1)
+
+
+def frequent_scenes(rng: np.random.Generator) -> np.ndarray:
+    """Draw the scenes that a corpus shows again and again, (FREQUENT, attributes) int64.
+
+    Each value of an attribute is in equally many of them, so that their words stay equally frequent.
+    """
+    return np.stack([rng.permutation(np.arange(FREQUENT) % size) for size in SIZES], axis=1)
 
 
 def classes(scenes: np.ndarray) -> np.ndarray:

@@ -12,8 +12,19 @@ from harness.corpora.toy.corpora import ToyPairs, ToySentences
 from harness.corpora.toy.grammar import TEMPLATES, describe
 from harness.corpora.toy.media import RATE, labelled_pictures, labelled_tones
 from harness.corpora.toy.render import render
-from harness.corpora.toy.scenes import ATTRIBUTES, CLASSES, LEXICON, SIZES, classes, draw_distinct_scenes, draw_scenes
+from harness.corpora.toy.scenes import (
+    ATTRIBUTES,
+    CLASSES,
+    FREQUENT,
+    LEXICON,
+    SIZES,
+    classes,
+    draw_distinct_scenes,
+    draw_scenes,
+    frequent_scenes,
+)
 from harness.corpora.toy.similarity import TOY_STS, TOY_STS_DEV, related_scenes
+from harness.errors import UserError
 from harness.seeds import generator
 
 NOWHERE: Path | None = None
@@ -102,6 +113,33 @@ def test_pictures_show_every_attribute() -> None:
 def test_test_pictures_are_of_distinct_scenes() -> None:
     scenes = draw_distinct_scenes(generator(test="distinct"), 500)
     assert len(np.unique(scenes, axis=0)) == 500
+
+
+@pytest.mark.parametrize(("repeats", "others"), [(0.0, 63 / 2880), (0.5, 63 * 0.25 / 60), (1.0, 63 / 60)])
+def test_scenes_repeat_within_a_batch_at_the_rate_of_the_option(repeats: float, others: float) -> None:
+    """The mean number of other pairs of a batch of 64 that show the scene of a pair."""
+    scenes = ToyPairs(size=4096, repeats=repeats).scenes()
+    same = (scenes[:, None] == scenes[None]).all(2).sum() - len(scenes)
+    assert same / len(scenes) * 63 / 4095 == pytest.approx(others, abs=0.03)
+
+
+def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -> None:
+    source = ToyPairs(size=1200, repeats=1.0)
+    pairs, scenes = source.load(NOWHERE), source.scenes()
+    assert 0.9 * FREQUENT < len(np.unique(scenes, axis=0)) <= FREQUENT, "few are drawn twice"
+    assert len(set(pairs.texts)) > 1190
+    assert isinstance(pairs.images, np.ndarray)
+    assert len(np.unique(pairs.images.reshape(1200, -1), axis=0)) == 1200
+    frequent = frequent_scenes(generator(test="frequent"))
+    for place, size in enumerate(SIZES):
+        assert set(np.bincount(frequent[:, place], minlength=size)) == {FREQUENT // size}
+
+
+def test_test_pairs_do_not_repeat_and_a_fraction_above_one_is_refused() -> None:
+    scenes = ToyPairs(size=500, split="test", repeats=1.0).scenes()
+    assert len(np.unique(scenes, axis=0)) == 500
+    with pytest.raises(UserError, match=r"repeats = 1\.5 of the toy pairs must be a fraction"):
+        ToyPairs(repeats=1.5)
 
 
 def test_labels_of_pictures_and_tones() -> None:

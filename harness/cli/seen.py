@@ -1,0 +1,45 @@
+"""The tables of `harness audit --seen`: pairs and images of the tests that are training data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.tables import plain_table
+from harness.formatting import fixed
+
+if TYPE_CHECKING:
+    from harness.execution.overlap import PairOverlap
+
+_PLACE = ("setting", "suite", "task")
+_PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")
+_LEGEND = (
+    "one seen: a sentence of the pair is training data, compared in lower case by letters and digits alone; of one "
+    "image: both are captions of one training image, with the mean gold score of these pairs and of pairs of captions "
+    "of different training images. Subsets without a seen sentence are not listed; a dash stands for no such pair, and "
+    "where no corpus has several captions of an image."
+)
+
+
+def show_overlaps(profile: str, settings: str | None, suites: str | None, data_root: Path | None) -> None:
+    """Print the overlaps of settings with the tests of suites. Raises UserError."""
+    from harness import api
+
+    found = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
+    if found.pairs:
+        plain_table(_PAIRS, [_pair_row(row) for row in found.pairs if row.seen or not row.subset])
+        click.echo(_LEGEND)
+    if found.images:
+        rows = [(row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}") for row in found.images]
+        plain_table((*_PLACE, "images", "seen in training"), rows)
+    for line in found.skipped:
+        click.echo(f"skipping {line}")
+
+
+def _pair_row(row: PairOverlap) -> tuple[str, ...]:
+    counts = (row.pairs, row.seen, row.both_seen, row.one_image)
+    means = (row.gold_one_image, row.gold_other_images)
+    texts = ("-" if count is None else f"{count:,}" for count in counts)
+    return (row.setting, row.suite, row.task, row.subset, *texts, *("-" if m is None else fixed(m, 2) for m in means))
