@@ -136,7 +136,7 @@ class _Runs:
     ) -> FilledRow | None:
         """A filled row; None if it has no stand-in."""
         place, own, *others = self._place(row, encoder), *table.definitions_of(row)
-        if place is None or not self._scores(row, table, own):
+        if place is None or not self._scores(row, table, own, place):
             return None
         lines = []
         for side in self._sides(row, table, encoder, place):
@@ -158,9 +158,9 @@ class _Runs:
         """Where a row is run in a reading; None if it has no stand-in."""
         return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
 
-    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition) -> dict[str, Score]:
-        """The scores that fill a row, by column."""
-        found = {column.name: self.names.score(row, column) for column in table.columns}
+    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, place: Place) -> dict[str, Score]:
+        """The scores of the runs of a place that fill a row, by column."""
+        found = {column.name: self.names.score(row, column, place.setting) for column in table.columns}
         named = {name: score for name, score in found.items() if score}
         return {
             name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
@@ -170,7 +170,7 @@ class _Runs:
         self, row: PaperRow, table: PaperTable, side: _Side, definition: Definition, printed: Mapping[str, Published]
     ) -> FilledLine:
         """The cells of a row by one definition, tested against those of its rival."""
-        place, rival, scores = side.place, side.rival, self._scores(row, table, definition)
+        place, rival, scores = side.place, side.rival, self._scores(row, table, definition, side.place)
         own = definition == table.definitions_of(row)[0]
         found = {} if row.published_only else self.cells(place, definition.part)
         against = self.cells(rival, definition.part) if rival else {}
