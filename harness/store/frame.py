@@ -21,6 +21,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "encoder": "name of the encoder",
     "seed": "seed of the run",
     "overrides": "values set with --set, as key=value,key=value in order of keys; empty without any",
+    "training": "values of the training, as key=value,key=value; empty for an untrained encoder",
     "fingerprint": "identity of the training, 64 hex digits",
     "group": "identity of the training without its seed",
     "suite": "evaluation suite",
@@ -54,14 +55,15 @@ def metrics_of(results: Iterable[Result]) -> Metrics:
 
 
 def overrides_text(overrides: Mapping[str, object]) -> str:
-    """Overrides as the frame's column of that name holds them."""
+    """Overrides, or values of the training, as the frame's column holds them."""
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
 
 
 def _rows(result: Result) -> Iterator[tuple[Value, ...]]:
     spec = result.spec
     run = (result.profile, result.profile_origin, spec.method, spec.variant, spec.setting, spec.encoder, spec.seed)
-    head = (*run, overrides_text(result.overrides), result.fingerprint, result.group)
+    values = overrides_text(result.overrides), overrides_text(result.hyperparameters.get("training", {}))
+    head = (*run, *values, result.fingerprint, result.group)
     for evaluation in result.evaluations:
         place = (*head, evaluation.suite, evaluation.protocol.key)
         tail = (evaluation.finished, result.dev.best_score, result.train_seconds / 60)

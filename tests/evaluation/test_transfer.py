@@ -253,6 +253,6 @@ def test_every_figure_of_the_public_program_is_matched(data_root: Path) -> None:
     student = Student.load(Path(model.__file__).parent / "model", pooling="mean")
     scores = TransferSuite(["TREC"], mode="fast").evaluate(PlainEmbedder(student.embed), data_root).scores["TREC"]
     expected = GOLDEN["TREC"]["fast"]
-    # one of the 500 test questions is 0.2
-    assert scores["acc"] == pytest.approx(expected["acc"], abs=0.3)
-    assert scores["devacc"] == pytest.approx(expected["devacc"], abs=0.1)
+    # equal where this was written; another processor may decide one of 500 test or 5,452 training questions otherwise
+    assert scores["acc"] == pytest.approx(expected["acc"], abs=0.201)
+    assert scores["devacc"] == pytest.approx(expected["devacc"], abs=0.025)

@@ -65,6 +65,12 @@ class Group:
         """The seeds, ascending."""
         return tuple(sorted({int(seed) for seed in self.lines["seed"]}))
 
+    @property
+    def training(self) -> Mapping[str, str]:
+        """The values of the runs' training as texts; none for an untrained encoder."""
+        pairs = str(self.lines["training"].iloc[0]).split(",")
+        return {name: value for name, _, value in (pair.partition("=") for pair in pairs) if name}
+
     @cached_property
     def scores(self) -> Mapping[Column, Mapping[int, float]]:
         """The scores of whole tasks by column and seed."""
@@ -110,6 +116,16 @@ def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA) -> 
         gained = (test.difference > 0) == metric.larger_is_better
         verdict = Significance.BETTER if gained else Significance.WORSE
     return replace(cell, test=test, verdict=verdict)
+
+
+def trained_apart(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    """Say which values of the training two sides of a comparison do not share; empty if there are none.
+
+    `epochs 1 against 3, precision fp16 against fp32`. A value that one side does not have is not compared.
+    """
+    return ", ".join(
+        f"{name} {one[name]} against {other[name]}" for name in one if one[name] != other.get(name, one[name])
+    )
 
 
 def beside_print(frame: pandas.DataFrame) -> pandas.DataFrame:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value, points
 from harness.metrics import AVERAGE, Column
-from harness.reporting.seeds.groups import Cell, compare
+from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.summary import BASELINE, Block, Row, SummaryTable
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.grids import summary_text
@@ -96,6 +96,8 @@ def _several(table: SummaryTable, row: Row, base: Row, columns: Sequence[Column]
         p = f", {p_value(cell.test.p)}" if cell.test else ""
         parts.append(f"{metric.title} {fixed(abs(difference), metric.digits)} {side}{doubt}{p})")
     seeds = _seeds(row.cells[columns[0]], base.cells[columns[0]])
+    apart = trained_apart(row.training, base.training)
+    seeds += f"; trained with {apart}" if apart else ""
     return f"{row.label} against {base.label} ({table.suite} average): {', '.join(parts)}; {seeds}."
 
 
@@ -116,6 +118,8 @@ def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell:
         certainty += ["not significant"] if cell.verdict is Significance.NONE else []
         low, high = fixed(cell.test.low, metric.digits), fixed(cell.test.high, metric.digits)
         certainty += [p_value(cell.test.p), f"95 % interval {low} to {high}"]
+    apart = trained_apart(row.training, other.training)
+    certainty += [f"trained with {apart}"] if apart else []
     return f"{claim} ({', '.join(certainty)})"
 
 

@@ -20,12 +20,13 @@ BASELINE = "simcse"
 
 @dataclass(frozen=True)
 class Row:
-    """One label. `older` counts the groups of runs with this label that are not shown."""
+    """One label with the values of its `training`. `older` counts the groups of runs with it that are not shown."""
 
     label: Label
     group: str
     seeds: tuple[int, ...]
     older: int
+    training: Mapping[str, str]
     cells: Mapping[Column, Cell]
 
     @property
@@ -91,7 +92,7 @@ def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Ma
     rows = []
     for label, group in groups.items():
         cells = {column: cell for column, cell in group.cells().items() if column in columns}
-        rows.append(Row(label, group.group, group.seeds, group.older, cells))
+        rows.append(Row(label, group.group, group.seeds, group.older, group.training, cells))
     places = sorted({(row.label.setting, row.label.encoder) for row in rows}, key=lambda at: (at[0] != UNTRAINED, *at))
     blocks = tuple(_block(rows, *place, metrics) for place in places)
     return SummaryTable(profile, suite, columns, metrics, blocks, tuple(_notes(metrics, blocks)))

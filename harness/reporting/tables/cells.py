@@ -125,8 +125,8 @@ class FilledLine:
     """Measured numbers of a row, with the printed ones beside them: cells by column.
 
     `reading` and the definition of its `family` tell the lines of a row apart. `place`, `scores` (by column) and `part`
-    say which numbers fill it, `against` which variant they are tested against. `command` runs what is missing, None if
-    nothing is.
+    say which numbers fill it, `against` which variant they are tested against, and `apart` which values of the training
+    the two do not share. `command` runs what is missing, None if nothing is.
     """
 
     reading: str
@@ -138,6 +138,7 @@ class FilledLine:
     seeds: int
     older: int
     against: str | None
+    apart: str
     command: str | None
 
 

@@ -8,7 +8,7 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric
 from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference
 from harness.papers.published import PublishedNumbers
-from harness.reporting.seeds.groups import Cell, compare
+from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
@@ -49,14 +49,17 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
 
 
 def _lines(claims: Sequence[Ablation], block: Block, metric: Metric, published: PublishedNumbers) -> Iterator[Line]:
-    rows = {row.label.variant: row.cells for row in block.rows if not row.label.overrides}
+    column = ABLATION_SCORE.column
+    rows = {row.label.variant: row for row in block.rows if not row.label.overrides and column in row.cells}
     for claim in claims:
-        better, worse = (rows.get(name, {}).get(ABLATION_SCORE.column) for name in (claim.better, claim.worse))
+        better, worse = rows.get(claim.better), rows.get(claim.worse)
         if better and worse:
             printed = printed_difference(claim, published)
             first = CellText(ABSENT if printed is None else signed(printed, metric.digits))
-            where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})"
-            yield Line((where, claim.better, claim.worse), (first, *_measured(better, worse, metric)), "plain")
+            apart = trained_apart(better.training, worse.training)
+            where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
+            measured = _measured(better.cells[column], worse.cells[column], metric)
+            yield Line((where, claim.better, claim.worse), (first, *measured), "plain")
 
 
 def _measured(better: Cell, worse: Cell, metric: Metric) -> tuple[CellText, CellText]:

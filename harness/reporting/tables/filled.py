@@ -17,7 +17,7 @@ from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedN
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
-from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups
+from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
 from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
 from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
 from harness.stats import ALPHA
@@ -101,6 +101,10 @@ class _Runs:
             self._cells[place, part] = scores if part else scores | _with_every_run(list(groups.values()))
         return self._cells[place, part]
 
+    def training(self, place: Place) -> Mapping[str, str]:
+        """The values of the training of a place's runs; none if it was not run."""
+        return next((group.training for group in self.groups.get(place, {}).values()), {})
+
     def paper_table(self, paper: Paper, name: str, published: PublishedNumbers) -> FilledTable:
         table, blocks = paper.tables[name], []
         for encoder in table.encoders:
@@ -132,7 +136,7 @@ class _Runs:
     ) -> FilledRow | None:
         """A filled row; None if it has no stand-in."""
         place, own, *others = self._place(row, encoder), *table.definitions_of(row)
-        if place is None or not self._scores(row, table, own):
+        if place is None or not self._scores(row, table, own, place):
             return None
         lines = []
         for side in self._sides(row, table, encoder, place):
@@ -154,9 +158,9 @@ class _Runs:
         """Where a row is run in a reading; None if it has no stand-in."""
         return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
 
-    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition) -> dict[str, Score]:
-        """The scores that fill a row, by column."""
-        found = {column.name: self.names.score(row, column) for column in table.columns}
+    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, place: Place) -> dict[str, Score]:
+        """The scores of the runs of a place that fill a row, by column."""
+        found = {column.name: self.names.score(row, column, place.setting) for column in table.columns}
         named = {name: score for name, score in found.items() if score}
         return {
             name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
@@ -166,7 +170,7 @@ class _Runs:
         self, row: PaperRow, table: PaperTable, side: _Side, definition: Definition, printed: Mapping[str, Published]
     ) -> FilledLine:
         """The cells of a row by one definition, tested against those of its rival."""
-        place, rival, scores = side.place, side.rival, self._scores(row, table, definition)
+        place, rival, scores = side.place, side.rival, self._scores(row, table, definition, side.place)
         own = definition == table.definitions_of(row)[0]
         found = {} if row.published_only else self.cells(place, definition.part)
         against = self.cells(rival, definition.part) if rival else {}
@@ -191,6 +195,7 @@ class _Runs:
             seeds=max(counts),
             older=max((group.older for group in self.groups.get(place, {}).values()), default=0) if own else 0,
             against=rival.variant if rival else None,
+            apart=trained_apart(self.training(place), self.training(rival)) if rival else "",
             command=self._command(place, row, table) if due else None,
         )
 

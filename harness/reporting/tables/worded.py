@@ -220,6 +220,9 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over {over}; (*) and "
             "(†) only without the correction."
         )
+    apart = [f"{' / '.join(line.place)}: {line.apart} of {line.against}" for line in filled.lines if line.apart]
+    if apart:
+        yield f"Rows trained otherwise than the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
     if any(cell.judgement for line in filled.lines for cell in line.cells.values()):
         yield verdict_note(filled.margin)
     if filled.table.note and filled.is_paper:

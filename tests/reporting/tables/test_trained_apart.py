@@ -1,0 +1,64 @@
+"""What two sides of a comparison do not share in their training is said beside it, from the runs themselves."""
+
+from __future__ import annotations
+
+import pytest
+from builders import frame, over_seeds, tables
+
+from harness.papers.ablations import read_ablations
+from harness.papers.published import read_papers, read_published
+from harness.reporting.seeds.groups import kept_groups, trained_apart
+from harness.reporting.seeds.headline import headline
+from harness.reporting.tables.claims import claims_grid
+from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.worded import paper_grid
+from harness.store import Result
+
+
+def runs(variant: str, *values: float, epochs: int = 3, precision: str = "fp32", **place: str) -> list[Result]:
+    training = {"batch_size": 64, "learning_rate": 3e-05, "epochs": epochs, "precision": precision, "steps": None}
+    return over_seeds(variant, values, hyperparameters={"method": {}, "training": training, "encoder": {}}, **place)
+
+
+def test_values_that_both_sides_have_are_compared() -> None:
+    groups = kept_groups(frame(runs("mcse", 1.0) + runs("simcse", 2.0, epochs=1)))
+    one, other = (group.training for group in groups.values())
+    assert one == {"batch_size": "64", "epochs": "3", "learning_rate": "3e-05", "precision": "fp32", "steps": "None"}
+    assert trained_apart(one, other) == "epochs 3 against 1"
+    assert trained_apart(one, {"epochs": "3", "unreached": "rest"}) == ""
+    assert trained_apart(one, {}) == trained_apart({}, one) == ""
+
+
+@pytest.mark.parametrize(
+    ("epochs", "precision", "said"),
+    [
+        (3, "fp32", "epochs 1 against 3, precision fp16 against fp32"),
+        (3, "fp16", "epochs 1 against 3"),
+        (1, "fp16", ""),
+    ],
+)
+def test_headlines_and_claims_say_it(epochs: int, precision: str, said: str) -> None:
+    ours = runs("visualcse", 70.0, 71.0, epochs=1, precision="fp16")
+    made = tables(ours + runs("simcse", 60.0, 61.0, epochs=epochs, precision=precision))
+    (sentence,) = [one.text for one in headline(made, []) if one.text.startswith("visualcse")]
+    assert sentence.partition(", trained with ")[2] == (f"{said})." if said else "")
+    grid = claims_grid(read_ablations(), made, read_published())
+    assert grid is not None
+    (line,) = [line for part in grid.sections for line in part.lines]
+    assert line.heads[0] == "unpaired images help (nonling T3)" + (f"; here {said}" if said else "")
+
+
+def test_a_table_says_it_below() -> None:
+    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+
+    def notes(epochs: int) -> list[str]:
+        results = runs("mcse", 76.0, 77.0, **place) + runs("simcse", 75.0, 75.5, epochs=epochs, **place)
+        filled = paper_tables(read_papers(), read_published(), frame(results))
+        (table,) = [one for one in filled if (one.paper.name, one.name) == ("mcse", "T1")]
+        return [note for note in paper_grid(table).notes if "trained otherwise" in note]
+
+    assert notes(epochs=3) == []
+    assert notes(epochs=1) == [
+        "Rows trained otherwise than the row they are compared with: mcse / wiki+flickr / bert-base-uncased: epochs 3 "
+        "against 1 of simcse."
+    ]
