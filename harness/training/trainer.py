@@ -173,6 +173,10 @@ def load_best(folder: Path, student: Student, method: Method) -> None:
 def check_precision(precision: str, device: str) -> None:
     """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not support."""
     if precision == "fp16" and device != "cuda":
-        raise UserError(f"precision fp16 needs a CUDA device, this run is on {device}; use precision=bf16 or fp32")
-    if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
-        raise UserError("this CUDA device has no bf16; use precision fp16 or fp32")
+        raise UserError(
+            f"precision fp16 needs a CUDA device, this run is on {device}; give --set precision=fp32 or bf16"
+        )
+    # torch emulates bf16 on cards without it, more slowly than they compute in float32
+    if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        card = torch.cuda.get_device_name()
+        raise UserError(f"precision bf16 needs a card that has it, and {card} has not; give --set precision=fp32")
