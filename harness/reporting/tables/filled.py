@@ -138,14 +138,12 @@ class _Runs:
                 blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
         used = {column for _, rows in blocks for row in rows for column in row.own.cells}
         columns = tuple(column for column in table.columns if column.name in used)
-        filled = FilledTable(
-            paper, name, table, tuple(blocks), columns, self.profile, released=self._released(paper, name)
-        )
-        return corrected(filled, _alpha(table))
+        released = self._released(paper, name)
+        return corrected(FilledTable(paper, name, table, tuple(blocks), columns, self.profile, released), _alpha(table))
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
-        table, mine = f"{paper.name}:{name}", set(paper.tables[name].suites)
+        table, mine = f"{paper.name}:{name}", set(filter(self.names.has_suite, paper.tables[name].suites))
         places = {place for key, some in self.released.items() if key.table == table for place in some}
         if all(mine <= self.groups.get(place, {}).keys() for place in places):
             return None
@@ -163,10 +161,9 @@ class _Runs:
         for side in self._sides(row, table, encoder, place):
             found = [self._line(row, table, side, one, printed) for one in definitions]
             lines += [found[0], *(line for line in found[1:] if line.seeds)]
-        public = (
-            _Side("", one, public=True) for one in self.released.get(RowKey.of(paper.name, name, row, encoder), ())
-        )
-        weights = (self._line(row, table, side, one, printed) for side in public for one in definitions)
+        public = self.released.get(RowKey.of(paper.name, name, row, encoder), ())
+        sides = (_Side("", there, public=True) for there in public)
+        weights = (self._line(row, table, side, one, printed) for side in sides for one in definitions)
         return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
 
     def _sides(self, row: PaperRow, table: PaperTable, encoder: str, own: Place) -> Iterator[_Side]:
