@@ -136,7 +136,7 @@ def _table_places(
     """Place, number of seeds and suites of each row that the table itself asks for, in each reading."""
     for encoder in table.encoders:
         for _, row in table.rows_of(encoder):
-            if row.planned and any(names.score(row, column) for column in table.columns):
+            if row.planned and any(names.score(row, column, row.setting) for column in table.columns):
                 for variant in in_readings(row.variant, read_as):
                     if place := names.place(variant, row.setting, encoder):
                         yield place, row.seeds or table.seeds, table.suites

@@ -51,18 +51,21 @@ def asks_for_all_captions(variant: str) -> bool:
 class StandIns:
     """The papers' names under a profile: its stand-ins, None where it has none, or the names themselves.
 
-    `all_captions` maps settings whose files have one caption an image to settings that have them all.
+    `all_captions` maps settings whose files have one caption an image to settings that have them all; `tests` has, by
+    setting, the tasks that replace those of a paper's table for models trained there.
     """
 
     stands: StandsFor | None = None
     options: TeacherOptions = teacher_options
     all_captions: Mapping[str, str] = field(default_factory=dict)
+    tests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, profile: Profile, options: TeacherOptions = teacher_options) -> StandIns:
         """Take a profile's table [stands_for]; a profile without one uses the papers' own names."""
         found = {name: table.all_captions for name, table in profile.settings.items()}
-        return cls(profile.stands_for, options, {name: other for name, other in found.items() if other})
+        captions = {name: other for name, other in found.items() if other}
+        return cls(profile.stands_for, options, captions, {name: own.tests for name, own in profile.settings.items()})
 
     def place(self, variant: str, setting: str, encoder: str) -> Place | None:
         """Return the variant, setting and encoder that are run for those of a paper.
@@ -80,12 +83,14 @@ class StandIns:
             return place._replace(setting=str(replace(named, name=self.all_captions[named.name])))
         return place
 
-    def score(self, row: PaperRow, column: PaperColumn) -> Score | None:
-        """Return the score that fills a cell; None for a cell that is printed only."""
+    def score(self, row: PaperRow, column: PaperColumn, setting: str) -> Score | None:
+        """Return the score of a model trained in a setting that fills a cell; None for a cell that is printed only."""
         task: str | None = row.task or column.task
         if self.stands is not None:
             task = self.stands.tasks.get(column.suite, {}).get(str(task))
-        return None if task is None or column.published_only else Score(column.suite, task, column.metric)
+        if task is None or column.published_only:
+            return None
+        return Score(column.suite, self.tests.get(parse_setting(setting).name, {}).get(task, task), column.metric)
 
     def has_suite(self, name: str) -> bool:
         """Whether any task of a suite can be evaluated."""

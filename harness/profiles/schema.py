@@ -92,6 +92,9 @@ class Setting(Table):
     all_captions: Annotated[
         Name | None, Field(description="the setting with all captions, where this one's file has one an image")
     ] = None
+    tests: Annotated[
+        dict[Name, Name], Field(description="task of a paper's table -> the task whose split fits the training images")
+    ] = {}
 
 
 class ModelTable(Table):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from harness.papers.schema import PaperColumn, PaperRow
 from harness.papers.standins import StandIns
 from harness.profiles.schema import StandsFor
 
@@ -65,6 +66,21 @@ def test_a_variant_that_reads_all_captions_has_the_setting_that_has_them() -> No
     for variant, setting in places.items():
         assert names.place(variant, "flickr[shot=9]", "b") == (variant, setting, "b")
     assert names.place("kdmcse@official", "nli", "b") == ("kdmcse@official", "nli", "b")
+
+
+def test_a_table_reads_the_split_that_fits_where_a_model_was_trained() -> None:
+    """MCSE's captions are of training images of Flickr30k Entities; other settings keep the table's own task."""
+    row = PaperRow(variant="mcse", setting="flickr", task="Flickr30k", published="mcse")
+    words = {"name": "R@1", "benchmark": "retrieval", "printed": "R@1", "decimals": 1}
+    column = PaperColumn.model_validate(words | {"suite": "retrieval", "task": "Avg", "metric": "i2t_R@1"})
+    names = StandIns(tests={"flickr": {"Flickr30k": "Flickr30k-Entities"}})
+    for setting, task in (
+        ("flickr", "Flickr30k-Entities"),
+        ("flickr[shot=9]", "Flickr30k-Entities"),
+        ("flickr-karpathy", "Flickr30k"),
+        ("none", "Flickr30k"),
+    ):
+        assert names.score(row, column, setting) == ("retrieval", task, "i2t_R@1")
 
 
 def test_the_room_needs_no_torch() -> None:

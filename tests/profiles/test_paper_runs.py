@@ -107,3 +107,11 @@ def test_supervised_runs_have_the_values_of_their_script() -> None:
             assert training.precision == "fp16"
             own = [values[f"{prefix}_{key}"] for key in ("batch_size", "learning_rate", "weight")]
             assert (*own, values[f"temperature_{prefix}"]) == (48, 1e-7, 100.0, temperature)
+
+
+def test_models_of_mcses_captions_are_tested_on_the_split_that_these_were_drawn_from() -> None:
+    profile = load_profile("paper")
+    for name, setting in profile.settings.items():
+        fits = {"Flickr30k": "Flickr30k-Entities"} if "flickr" in setting.corpora else {}
+        assert setting.tests == fits, name
+    assert {"Flickr30k", "Flickr30k-Entities"} < set(profile.suites["retrieval"].tasks)

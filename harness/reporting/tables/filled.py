@@ -155,7 +155,7 @@ class _Runs:
         """A filled row of the table `name`; None if it has no stand-in."""
         table = paper.tables[name]
         place, definitions = self._place(row, encoder), table.definitions_of(row)
-        if place is None or not self._scores(row, table, definitions[0]):
+        if place is None or not self._scores(row, table, definitions[0], place):
             return None
         lines = []
         for side in self._sides(row, table, encoder, place):
@@ -179,9 +179,9 @@ class _Runs:
         """Where a row is run in a reading; None if it has no stand-in."""
         return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
 
-    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition) -> dict[str, Score]:
-        """The scores that fill a row, by column."""
-        found = {column.name: self.names.score(row, column) for column in table.columns}
+    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, place: Place) -> dict[str, Score]:
+        """The scores of the runs of a place that fill a row, by column."""
+        found = {column.name: self.names.score(row, column, place.setting) for column in table.columns}
         named = {name: score for name, score in found.items() if score}
         return {
             name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
@@ -191,7 +191,7 @@ class _Runs:
         self, row: PaperRow, table: PaperTable, side: _Side, definition: Definition, printed: Mapping[str, Published]
     ) -> FilledLine:
         """The cells of a row by one definition, tested against those of its rival."""
-        place, rival, scores = side.place, side.rival, self._scores(row, table, definition)
+        place, rival, scores = side.place, side.rival, self._scores(row, table, definition, side.place)
         own = definition == table.definitions_of(row)[0]
         empty = row.published_only and not side.public
         found = {} if empty else self.cells(place, definition.part)

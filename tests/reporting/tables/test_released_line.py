@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import csv
-import io
+import html
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import frame, result, sts
 
-from harness.papers.published import Paper, read_papers, read_published
+from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile
-from harness.reporting.files.csv import tidy
-from harness.reporting.files.latex import latex
-from harness.reporting.files.markdown import markdown
-from harness.reporting.site.html import Pages
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, Line
 from harness.reporting.tables.worded import paper_grid
-from harness.store import Result
+from harness.store import Result, Store
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 MCSE = "UdS-LSV/mcse-flickr-bert-base-uncased"
@@ -28,7 +26,7 @@ SIMCSE = "princeton-nlp/unsup-simcse-bert-base-uncased"
 
 
 def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Result:
-    place: dict[str, Any] = {"profile": "paper", "setting": "none", "encoder": name, "dev": (), **given}
+    place: dict[str, Any] = {"profile": "paper", "setting": "none", "encoder": name, "dev": (), "losses": {}, **given}
     return result(f"none[pooling={pooling}]", 0, sts(**dict.fromkeys(TASKS, value)), **place)
 
 
@@ -108,28 +106,29 @@ def test_a_table_says_the_command_until_every_model_has_its_scores() -> None:
 
 
 @pytest.fixture(scope="module")
-def filled() -> FilledTable:
-    return table([weights(MCSE, 77.7), *measured("mcse", [76.0, 77.0])])
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("public")
+    results = [weights(MCSE, 77.7), *measured("mcse", [76.0, 77.0])]
+    return render(Contents(Store(folder / "nowhere"), results), [], folder / "out").parent
 
 
-def test_the_line_is_in_markdown_and_latex(filled: FilledTable) -> None:
-    for text in (markdown([], [paper_grid(filled)], "end"), latex([paper_grid(filled)], "end")):
-        (line,) = (one for one in text.splitlines() if "authors' weights" in one and "77.7" in one)
-        assert line.count("77.7") == 8
-        assert "difference, authors' weights" in text
+@pytest.mark.parametrize("name", ["report.md", "report.tex", "papers/mcse.html"])
+def test_the_line_is_in_every_file_of_a_report(report: Path, name: str) -> None:
+    text = html.unescape((report / name).read_text("utf-8")).replace("\\", "")
+    here = text[text.index("MCSE T1") :]
+    assert here.index("printed, 5 seeds") < here.index("difference, authors' weights") < here.index("measured, 2 seeds")
+    assert "77.7" in here
+    assert MCSE in here, "the notes name the model"
 
 
-def test_the_line_is_on_the_site(filled: FilledTable, tmp_path: Path) -> None:
-    paper: Paper = filled.paper
-    pages = Pages(tmp_path, footer="", profiles={}, methods={}, papers={paper.name: paper.name}, stems={})
-    pages.write("paper.html", "papers/mcse.html", paper=paper, grids=[paper_grid(filled)], figures=[])
-    page = (tmp_path / "papers" / "mcse.html").read_text("utf-8")
-    assert page.count("authors&#39; weights") + page.count("authors' weights") >= 3
-    assert "harness run --released --table mcse:T1" in page
+def test_the_site_and_markdown_say_the_command_for_the_models_that_are_left(report: Path) -> None:
+    for name in ("report.md", "papers/mcse.html"):
+        assert "harness run --released --table mcse:T1" in (report / name).read_text("utf-8")
 
 
-def test_the_line_is_in_the_csv_with_its_hub_name(filled: FilledTable) -> None:
-    rows = [row for row in csv.DictReader(io.StringIO(tidy([], [filled]))) if row["encoder"] == MCSE]
+def test_the_line_is_in_the_csv_with_its_hub_name(report: Path) -> None:
+    with (report / "report.csv").open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if (row["table"], row["encoder"]) == ("mcse T1", MCSE)]
     assert len(rows) == 8
     average = next(row for row in rows if row["task"] == "Avg")
     assert (average["variant"], average["setting"], average["n"]) == ("none[pooling=cls]", "none", "1")
