@@ -29,12 +29,13 @@ Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 
 
 class Origin(Table):
-    """A published file: on the hub, at an address, or downloaded manually."""
+    """A published file: on the hub, at an address, on Google Drive, or downloaded manually."""
 
     file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
     hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
     revision: Commit | None = None
     url: Annotated[str | None, Field(pattern=r"^https?://")] = None
+    drive: Annotated[str | None, Field(pattern=r"^[\w-]{20,}$", description="id of a file on Google Drive")] = None
     hand: Annotated[Name | None, Field(description="how to download it manually")] = None
     checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
     bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
@@ -53,12 +54,17 @@ class Origin(Table):
         """The source, for messages."""
         if self.hub:
             return f"hub {self.hub} at {str(self.revision)[:7]}"
-        return self.url or "by hand"
+        return self.address or "by hand"
+
+    @property
+    def address(self) -> str | None:
+        """Its address for a browser, if it is not on the hub."""
+        return f"https://drive.google.com/file/d/{self.drive}" if self.drive else self.url
 
     @model_validator(mode="after")
     def _one_place(self) -> Origin:
-        if sum(place is not None for place in (self.hub, self.url, self.hand)) != 1:
-            raise ValueError("give exactly one of 'hub', 'url' and 'hand'")
+        if sum(place is not None for place in (self.hub, self.url, self.drive, self.hand)) != 1:
+            raise ValueError("give exactly one of 'hub', 'url', 'drive' and 'hand'")
         if (self.hub is None) != (self.revision is None):
             raise ValueError("'hub' needs 'revision', and only 'hub' has one")
         if self.url is not None and self.url.startswith("http://") and self.checksum is None:
@@ -93,6 +99,9 @@ class Entry(Table):
     name: Name
     title: Name
     licence: Name
+    restricted: Annotated[bool, Field(description="the licence restricts use: `harness fetch` asks for consent")] = (
+        False
+    )
     about: Annotated[int | None, Field(gt=0, description="approximate download size in bytes, if known")] = None
     recipe: Name = "place"
     options: dict[str, Any] = {}

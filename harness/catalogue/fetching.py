@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.catalogue import hub
+from harness.catalogue import drive, hub
 from harness.catalogue.checks import check_download, check_output, difference, read_manifest, state, write_manifest
 from harness.catalogue.download import Progress, download
 from harness.catalogue.entries import Entry, Origin
@@ -161,10 +161,13 @@ class _Work:
             if self.offline:
                 raise UserError(
                     f"{name}: offline, and {origin.file} is no file of the hub; fetch without --offline, or run "
-                    f"`{self.entry.import_command}` with {origin.url}"
+                    f"`{self.entry.import_command}` with {origin.address}"
                 )
-            self.say(f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.url}")
-            download(str(origin.url), target, name, self.say, self.watch(origin.name))
+            self.say(f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.address}")
+            if origin.drive is not None:
+                drive.fetch(self.entry, origin, target, self.watch(origin.name))
+            else:
+                download(str(origin.url), target, name, self.say, self.watch(origin.name))
         check_download(self.root, self.entry, origin, target, origin.checksum)
         return [target]
 

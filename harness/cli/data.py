@@ -168,7 +168,7 @@ def _details(entry: Entry, root: Path | None) -> None:
     if entry.note:
         click.echo(entry.note)
     origins = [
-        (o.file, o.hub or o.url or str(o.hand), o.revision or "", o.checksum or "unknown") for o in entry.origins
+        (o.file, o.hub or o.address or str(o.hand), o.revision or "", o.checksum or "unknown") for o in entry.origins
     ]
     plain_table(("source file", "from", "revision", "checksum"), origins)
     outputs = [(out.path, str(out.rows or out.files or "unknown")) for out in entry.outputs]

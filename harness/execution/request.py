@@ -11,11 +11,13 @@ from harness.command_line import DEFAULT_PROFILE, parse_overrides
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
+from harness.evaluation.suites import Suite
 from harness.execution.inventory import Inventory
 from harness.grid import Overrides
-from harness.papers.needed import merged, wanted_runs
+from harness.papers.needed import Runs, merged, wanted_runs
+from harness.papers.released import released_runs, released_spec
 from harness.profiles import Profile, load_profile
-from harness.registry import names
+from harness.registry import get_class, names
 from harness.sources import data_root
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
@@ -28,8 +30,9 @@ Names = str | Sequence[str]
 class Selection:
     """Runs as a user names them; None takes the profile's default.
 
-    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read. `seeds`
-    is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
+    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
+    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `seeds` is a number
+    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -44,6 +47,7 @@ class Selection:
     readings: Names | None = None
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
+    released: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ def make_request(selection: Selection) -> Request:
     data = Path(selection.data_root) if selection.data_root is not None else None
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    if selection.released:
+        return _released_request(selection, profile, data)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
         return _paper_request(selection, profile, seeds, data)
@@ -109,7 +115,45 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
             )
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
-    wanted = merged(entries.values())
+    runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
+    return replace(runs, overrides=_overrides(selection.set))
+
+
+def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
+    """Public weights on the suites of the tables that they should reproduce, or all of them on the suites given.
+
+    By default those are the suites that need no image side, since no weights of a profile have one. Encoders may be
+    given folders, not chosen.
+    """
+    encoders, given = _encoders(_listed(selection.encoders))
+    tables, papers = _listed(selection.table), _listed(selection.paper)
+    refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
+    refused += ["suites"] if tables or papers else []
+    refused += ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    for name in refused:
+        if getattr(selection, name):
+            raise UserError(
+                f"--released evaluates the public weights that the profile lists; remove --{name} (--table, --paper, "
+                "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
+            )
+    if tables or papers:
+        entries = released_runs(profile, tables, papers)
+        return _listed_runs(profile, merged(entries.values()), given, data, entries)
+    if not profile.released:
+        raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
+    suites = _listed(selection.suites) or [
+        name
+        for name, table in profile.suites.items()
+        if not (table.asked or get_class("suite", name, Suite).needs_images)
+    ]
+    specs = (released_spec(name, weights) for name, weights in profile.released.items())
+    return _listed_runs(profile, {spec: tuple(suites) for spec in specs}, given, data, {})
+
+
+def _listed_runs(
+    profile: Profile, wanted: Runs, given: Mapping[str, ModelSource], data: Path | None, entries: Mapping[str, Runs]
+) -> Request:
+    """A request for runs one by one."""
     return Request(
         profile=profile,
         methods=list(dict.fromkeys(spec.variant for spec in wanted)),
@@ -117,7 +161,6 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
         encoders=list(dict.fromkeys(spec.encoder for spec in wanted)),
         seeds=sorted({spec.seed for spec in wanted}),
         suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
-        overrides=_overrides(selection.set),
         given=given,
         data=data,
         wanted=wanted,
@@ -174,11 +217,13 @@ def _outside_request(model: str, pooling: str | None, selection: Selection, trus
 
 
 def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
-    """The pooling that a model's own files name, or a teacher of the profile that is the same hub model."""
-    declared = declared_pooling(source.path())
-    if declared or isinstance(source, FolderModel):
-        return declared
-    return next((table.pooling for table in profile.teachers.values() if table.hub == source.hub), None)
+    """The pooling that the profile gives the same hub model as released weights or a teacher, or its own files name."""
+    teachers = (table for table in profile.teachers.values() if table.kind == "text")
+    if isinstance(source, HubModel):
+        for table in (*profile.released.values(), *teachers):
+            if table.hub == source.hub:
+                return table.pooling
+    return declared_pooling(source.path())
 
 
 def _listed(names: Names | None) -> list[str]:

@@ -70,7 +70,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         return Trained(model.to(device), None, TrainingRecord())
     student = Student.load(source.path(), run.pooling, own_head=False).to(device)
     data = training_data(run_features(experiment, bench), student.tokenizer)
-    method = _built(experiment, student, data)
+    method = build_method(experiment, student, data)
     setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)
     rows = rows_read(data, run.training, seed=run.spec.seed, setting=setting, rule=rule)
     folder = bench.folder(experiment)
@@ -124,7 +124,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     return folder / "best"
 
 
-def _built(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+def build_method(experiment: Experiment, student: Student, data: TrainingData) -> Method:
     """The method with its heads and the student's patch embeddings, initialised from seed and names alone."""
     run = experiment.resolved
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}

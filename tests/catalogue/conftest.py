@@ -25,6 +25,8 @@ class StandIn:
 
     address: str
     files: dict[str, bytes] = field(default_factory=dict)
+    #: path -> headers besides the usual ones
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
     #: path -> status and X-Error-Code
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: path -> where each of the next connections is cut, in bytes of the body
@@ -65,7 +67,7 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
             standin.asked.append((self.command, path, wanted))
             if path in standin.refuse:
                 code, error = standin.refuse[path]
-                self._send(code, {"X-Error-Code": error} if error else {}, b"no")
+                self._send(code, ({"X-Error-Code": error} if error else {}) | standin.headers.get(path, {}), b"no")
             elif path.startswith("/api/datasets/") and "/tree/" in path:
                 self._tree(path)
             elif path in standin.files:
@@ -87,7 +89,7 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
         def _file(self, path: str, wanted: str, body: bool) -> None:
             content = standin.files[path]
             tag = f'"{hashlib.sha256(content).hexdigest()}"'
-            headers = {"ETag": tag, "Accept-Ranges": "bytes"}
+            headers = {"ETag": tag, "Accept-Ranges": "bytes"} | standin.headers.get(path, {})
             if "/resolve/" in path:
                 commit = path.partition("/resolve/")[2].partition("/")[0]
                 headers |= {"X-Repo-Commit": commit, "X-Linked-Size": str(len(content)), "X-Linked-ETag": tag}

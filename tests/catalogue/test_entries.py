@@ -43,6 +43,8 @@ def test_every_corpus_of_the_papers_has_an_entry():
         ('file = "x", url = "file:///etc/passwd"', "url"),
         ('file = "x", hub = "o/n"', "needs 'revision'"),
         ('file = "x", hand = "h", url = "https://h/x"', "exactly one"),
+        ('file = "x", drive = "1TBNIM9-zL-wXb2kH8YtuYPig2oYInSSm", url = "https://h/x"', "exactly one"),
+        ('file = "x", drive = "https://drive.google.com/x"', "drive"),
         ('file = "x", hand = "h", checksum = "sha256:12"', "checksum"),
         ('file = "x", hand = "h", sha = "1"', "sha"),
     ],

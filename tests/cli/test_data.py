@@ -21,7 +21,8 @@ def test_the_list_names_what_a_profile_needs(data_root):
     assert "senteval" in rows["suite sts"]
     for name in catalogue.entries():
         assert name in rows
-    assert "by hand" in rows["flickr-resnet"]
+    assert "by hand" in rows["flickr-images"]
+    assert "https://drive.google.com/file/d/10x7Kf5ZD406gxcxONNn_CBpoaxij6Jv0" in invoke("list", "flickr-resnet").output
     detail = invoke("list", "wiki1m").output
     assert "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef" in detail
     assert "7b1825863a99aa76479b0456f7c210539dfaeeb69598b41fb4de4f524dd5a706" in detail
@@ -32,8 +33,9 @@ def test_commands_say_what_to_do(tmp_path):
     complaints = {
         ("fetch", "wiki1n", "--data-root", str(tmp_path)): "did you mean wiki1m",
         ("fetch", "wiki1m"): "there is no data root",
-        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "harness data import flickr-resnet FOLDER",
+        ("fetch", "flickr-images", "--data-root", str(tmp_path)): "harness data import flickr-images FOLDER",
         ("fetch", "mteb", "--data-root", str(tmp_path)): "mteb fetches its tasks itself",
+        ("fetch", "flickr-resnet", "--offline", "--data-root", str(tmp_path)): "offline",
         ("fetch", "cifar10", "--offline", "--data-root", str(tmp_path)): "offline",
         ("path", "nli", "--data-root", str(tmp_path)): "harness data fetch nli",
         ("verify", "--data-root", str(tmp_path)): "harness data list",
