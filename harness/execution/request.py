@@ -218,11 +218,10 @@ def _outside_request(model: str, pooling: str | None, selection: Selection, trus
 
 def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
     """The pooling that the profile gives the same hub model as released weights or a teacher, or its own files name."""
-    teachers = (table for table in profile.teachers.values() if table.kind == "text")
-    if isinstance(source, HubModel):
-        for table in (*profile.released.values(), *teachers):
-            if table.hub == source.hub:
-                return table.pooling
+    named = {table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"}
+    named |= {table.hub: table.pooling for table in profile.released.values()}
+    if isinstance(source, HubModel) and source.hub in named:
+        return named[source.hub]
     return declared_pooling(source.path())
 
 
