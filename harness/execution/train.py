@@ -67,7 +67,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     if read.dev is None:
         return Trained(student, None, TrainingRecord())
     data = training_data(run_features(experiment, bench), student.tokenizer)
-    method = _built(experiment, student, data)
+    method = build_method(experiment, student, data)
     setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)
     rows = rows_read(data, run.training, seed=run.spec.seed, setting=setting, rule=rule)
     folder = bench.folder(experiment)
@@ -121,7 +121,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     return folder / "best"
 
 
-def _built(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+def build_method(experiment: Experiment, student: Student, data: TrainingData) -> Method:
     """The method with its heads and the student's patch embeddings, initialised from seed and names alone."""
     run = experiment.resolved
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
