@@ -151,7 +151,8 @@ class _Known:
         starts = np.cumsum([0, *map(len, captions)])[:-1]
         overlaps = _dice([self.lines[line] for line in lines], [text for own in captions for text in own])
         overlap = np.maximum.reduceat(overlaps, starts, axis=1)
-        near, far = [], []
+        near: list[tuple[int, int]] = []
+        far: list[tuple[int, int]] = []
         for row, column in zip(*linear_sum_assignment(overlap, maximize=True), strict=True):
             (near if overlap[row, column] >= NEAR else far).append((lines[row], images[column]))
         return near, far

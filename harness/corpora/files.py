@@ -132,7 +132,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The captions, and the matched file if it has the captions that are asked for."""
-        return super().missing(root) + (self._matched.missing(root) if self._from_matched else [])
+        return super().missing(root) + (self._all.missing(root) if self._all else [])
 
     def load(self, root: Path | None) -> Pairs:
         """Count the captions; texts and features are read on access. Raises MissingData or UserError."""
@@ -154,7 +154,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
-        matched = [self._matched.fingerprint(root)] if self._from_matched else []
+        matched = [self._all.fingerprint(root)] if self._all else []
         return digest(super().fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
@@ -173,7 +173,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def check(self, root: Path | None) -> None:
         """Refuse `captions = all` of a file with one caption an image, where it would change nothing."""
-        if self.captions == "one" or self._from_matched:
+        if self.captions == "one" or self._all:
             return
         lone = not self.files[0].endswith(".parquet")
         if not lone and not self.missing(root):
@@ -182,12 +182,13 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UserError(f"all captions of an image are asked for, and {self.files[0]} has one caption an image")
 
     @property
-    def _from_matched(self) -> bool:
-        return self._matched is not None and self.captions == "all"
+    def _all(self) -> FileSource | None:
+        """The matched file, if its captions are the rows."""
+        return self._matched if self.captions == "all" else None
 
     def _file(self, root: Path | None) -> Path:
         """The file of the captions that are asked for."""
-        return self._file_of_lines(root) if self._from_matched else self.paths(root)[0]
+        return self._file_of_lines(root) if self._all else self.paths(root)[0]
 
     def _ids(self, root: Path | None) -> list[str] | None:
         known = self._matched is not None and not self._matched.missing(root)

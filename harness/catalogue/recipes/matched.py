@@ -49,7 +49,7 @@ def _write(entry: Entry, got: Got, out: Path, images: Mapping[str, list[str]]) -
     found = match(lines, images)
     ids = found.whole(entry.name)
     table, note = (out / output.path for output in entry.outputs)
-    columns = {"image_id": ids, "caption": lines, "captions": [images[name] for name in ids], "method": found.methods}
-    write_parquet(table, columns)
+    captions = [images[name] for name in ids]
+    write_parquet(table, {"image_id": ids, "caption": lines, "captions": captions, "method": found.methods})
     about = {"lines": len(lines), "images": len(images), "methods": found.counts}
     note.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
