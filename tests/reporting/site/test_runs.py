@@ -72,13 +72,19 @@ def test_the_index_shows_the_main_average_of_every_suite() -> None:
 
 
 def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
-    teachers = {"images": {"teacher": "a <clip>", "of": "image"}}
+    teachers = {
+        "images": {"teacher": "a <clip>", "of": "image"},
+        "net": {"teacher": "resnet", "of": "image", "source": "flickr/resnet50.hdf5"},
+        "text": {"teacher": "simcse", "of": "caption", "source": "computed"},
+    }
     one = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
     rendered(tmp_path / "out", [one])
     page = page_of(tmp_path / "out", one)
     assert "learning_<wbr>rate=<wbr>0.001" in page
     assert "Warning: the &lt;dev&gt; task has ties" in page
     assert "<dt>images</dt><dd>a &lt;clip&gt; (reads the image)</dd>" in page
+    assert "<dt>net</dt><dd>resnet (reads the image; features from flickr/resnet50.hdf5)</dd>" in page.replace("<wbr>", "")
+    assert "<dt>text</dt><dd>simcse (reads the caption; features computed)</dd>" in page
 
 
 def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:
