@@ -58,6 +58,7 @@ def plan(
     figure: Names | None = None,
     paper: Names | None = None,
     readings: Names | None = None,
+    released: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -68,8 +69,9 @@ def plan(
     names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
     their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
     instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
-    `set` changes hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files
-    (default: the variable HARNESS_DATA).
+    `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
+    hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files (default: the
+    variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -87,7 +89,7 @@ def plan(
     from harness.store import Store
 
     selection = Selection(
-        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root
+        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released
     )
     return make_plan(make_request(selection), Store(Path(results)))
 
@@ -104,6 +106,7 @@ def run(
     figure: Names | None = None,
     paper: Names | None = None,
     readings: Names | None = None,
+    released: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -127,7 +130,7 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, set=set, results=results, data_root=data_root,
+        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
     )  # fmt: skip
     return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
 

@@ -97,6 +97,8 @@ class Inventory:
             return self.once(self.given[name])
         if name in self.profile.encoders:
             return self.once(self.place("encoder", self.profile.encoders[name]))
+        if name in self.profile.released:
+            return self.once(self.place("encoder", self.profile.released[name]))
         if "/" in name:
             return self.once(HubModel(name, cached_revision(name, "main")))
         hint = suggest(name, sorted(self.profile.encoders))

@@ -10,10 +10,12 @@ from pathlib import Path
 from harness.command_line import DEFAULT_PROFILE, parse_overrides
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.errors import UserError
+from harness.evaluation.suites import Suite
 from harness.grid import Overrides
-from harness.papers.needed import merged, wanted_runs
+from harness.papers.needed import Runs, merged, wanted_runs
+from harness.papers.released import released_runs, released_spec
 from harness.profiles import Profile, load_profile
-from harness.registry import names
+from harness.registry import get_class, names
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 
@@ -25,8 +27,9 @@ Names = str | Sequence[str]
 class Selection:
     """Runs as a user names them; None takes the profile's default.
 
-    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read. `seeds`
-    is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
+    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
+    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `seeds` is a number
+    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -41,6 +44,7 @@ class Selection:
     readings: Names | None = None
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
+    released: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ def make_request(selection: Selection) -> Request:
     data = Path(selection.data_root) if selection.data_root is not None else None
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    if selection.released:
+        return _released_request(selection, profile, data)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
         return _paper_request(selection, profile, seeds, data)
@@ -106,7 +112,45 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
             )
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
-    wanted = merged(entries.values())
+    runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
+    return replace(runs, overrides=_overrides(selection.set))
+
+
+def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
+    """Public weights on the suites of the tables that they should reproduce, or all of them on the suites given.
+
+    By default those are the suites that need no image side, since no weights of a profile have one. Encoders may be
+    given folders, not chosen.
+    """
+    encoders, given = _encoders(_listed(selection.encoders))
+    tables, papers = _listed(selection.table), _listed(selection.paper)
+    refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
+    refused += ["suites"] if tables or papers else []
+    refused += ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    for name in refused:
+        if getattr(selection, name):
+            raise UserError(
+                f"--released evaluates the public weights that the profile lists; remove --{name} (--table, --paper, "
+                "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
+            )
+    if tables or papers:
+        entries = released_runs(profile, tables, papers)
+        return _listed_runs(profile, merged(entries.values()), given, data, entries)
+    if not profile.released:
+        raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
+    suites = _listed(selection.suites) or [
+        name
+        for name, table in profile.suites.items()
+        if not (table.asked or get_class("suite", name, Suite).needs_images)
+    ]
+    specs = (released_spec(name, weights) for name, weights in profile.released.items())
+    return _listed_runs(profile, {spec: tuple(suites) for spec in specs}, given, data, {})
+
+
+def _listed_runs(
+    profile: Profile, wanted: Runs, given: Mapping[str, ModelSource], data: Path | None, entries: Mapping[str, Runs]
+) -> Request:
+    """A request for runs one by one."""
     return Request(
         profile=profile,
         methods=list(dict.fromkeys(spec.variant for spec in wanted)),
@@ -114,7 +158,6 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
         encoders=list(dict.fromkeys(spec.encoder for spec in wanted)),
         seeds=sorted({spec.seed for spec in wanted}),
         suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
-        overrides=_overrides(selection.set),
         given=given,
         data=data,
         wanted=wanted,
@@ -155,6 +198,9 @@ def _outside_request(model: str, pooling: str | None, selection: Selection) -> R
         encoder, pooling = f"{folder.resolve().name}={root}", pooling or declared
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
+    if pooling is None:
+        weights = load_profile(selection.profile).released.get(model.partition("@")[0])
+        pooling = weights.pooling if weights else None
     if pooling is None:
         raise UserError(f"{model} does not declare its pooling; give --pooling cls, mean or pooler")
     request = make_request(replace(selection, encoders=encoder))

@@ -83,7 +83,7 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
 
 def _paper(filled: FilledTable) -> Iterator[CsvFields]:
     table = f"{filled.paper.name} {filled.name}"
-    lines = [(row.row, line) for row in filled.rows for line in row.lines]
+    lines = [(row.row, line) for row in filled.rows for line in (*row.released, *row.lines)]
     for row, line in lines:
         for column in filled.columns:
             score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
