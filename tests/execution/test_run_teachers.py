@@ -16,7 +16,7 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.events import Event
 from harness.execution.executors.base import execute
-from harness.execution.log import preparation_text
+from harness.execution.log import stage_text
 from harness.execution.plan import Plan, PlannedRun, make_plan
 from harness.execution.request import Request
 from harness.execution.train import Bench, run_features
@@ -49,7 +49,7 @@ def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
     ends = execute(made, events.append, jobs=jobs, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
-    return [preparation_text(event.preparation) for event in events if event.preparation]
+    return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
 
 def data_of(run: PlannedRun, tmp_path: Path) -> TrainingData:
