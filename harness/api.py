@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas
 
+    from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
     from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
@@ -223,7 +224,7 @@ class SentenceModel:
     """A model that embeds sentences. It can be called instead of `encode`."""
 
     name: str
-    student: Student
+    student: Student | SentenceModules
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Embed n sentences: float32 (n, d), in their order."""
@@ -238,13 +239,15 @@ def load_model(
     results: str | Path = DEFAULT_RESULTS,
     profile: str | None = None,
     pooling: str | None = None,
+    trust_remote_code: bool = False,
     device: DeviceChoice = DEFAULT_DEVICE,
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 
-    A folder is an exported one, or any that transformers or sentence-transformers saved; `pooling` ("cls", "mean",
-    "avg-first-last", "pooler") is needed if the folder does not declare it. The weights of a run are in the folder of
-    results in which it was trained; `profile` is needed if it ran under a profile file of your own.
+    A folder is an exported one, or any that transformers or sentence-transformers saved. The latter is read by that
+    library, with all its modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
+    name its own; `trust_remote_code` allows code in the folder to be executed. The weights of a run are in the folder
+    of results in which it was trained; `profile` is needed if it ran under a profile file of your own.
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
@@ -254,17 +257,17 @@ def load_model(
 
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
-    from harness.encoders.folder import read_modules
-    from harness.encoders.student import Student
+    from harness.encoders.modules import declared_pooling
+    from harness.encoders.sentence_modules import open_model
     from harness.execution.environment import pick_device
     from harness.execution.finished import FinishedRun, find_result
 
     folder = Path(model).expanduser()
     if folder.is_dir():
-        encoder, declared = read_modules(folder)
-        if not (pooling or declared):
-            raise UserError(f"{model} does not declare its pooling; give pooling='cls', 'mean' or 'pooler'")
-        student = Student.load(encoder, pooling or declared or "")
+        named = pooling or declared_pooling(folder)
+        if named is None:
+            raise UserError(f"{model} does not name its pooling; give pooling='cls', 'mean' or 'pooler'")
+        student = open_model(folder, named, trusted=trust_remote_code)
     else:
         student = FinishedRun(*find_result(str(model), Path(results)), profile).student()
     return SentenceModel(str(model), student.to(pick_device(device)))
@@ -343,6 +346,7 @@ def plan_model(
     model: str,
     *,
     pooling: str | None = None,
+    trust_remote_code: bool = False,
     suites: Names | None = None,
     profile: str = DEFAULT_PROFILE,
     results: str | Path = DEFAULT_RESULTS,
@@ -351,7 +355,8 @@ def plan_model(
     """Plan the evaluation of a saved model on suites, for `execute` to store its scores beside those of runs.
 
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
-    model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its folder declares.
+    model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
+    model of sentence-transformers. `trust_remote_code` allows code in its repository to be executed.
     """
     from harness.processors import passive_threads
 
@@ -362,4 +367,4 @@ def plan_model(
 
     store = Store(Path(results))
     selection = Selection(profile, suites=suites, data_root=data_root)
-    return make_plan(model_request(model, pooling, selection, store), store)
+    return make_plan(model_request(model, pooling, selection, store, trusted=trust_remote_code), store)

@@ -2,7 +2,7 @@
 
 from harness.catalogue.checks import State, state, verify
 from harness.catalogue.download import Progress
-from harness.catalogue.entries import Entry, entries, entry, providers
+from harness.catalogue.entries import Entry, entries, entry, providers, with_inputs
 from harness.catalogue.fetching import Watch, fetch, import_folder
 from harness.catalogue.places import readable
 
@@ -19,4 +19,5 @@ __all__ = [
     "readable",
     "state",
     "verify",
+    "with_inputs",
 ]

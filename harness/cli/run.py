@@ -60,8 +60,9 @@ def run(
 @click.command("eval")
 @click.argument("model", metavar="MODEL")
 @names_option(
-    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the folder's).", registered("pooling")
+    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
 )
+@click.option("--trust-remote-code", is_flag=True, help="Allow code in the model's repository to be executed.")
 @suites_option
 @profile_option
 @results_option

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from harness.corpora.base import Pairs
+from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction, TrainedOn
 from harness.execution.training_data import RunFeatures
@@ -77,7 +78,7 @@ class RunEmbedder:
     is told which task of a suite is next.
     """
 
-    student: Student
+    student: Student | SentenceModules
     embed: EmbedFunction
     keep: Path
     shared: HeadSpace | None = None

@@ -9,13 +9,16 @@ from pathlib import Path
 
 from harness.command_line import DEFAULT_PROFILE, parse_overrides
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
+from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
+from harness.execution.inventory import Inventory
 from harness.grid import Overrides
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.papers.released import released_runs, released_spec
 from harness.profiles import Profile, load_profile
 from harness.registry import get_class, names
+from harness.sources import data_root
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 
@@ -165,19 +168,24 @@ def _listed_runs(
     )
 
 
-def model_request(model: str, pooling: str | None, selection: Selection, store: Store) -> Request:
+def model_request(
+    model: str, pooling: str | None, selection: Selection, store: Store, *, trusted: bool = False
+) -> Request:
     """Evaluate one model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT].
 
-    A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the folder declares.
+    A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
+    one of sentence-transformers; `trusted` allows code in its repository to be executed.
     """
     try:
         spec = RunSpec.parse(model)
     except SpecError:
-        return _outside_request(model, pooling, selection)
+        return _outside_request(model, pooling, selection, trusted)
     if spec.variant.name not in names("method"):
-        return _outside_request(model, pooling, selection)
+        return _outside_request(model, pooling, selection, trusted)
     if pooling is not None:
         raise UserError("a run is pooled as its method says; remove --pooling")
+    if trusted:
+        raise UserError("a run executes no code of a repository; remove --trust-remote-code")
     request = make_request(replace(selection, encoders=spec.encoder))
     first, *others = find_results(store, str(spec), request.profile.name)
     if any(other.overrides != first.overrides for other in others):
@@ -189,22 +197,32 @@ def model_request(model: str, pooling: str | None, selection: Selection, store: 
     return replace(runs, overrides=first.overrides)
 
 
-def _outside_request(model: str, pooling: str | None, selection: Selection) -> Request:
-    from harness.encoders.folder import read_modules
-
+def _outside_request(model: str, pooling: str | None, selection: Selection, trusted: bool) -> Request:
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        root, declared = read_modules(folder)
-        encoder, pooling = f"{folder.resolve().name}={root}", pooling or declared
+        encoder = f"{folder.resolve().name}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
-    if pooling is None:
-        weights = load_profile(selection.profile).released.get(model.partition("@")[0])
-        pooling = weights.pooling if weights else None
-    if pooling is None:
-        raise UserError(f"{model} does not declare its pooling; give --pooling cls, mean or pooler")
     request = make_request(replace(selection, encoders=encoder))
-    return replace(request, methods=[Variant.make("none", {"pooling": pooling})], seeds=(0,))
+    (name,) = request.encoders
+    source = Inventory(request.profile, data_root(request.data), request.given).encoder(name).source
+    pooling = pooling or _known_pooling(source, request.profile)
+    if pooling is None:
+        raise UserError(
+            f"{model} does not name its pooling; give --pooling cls, mean or avg-first-last, or pooler for a model "
+            "that is used through its trained head"
+        )
+    given = {**request.given, name: replace(source, trusted=True)} if trusted else request.given
+    return replace(request, methods=[Variant.make("none", {"pooling": pooling})], seeds=(0,), given=given)
+
+
+def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
+    """The pooling that the profile gives the same hub model as released weights or a teacher, or its own files name."""
+    named = {table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"}
+    named |= {table.hub: table.pooling for table in profile.released.values()}
+    if isinstance(source, HubModel) and source.hub in named:
+        return named[source.hub]
+    return declared_pooling(source.path())
 
 
 def _listed(names: Names | None) -> list[str]:
@@ -241,8 +259,11 @@ def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
 
 def _folder(place: str) -> FolderModel:
     folder = Path(place).expanduser().resolve()
-    if not (folder / "config.json").is_file():
-        raise UserError(f"the encoder folder {place} has no config.json; give a folder saved by transformers")
+    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+        raise UserError(
+            f"the encoder folder {place} has no config.json; give a folder saved by transformers or "
+            "sentence-transformers"
+        )
     return FolderModel(folder)
 
 

@@ -157,7 +157,10 @@ def _result(
             "training": resolved.training.model_dump() if resolved.method.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
-        teachers={role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of) for role, used in features.items()},
+        teachers={
+            role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of, source=used.source)
+            for role, used in features.items()
+        },
         evaluations=evaluations,
         dev=DevCurve(
             task=resolved.dev,

@@ -43,6 +43,8 @@ LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
 #: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
 BY_MODEL_ALONE = ("open-clip", "timm")
+#: Rows between two reports, and the most that an interrupted computation loses.
+CHUNK = 512
 #: the rows of features `start` to `stop`, (stop - start, ...)
 Compute = Callable[[int, int], np.ndarray]
 
@@ -210,6 +212,11 @@ class NamedTeacher:
             return [corpus.stored[self.name]]
         return self._made.needs(corpus, self.of)
 
+    def source(self, corpus: UsedCorpus) -> str:
+        """Where its features of a corpus come from: the path of a file, or 'computed'."""
+        stored = self.of == "image" and self.name in corpus.stored
+        return ", ".join(corpus.plain.source.stored[self.name].files) if stored else "computed"
+
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
         if self._is_stored(known):
@@ -224,7 +231,7 @@ class NamedTeacher:
             known.rows(self.of),
             self._from_file(known) if self._is_stored(known) else self._made.compute(known, self.of, context),
             dtype="float16" if self.of == "tokens" else "float32",
-            chunk=512,
+            chunk=CHUNK,
             report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
         )
 
@@ -264,6 +271,11 @@ class RoleFeatures:
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
         return tuple(need for corpus in self.corpora for need in self.teacher.needs(corpus))
+
+    @property
+    def source(self) -> str:
+        """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
 
     @property
     def identity(self) -> list[object]:

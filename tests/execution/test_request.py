@@ -104,5 +104,8 @@ def test_a_saved_model_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> N
     request = model_request(str(student_folder()), "mean", Selection("tiny", suites="sts"), Store(tmp_path))
     assert [str(variant) for variant in request.methods] == ["none[pooling=mean]"]
     assert request.seeds == (0,)
-    with pytest.raises(UserError, match="does not declare its pooling"):
+    assert request.given["student"] == FolderModel(student_folder().resolve())
+    trusted = model_request(str(student_folder()), "mean", Selection("tiny"), Store(tmp_path), trusted=True)
+    assert trusted.given["student"].trusted
+    with pytest.raises(UserError, match="does not name its pooling; give --pooling cls"):
         model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))

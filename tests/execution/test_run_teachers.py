@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.corpora.base import Pairs
 from harness.corpora.toy import student_folder
 from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
@@ -99,6 +100,11 @@ def test_a_teacher_that_cannot_be_is_one_line(tmp_path: Path, teacher: str, mess
     assert "\n" not in str(refusal.value)
 
 
+def captions() -> Pairs:
+    """The captioned pictures of the profile."""
+    return ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, monkeypatch, jobs: int) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
@@ -115,7 +121,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     data = data_of(one, tmp_path)
     folder = Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best"
     rows = np.arange(5)
-    said = Student.load(folder).embed(ToyPairs().load(None).texts[:5])
+    said = Student.load(folder).embed(captions().texts[:5])
     np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
 
 

@@ -84,7 +84,7 @@ def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 def trainer(variant: str, precision: str, device: torch.device, folder: Path) -> Trainer:
     """The trainer of a run, built as `train` builds it."""
     asked, _, data = loaded(variant)
-    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling).to(device)
+    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
     method = build_method(asked, student, data)
     training = asked.resolved.training.model_copy(update={"precision": precision})
     return Trainer(student, method, data, training, seed=0, setting="toy", dev=lambda embed: 0.0, folder=folder)
