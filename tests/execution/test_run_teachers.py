@@ -114,7 +114,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
     assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
     (dalr,) = (result for result in results if result["spec"]["method"] == "dalr")
-    assert dalr["teachers"]["teacher1"] == {"teacher": TEACHER, "of": "caption"}
+    assert dalr["teachers"]["teacher1"] == {"teacher": TEACHER, "of": "caption", "source": "computed"}
     assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
