@@ -162,6 +162,10 @@ class CorpusSource(Source):
         elif isinstance(found, Sentences | Pairs):
             yield from found.texts
 
+    def expected(self, root: Path | None) -> int | None:
+        """About how many texts there are, quickly; None where that is not known without reading them."""
+        return None
+
     def images_fingerprint(self, root: Path | None) -> str:
         """The fingerprint of the images and their order, whichever captions are rows."""
         return self.fingerprint(root)

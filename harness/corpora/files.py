@@ -67,6 +67,10 @@ class SentencesFile(LimitedFile):
         """Read the sentences. Raises MissingData or UserError."""
         return Sentences(list(self.texts(root)))
 
+    def expected(self, root: Path | None) -> int | None:
+        """The limit, else the number of lines, which blank ones are counted in."""
+        return self.limit or sum(1 for _ in lines_of(self.paths(root)[0]))
+
     def texts(self, root: Path | None) -> Iterator[str]:
         """Yield the sentences, read lazily. Raises UserError, at the end if there are fewer than the limit."""
         path = self.paths(root)[0]

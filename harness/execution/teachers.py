@@ -24,7 +24,7 @@ from harness.encoders.lit import Projections, fit
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
 from harness.errors import UserError
-from harness.execution.events import Preparation
+from harness.execution.events import Stage
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.grid import Resolved
@@ -232,7 +232,7 @@ class NamedTeacher:
             self._from_file(known) if self._is_stored(known) else self._made.compute(known, self.of, context),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
-            report=lambda done, rows: context.listen(Preparation("features", subject, done, rows)),
+            report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
         )
 
     def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
