@@ -49,6 +49,7 @@ class Request:
 
     `given` are encoders by name that the profile need not have, `data` the data root. `entries` names the tables and
     figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
+    `selection` is what the user named.
     """
 
     profile: Profile
@@ -62,6 +63,7 @@ class Request:
     data: Path | None = None
     wanted: Mapping[RunSpec, Sequence[str]] | None = None
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection, compare=False)
 
 
 def make_request(selection: Selection) -> Request:
@@ -89,6 +91,7 @@ def make_request(selection: Selection) -> Request:
         overrides=_overrides(selection.set),
         given=given,
         data=data,
+        selection=selection,
     )
 
 
@@ -119,6 +122,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
         data=data,
         wanted=wanted,
         entries=entries,
+        selection=selection,
     )
 
 

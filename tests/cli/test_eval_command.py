@@ -111,7 +111,7 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
     [
         (("./nowhere",), "no folder ./nowhere"),
         (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
-        (("nobody/nothing", "--pooling", "cls"), "not in the local hub cache"),
+        (("nobody/nothing", "--pooling", "cls"), "missing: the weights of nobody/nothing; run `harness fetch"),
         (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
     ],
 )
