@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas
 
+    from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
     from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
@@ -59,6 +60,7 @@ def plan(
     figure: Names | None = None,
     paper: Names | None = None,
     readings: Names | None = None,
+    released: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -69,8 +71,9 @@ def plan(
     names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
     their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
     instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
-    `set` changes hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files
-    (default: the variable HARNESS_DATA).
+    `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
+    hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files (default: the
+    variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -88,7 +91,7 @@ def plan(
     from harness.store import Store
 
     selection = Selection(
-        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root
+        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released
     )
     return make_plan(make_request(selection), Store(Path(results)))
 
@@ -105,6 +108,7 @@ def run(
     figure: Names | None = None,
     paper: Names | None = None,
     readings: Names | None = None,
+    released: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -128,7 +132,7 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, set=set, results=results, data_root=data_root,
+        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
     )  # fmt: skip
     return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
 
@@ -257,7 +261,7 @@ class SentenceModel:
     """A model that embeds sentences. It can be called instead of `encode`."""
 
     name: str
-    student: Student
+    student: Student | SentenceModules
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
         """Embed n sentences: float32 (n, d), in their order."""
@@ -272,13 +276,15 @@ def load_model(
     results: str | Path = DEFAULT_RESULTS,
     profile: str | None = None,
     pooling: str | None = None,
+    trust_remote_code: bool = False,
     device: DeviceChoice = DEFAULT_DEVICE,
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 
-    A folder is an exported one, or any that transformers or sentence-transformers saved; `pooling` ("cls", "mean",
-    "avg-first-last", "pooler") is needed if the folder does not declare it. The weights of a run are in the folder of
-    results in which it was trained; `profile` is needed if it ran under a profile file of your own.
+    A folder is an exported one, or any that transformers or sentence-transformers saved. The latter is read by that
+    library, with all its modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
+    name its own; `trust_remote_code` allows code in the folder to be executed. The weights of a run are in the folder
+    of results in which it was trained; `profile` is needed if it ran under a profile file of your own.
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
@@ -288,17 +294,17 @@ def load_model(
 
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
-    from harness.encoders.folder import read_modules
-    from harness.encoders.student import Student
+    from harness.encoders.modules import declared_pooling
+    from harness.encoders.sentence_modules import open_model
     from harness.execution.environment import pick_device
     from harness.execution.finished import FinishedRun, find_result
 
     folder = Path(model).expanduser()
     if folder.is_dir():
-        encoder, declared = read_modules(folder)
-        if not (pooling or declared):
-            raise UserError(f"{model} does not declare its pooling; give pooling='cls', 'mean' or 'pooler'")
-        student = Student.load(encoder, pooling or declared or "")
+        named = pooling or declared_pooling(folder)
+        if named is None:
+            raise UserError(f"{model} does not name its pooling; give pooling='cls', 'mean' or 'pooler'")
+        student = open_model(folder, named, trusted=trust_remote_code)
     else:
         student = FinishedRun(*find_result(str(model), Path(results)), profile).student()
     return SentenceModel(str(model), student.to(pick_device(device)))
@@ -377,6 +383,7 @@ def plan_model(
     model: str,
     *,
     pooling: str | None = None,
+    trust_remote_code: bool = False,
     suites: Names | None = None,
     profile: str = DEFAULT_PROFILE,
     results: str | Path = DEFAULT_RESULTS,
@@ -385,7 +392,8 @@ def plan_model(
     """Plan the evaluation of a saved model on suites, for `execute` to store its scores beside those of runs.
 
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
-    model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its folder declares.
+    model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
+    model of sentence-transformers. `trust_remote_code` allows code in its repository to be executed.
     """
     from harness.processors import passive_threads
 
@@ -396,4 +404,4 @@ def plan_model(
 
     store = Store(Path(results))
     selection = Selection(profile, suites=suites, data_root=data_root)
-    return make_plan(model_request(model, pooling, selection, store), store)
+    return make_plan(model_request(model, pooling, selection, store, trusted=trust_remote_code), store)

@@ -25,7 +25,7 @@ _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin"
 #: kind of teacher -> weights that it prefers to these
 _FIRST = {"open-clip": ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")}
 #: configurations and tokenizers
-_TEXTS = ("*.json", "vocab.txt", "merges.txt", "*.model")
+_TEXTS = ("*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
 #: folders of the modules of sentence-transformers, such as 1_Pooling
 _MODULE = re.compile(r"\d+_\w+")
 _BY_HAND = "give a folder instead (an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"

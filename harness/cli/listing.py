@@ -18,6 +18,7 @@ _HEADS = {
     "methods": ("method", "loss terms", "readings", "where", "paper"),
     "settings": ("setting", "corpora", "description"),
     "encoders": ("encoder", "from", "revision"),
+    "released": ("public weights", "revision", "pooling", "should reproduce"),
     "suites": ("suite", "tasks"),
     "profiles": ("profile", "description"),
 }
@@ -27,7 +28,7 @@ _HEADS = {
 @click.argument("kind", type=click.Choice(list(_HEADS)))
 @profile_option
 def list_command(kind: str, profile: str) -> None:
-    """List methods, settings, encoders, suites or profiles by name."""
+    """List methods, settings, encoders, public weights, suites or profiles by name."""
     from harness.profiles import load_profile
 
     plain_table(_HEADS[kind], _methods() if kind == "methods" else _named(kind, load_profile(profile)))
@@ -44,6 +45,10 @@ def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
         yield from (
             (name, str(e.hub or e.folder or e.registered), e.revision or "") for name, e in profile.encoders.items()
         )
+    elif kind == "released":
+        for name, weights in profile.released.items():
+            tables = (table for rows in weights.rows for table in rows.tables)
+            yield name, weights.revision or "", weights.pooling, ", ".join(dict.fromkeys(tables))
     else:
         yield from ((name, ", ".join(suite.tasks)) for name, suite in profile.suites.items())
 

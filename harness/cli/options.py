@@ -79,6 +79,11 @@ _GRID = (
         metavar="R,S",
         help="With --table, --figure or --paper: run each row in these readings, such as paper,official.",
     ),
+    click.option(
+        "--released",
+        is_flag=True,
+        help="Instead of training: evaluate the profile's public weights, or those of a --table or --paper.",
+    ),
     click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter in all runs."),
     results_option,
     data_option,

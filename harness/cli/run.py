@@ -73,8 +73,9 @@ def run(
 @click.command("eval")
 @click.argument("model", metavar="MODEL")
 @names_option(
-    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the folder's).", registered("pooling")
+    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
 )
+@click.option("--trust-remote-code", is_flag=True, help="Allow code in the model's repository to be executed.")
 @suites_option
 @profile_option
 @results_option
@@ -140,13 +141,13 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
+    from harness.execution.lacking import fetch_command, fetch_list, lacking
+
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
     for state, note in _NOTES.items():
         if count := sum(run.state == state for run in plan.todo):
             yield f"{state:9} {count}: {note}"
-    from harness.execution.lacking import fetch_command, fetch_list, lacking
-
     for name, missing in plan.without_data.items():
         first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"

@@ -1,4 +1,4 @@
-"""Model folders of sentence-transformers: writing the files beside a saved encoder, and reading its pooling.
+"""Model folders of sentence-transformers: writing the files beside a saved encoder; `modules.py` reads them.
 
 `modules.json` names the modules, `sentence_bert_config.json` the longest sequence, `1_Pooling` the pooling and
 `2_Dense` a head with its tanh. Types and keys have their older names, which newer versions read as well.
@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 from torch import Tensor
 
-from harness import registry
-from harness.encoders.poolings import Pooling, pooling_named
+from harness.encoders.poolings import Pooling
 from harness.errors import UserError
 from harness.sources import write_text
 
 #: switches that are always in the pooling file
 _SWITCHES = ("pooling_mode_cls_token", "pooling_mode_mean_tokens")
-_MODULES = {"Transformer", "Pooling", "Normalize", "Dense"}
 
 
 def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head: Mapping[str, Tensor]) -> None:
@@ -44,44 +41,6 @@ def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head
     _write(folder / paths["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches})
     _write(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
     _write(folder / "modules.json", modules)
-
-
-def read_modules(folder: Path) -> tuple[Path, str | None]:
-    """Return where the encoder of a sentence-transformers folder lies, and its pooling; (folder, None) for any other.
-
-    Raises UserError for a damaged folder, and for a module or pooling that is not supported.
-    """
-    listed = folder / "modules.json"
-    if not listed.is_file():
-        return folder, None
-    try:
-        modules = {each["type"].rpartition(".")[2]: folder / each["path"] for each in json.loads(listed.read_text())}
-        settings = json.loads((modules["Pooling"] / "config.json").read_text())
-    except (OSError, KeyError, ValueError) as error:
-        raise UserError(f"{listed} cannot be read as sentence-transformers writes it: {error}") from error
-    switches = [key for key, on in settings.items() if on is True and key.startswith("pooling_mode_")]
-    modes = [str(settings["pooling_mode"])] if "pooling_mode" in settings else [_mode(key) for key in switches]
-    pooling = _pooling_of(modes[0], "Dense" in modules) if len(modes) == 1 else None
-    strange = sorted(set(modules) - _MODULES)
-    if pooling is None or strange:
-        what = ", ".join(strange) or ", ".join([*modes, *({"Dense"} & set(modules))])
-        raise UserError(f"{folder} has an unsupported module or pooling: {what}; give --pooling and a plain folder")
-    return modules["Transformer"], pooling
-
-
-def _mode(switch: str) -> str:
-    """Return the newer name of a pooling switch: 'pooling_mode_mean_tokens' is 'mean'."""
-    return switch.removeprefix("pooling_mode_").removesuffix("s").removesuffix("_token")
-
-
-def _pooling_of(mode: str, dense: bool) -> str | None:
-    """Find the registered pooling that sentence-transformers calls `mode`, with or without a dense layer."""
-    for name in registry.names("pooling"):
-        with suppress(UserError):  # a package that fails to load cannot be the one that wrote the folder
-            pooling = pooling_named(name)
-            if pooling.switch is not None and _mode(pooling.switch) == mode and pooling.head == dense:
-                return name
-    return None
 
 
 def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:

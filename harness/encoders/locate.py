@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.encoders.modules import module_files
 from harness.errors import MissingData
 from harness.sources import Missing, Source, digest, file_hash
 
 #: Files that a model's output depends on; a README or a second weight format does not count.
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-_PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model")
-#: one of them is in every model: that of transformers and timm, and that of open_clip
-_CONFIGURATIONS = ("config.json", "open_clip_config.json")
+_PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
+#: one of them is in every model: that of transformers and timm, of sentence-transformers and of open_clip
+_CONFIGURATIONS = ("config.json", "modules.json", "open_clip_config.json")
 #: in place of a commit: the commit in the local cache, which then counts as pinned
 MAIN = "main"
 
@@ -35,19 +36,24 @@ class MissingModel(Missing):
 
 @dataclass(frozen=True)
 class FolderModel(Source):
-    """A model in a local folder; its fingerprint is its content."""
+    """A model in a local folder; its fingerprint is its content.
+
+    `trusted` allows code in the folder to be executed, which is then part of the content.
+    """
 
     folder: Path
     how: str = "give the folder of a saved model, with config.json and its weights"
+    trusted: bool = False
 
     def missing(self, root: Path | None) -> list[Missing]:
         """Report a missing folder or missing weights."""
         return [] if _has_weights(self.folder) else [Missing(f"model weights in {self.folder}", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the weights, configurations and tokenizer files, by name."""
-        found = sorted({path for pattern in _PATTERNS for path in self.folder.glob(pattern)})
-        return digest(*([path.name, file_hash(path)] for path in found))
+        """Hash weights, configurations and tokenizer files by name, and the files of sentence-transformers' modules."""
+        patterns = (*_PATTERNS, "*.py") if self.trusted else _PATTERNS
+        found = {path for pattern in patterns for path in self.folder.glob(pattern)} | {*module_files(self.folder)}
+        return digest(*([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(found)))
 
     def path(self) -> Path:
         """Return the folder. Raises MissingData."""
@@ -61,11 +67,13 @@ class FolderModel(Source):
 class HubModel(Source):
     """A hub model at a pinned commit, or at the cached commit of 'main'; nothing is downloaded.
 
-    `about` is the approximate size of its files in bytes, where it is known.
+    `about` is the approximate size of its files in bytes, where it is known; `trusted` allows code in its repository
+    to be executed.
     """
 
     hub: str
     revision: str
+    trusted: bool = False
     about: int | None = field(default=None, compare=False)
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -80,7 +88,8 @@ class HubModel(Source):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the hub name and commit."""
-        return digest(self.hub, self.revision if self.revision != MAIN else self.path().name)
+        commit = self.revision if self.revision != MAIN else self.path().name
+        return digest(self.hub, commit, *(["trusted"] if self.trusted else []))
 
     def path(self) -> Path:
         """Return the snapshot's folder. Raises MissingData."""
@@ -109,4 +118,5 @@ def _cached(hub: str, revision: str) -> Path | None:
 
 
 def _has_weights(folder: Path) -> bool:
-    return any(next(folder.glob(pattern), None) for pattern in _WEIGHTS)
+    own = any(next(folder.glob(pattern), None) for pattern in _WEIGHTS)
+    return own or any(file.match(pattern) for file in module_files(folder) for pattern in _WEIGHTS)

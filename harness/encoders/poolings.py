@@ -11,9 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from harness import registry
+from harness.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+#: the registered name of `ModulesPooling`
+MODULES = "modules"
 
 
 class Pooling(ABC):
@@ -79,6 +84,17 @@ class FirstLastPooling(Pooling):
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
         """Average two layers, then the tokens: (B, d)."""
         return _mean((layers[0] + layers[-1]) / 2, mask)
+
+
+class ModulesPooling(Pooling):
+    """The modules of a folder of sentence-transformers, whatever they compute; that library reads the folder."""
+
+    def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
+        """Refuse hidden states: raises UserError."""
+        raise UserError(
+            f"the pooling '{MODULES}' evaluates a folder of sentence-transformers as a whole; name cls, mean, "
+            "avg-first-last or pooler to pool an encoder's tokens"
+        )
 
 
 def pooling_named(name: str) -> Pooling:

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from harness.encoders.folder import write_modules
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
+from harness.encoders.weights import UNREADABLE, load_encoder
 from harness.errors import UserError, first_line
 
 #: Padded tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
@@ -34,24 +35,23 @@ class Student(nn.Module):
         self._heads: tuple[nn.Module, ...] = ()
 
     @classmethod
-    def load(cls, folder: Path, pooling: str = "cls") -> Student:
+    def load(cls, folder: Path, pooling: str = "cls", *, own_head: bool = True, trusted: bool = False) -> Student:
         """Read a model folder (config.json, weights, tokenizer) in float32.
 
-        The encoder's pooler is dropped, or becomes the head where the pooling needs one. Raises UserError for an
-        unknown pooling and for a folder that transformers cannot read.
+        The encoder's pooler is dropped, or becomes the head where the pooling needs one; a method that trains a head
+        of its own does without it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
+        UserError for an unknown pooling, a folder that transformers cannot read and weights that do not fit.
         """
-        from transformers import AutoModel, AutoTokenizer
-        from transformers.utils.logging import disable_progress_bar
-
-        disable_progress_bar()
+        with_pooler = own_head and pooling_named(pooling).head
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-            model = AutoModel.from_pretrained(str(folder), local_files_only=True, dtype=torch.float32)
-        except (OSError, ValueError) as error:
-            why = f"the model folder {folder} cannot be read: {first_line(error)}"
-            raise UserError(f"{why}; save it again with transformers") from error
+            model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted)
+        except UNREADABLE as error:
+            raise UserError(
+                f"the model folder {folder} cannot be read: {first_line(error)}; it needs config.json, weights and a "
+                "tokenizer, as transformers saves them"
+            ) from error
         student = cls(model, tokenizer, pooling)
-        if student.pooling.head:
+        if with_pooler:
             student.read_through(pooler_head(model))
         if hasattr(model, "pooler"):
             model.pooler = None

@@ -9,21 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from safetensors import SafetensorError
 
 from harness import registry
+from harness.encoders.modules import transformer_folder
+from harness.encoders.weights import UNREADABLE
 from harness.errors import UserError, first_line
 from harness.inputs import FeatureKind
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Raised by the libraries for a folder, a configuration or weights that they cannot read.
-UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, UnpicklingError, SafetensorError)
 #: n images, each (h, w, 3) uint8.
 ImageArrays = Sequence[np.ndarray] | np.ndarray
 
@@ -100,7 +98,10 @@ def check_vocabulary(student: Path, teacher: Path, name: str) -> None:
     """Raise UserError if the tokens of a teacher, `name`, are not those of the student; both are model folders."""
     from transformers import AutoTokenizer
 
-    ours, theirs = (AutoTokenizer.from_pretrained(str(folder), local_files_only=True) for folder in (student, teacher))
+    folders = map(transformer_folder, (student, teacher))
+    ours, theirs = (
+        AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False) for folder in folders
+    )
     if ours.get_vocab() != theirs.get_vocab():
         raise UserError(
             f"token features need a teacher with the student's vocabulary, and {name} has another; "

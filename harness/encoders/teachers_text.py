@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from harness.encoders.poolings import pooling_named
 from harness.encoders.student import Student, pooler_head
 from harness.encoders.teachers import Teacher, in_batches, reading
+from harness.encoders.weights import load_encoder
 
 #: sentences in one forward pass
 BATCH = 128
@@ -27,11 +27,11 @@ class TextTeacher(Teacher):
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
         """Load a model folder of transformers in float32; sentences are cut at `max_length` tokens.
 
-        Raises UserError for an unknown pooling, a folder that cannot be read, or missing weights.
+        Raises UserError for an unknown pooling, a folder that cannot be read, or weights that do not fit.
         """
         with_pooler = pooling_named(pooling).head
         with reading(folder, "config.json, weights and a tokenizer, as transformers saves them"):
-            model, tokenizer = _loaded(folder, with_pooler)
+            model, tokenizer = load_encoder(folder, pooler=with_pooler)
         self._student = Student(model, tokenizer, pooling).eval()
         self._student.read_through(pooler_head(model))
         self._student.to(torch.device(device))
@@ -67,22 +67,3 @@ class TextTeacher(Teacher):
 
     def _inputs(self, tokens: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
-
-
-def _loaded(folder: Path, with_pooler: bool) -> tuple[Any, Any]:
-    """Load model and tokenizer. Raises one of UNREADABLE, also for missing weights, which transformers would draw."""
-    from transformers import AutoModel, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
-
-    disable_progress_bar()
-    set_verbosity_error()  # missing weights are checked below
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    model, found = AutoModel.from_pretrained(
-        str(folder), local_files_only=True, dtype=torch.float32, output_loading_info=True
-    )
-    absent = sorted(name for name in found["missing_keys"] if with_pooler or not name.startswith("pooler."))
-    if with_pooler and getattr(model, "pooler", None) is None:
-        absent = ["pooler"]
-    if absent:
-        raise ValueError(f"it has no weights of {absent[0]}")
-    return model, tokenizer

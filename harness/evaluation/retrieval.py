@@ -80,6 +80,7 @@ class RetrievalSuite(Suite):
         *(Metric(f"{way}_median_rank", larger_is_better=False, shown=False) for way in ("i2t", "t2i")),
     )
     kind = "retrieval task"
+    needs_images = True
 
     def __init__(self, tasks: Sequence[str], seen_images: str = "refuse") -> None:
         """`seen_images` is 'refuse' or 'keep'. Raises UserError."""

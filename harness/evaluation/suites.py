@@ -81,6 +81,8 @@ class Suite(ABC):
     metrics: ClassVar[tuple[Metric, ...]]
     #: Whether the vectors of its sentences are kept for other suites.
     remembers: ClassVar[bool] = True
+    #: Whether only a model with an image side has scores.
+    needs_images: ClassVar[bool] = False
     #: The hub's type of its tasks, for model cards; cards leave out the scores of a suite without one.
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from harness.corpora.base import Pairs
+from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction, TrainedOn
 from harness.execution.training_data import RunFeatures
@@ -76,7 +77,7 @@ class RunEmbedder:
     images, None where the method or its teacher has none; `trained_on` is None for a run that does not train.
     """
 
-    student: Student
+    student: Student | SentenceModules
     embed: EmbedFunction
     keep: Path
     shared: HeadSpace | None = None

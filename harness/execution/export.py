@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.finished import FinishedRun, find_result
@@ -36,6 +37,8 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     result, store = find_result(what, results)
     run = FinishedRun(result, store, profile, encoder)
     student = run.student()
+    if isinstance(student, SentenceModules):
+        raise UserError(f"{result.spec.key} scored a model of sentence-transformers as it is; copy its own folder")
     facts = model_facts(run, student)
     card = model_card(result, facts, frame_of(siblings(result, store)))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.command_line import harness_command
 from harness.encoders.locate import FolderModel
+from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.ingredients import Experiments
@@ -52,12 +53,9 @@ class FinishedRun:
         """The pooling that the run was evaluated with."""
         return str(self.result.hyperparameters["encoder"]["pooling"])
 
-    def student(self) -> Student:
+    def student(self) -> Student | SentenceModules:
         """Load the student at its best checkpoint. Raises UserError where its weights are missing."""
-        from transformers.utils.logging import set_verbosity_error
-
-        set_verbosity_error()  # transformers warns of the pooler, which no pooling here uses
-        return Student.load(self._best() if self.resolved.method.trains else self._untrained(), self.pooling)
+        return open_model(self._best() if self.resolved.method.trains else self._untrained(), self.pooling)
 
     def _best(self) -> Path:
         best = self.store.work(self.result.fingerprint) / "best"

@@ -98,6 +98,8 @@ class Inventory:
             return self.once(self.given[name])
         if name in self.profile.encoders:
             return self.once(self.place("encoder", self.profile.encoders[name]))
+        if name in self.profile.released:
+            return self.once(self.place("encoder", self.profile.released[name]))
         if "/" in name:
             return self.once(self._hub_model(name, MAIN))
         hint = suggest(name, sorted(self.profile.encoders))
@@ -185,7 +187,7 @@ class Inventory:
     def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
         """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is one."""
         recorded = recorded_commit(self.root, hub) if revision == MAIN else None
-        return HubModel(hub, recorded or revision, about)
+        return HubModel(hub, recorded or revision, about=about)
 
     def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
         stored = {key: Ingredient(file, self.root) for key, file in plain.source.stored.items()}

@@ -52,6 +52,7 @@ def fetch_command(plan: Plan) -> str:
     grid = request.wanted is None and methods != list(request.profile.defaults.methods)
     return harness_command(
         "fetch",
+        *(["--released"] if given.released else []),
         profile=given.profile,
         methods=methods if grid else None,
         **chosen,

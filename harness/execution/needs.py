@@ -44,7 +44,12 @@ def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
     for name, files in suites.items():
         yield f"the suite {name}", disk_need(files)
     profile = inventory.profile
-    tables = (*profile.encoders.values(), *profile.teachers.values(), *profile.patches.values())
+    tables = (
+        *profile.encoders.values(),
+        *profile.teachers.values(),
+        *profile.patches.values(),
+        *profile.released.values(),
+    )
     models = [
         MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about) for table in tables if table.hub
     ]

@@ -122,7 +122,7 @@ def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
 
 def _check_names(request: Request, spec: RunSpec) -> None:
     """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
-    if spec.encoder not in request.profile.encoders and spec.encoder not in request.given:
+    if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
         raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
     if method_named(spec.variant.name).trains:
         try:

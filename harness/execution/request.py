@@ -9,11 +9,16 @@ from pathlib import Path
 
 from harness.command_line import DEFAULT_PROFILE, parse_overrides
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
+from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
+from harness.evaluation.suites import Suite
+from harness.execution.inventory import Inventory
 from harness.grid import Overrides
-from harness.papers.needed import merged, wanted_runs
+from harness.papers.needed import Runs, merged, wanted_runs
+from harness.papers.released import released_runs, released_spec
 from harness.profiles import Profile, load_profile
-from harness.registry import names
+from harness.registry import get_class, names
+from harness.sources import data_root
 from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 
@@ -25,8 +30,9 @@ Names = str | Sequence[str]
 class Selection:
     """Runs as a user names them; None takes the profile's default.
 
-    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read. `seeds`
-    is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
+    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
+    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `seeds` is a number
+    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -41,6 +47,7 @@ class Selection:
     readings: Names | None = None
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
+    released: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,11 @@ def make_request(selection: Selection) -> Request:
     data = Path(selection.data_root) if selection.data_root is not None else None
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    if selection.released:
+        return replace(_released_request(selection, profile, data), selection=selection)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
-        return _paper_request(selection, profile, seeds, data)
+        return replace(_paper_request(selection, profile, seeds, data), selection=selection)
     if selection.readings is not None:
         raise UserError(
             "--readings is for the runs of --table, --figure and --paper; in a grid, name readings in --methods, as in "
@@ -109,7 +118,45 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
             )
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
-    wanted = merged(entries.values())
+    runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
+    return replace(runs, overrides=_overrides(selection.set))
+
+
+def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
+    """Public weights on the suites of the tables that they should reproduce, or all of them on the suites given.
+
+    By default those are the suites that need no image side, since no weights of a profile have one. Encoders may be
+    given folders, not chosen.
+    """
+    encoders, given = _encoders(_listed(selection.encoders))
+    tables, papers = _listed(selection.table), _listed(selection.paper)
+    refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
+    refused += ["suites"] if tables or papers else []
+    refused += ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    for name in refused:
+        if getattr(selection, name):
+            raise UserError(
+                f"--released evaluates the public weights that the profile lists; remove --{name} (--table, --paper, "
+                "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
+            )
+    if tables or papers:
+        entries = released_runs(profile, tables, papers)
+        return _listed_runs(profile, merged(entries.values()), given, data, entries)
+    if not profile.released:
+        raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
+    suites = _listed(selection.suites) or [
+        name
+        for name, table in profile.suites.items()
+        if not (table.asked or get_class("suite", name, Suite).needs_images)
+    ]
+    specs = (released_spec(name, weights) for name, weights in profile.released.items())
+    return _listed_runs(profile, {spec: tuple(suites) for spec in specs}, given, data, {})
+
+
+def _listed_runs(
+    profile: Profile, wanted: Runs, given: Mapping[str, ModelSource], data: Path | None, entries: Mapping[str, Runs]
+) -> Request:
+    """A request for runs one by one."""
     return Request(
         profile=profile,
         methods=list(dict.fromkeys(spec.variant for spec in wanted)),
@@ -117,28 +164,31 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
         encoders=list(dict.fromkeys(spec.encoder for spec in wanted)),
         seeds=sorted({spec.seed for spec in wanted}),
         suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
-        overrides=_overrides(selection.set),
         given=given,
         data=data,
         wanted=wanted,
         entries=entries,
-        selection=selection,
     )
 
 
-def model_request(model: str, pooling: str | None, selection: Selection, store: Store) -> Request:
+def model_request(
+    model: str, pooling: str | None, selection: Selection, store: Store, *, trusted: bool = False
+) -> Request:
     """Evaluate one model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT].
 
-    A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the folder declares.
+    A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
+    one of sentence-transformers; `trusted` allows code in its repository to be executed.
     """
     try:
         spec = RunSpec.parse(model)
     except SpecError:
-        return _outside_request(model, pooling, selection)
+        return _outside_request(model, pooling, selection, trusted)
     if spec.variant.name not in names("method"):
-        return _outside_request(model, pooling, selection)
+        return _outside_request(model, pooling, selection, trusted)
     if pooling is not None:
         raise UserError("a run is pooled as its method says; remove --pooling")
+    if trusted:
+        raise UserError("a run executes no code of a repository; remove --trust-remote-code")
     request = make_request(replace(selection, encoders=spec.encoder))
     first, *others = find_results(store, str(spec), request.profile.name)
     if any(other.overrides != first.overrides for other in others):
@@ -150,19 +200,32 @@ def model_request(model: str, pooling: str | None, selection: Selection, store: 
     return replace(runs, overrides=first.overrides)
 
 
-def _outside_request(model: str, pooling: str | None, selection: Selection) -> Request:
-    from harness.encoders.folder import read_modules
-
+def _outside_request(model: str, pooling: str | None, selection: Selection, trusted: bool) -> Request:
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        root, declared = read_modules(folder)
-        encoder, pooling = f"{folder.resolve().name}={root}", pooling or declared
+        encoder = f"{folder.resolve().name}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
-    if pooling is None:
-        raise UserError(f"{model} does not declare its pooling; give --pooling cls, mean or pooler")
     request = make_request(replace(selection, encoders=encoder))
-    return replace(request, methods=[Variant.make("none", {"pooling": pooling})], seeds=(0,))
+    (name,) = request.encoders
+    source = Inventory(request.profile, data_root(request.data), request.given).encoder(name).source
+    pooling = pooling or _known_pooling(source, request.profile)
+    if pooling is None:
+        raise UserError(
+            f"{model} does not name its pooling; give --pooling cls, mean or avg-first-last, or pooler for a model "
+            "that is used through its trained head"
+        )
+    given = {**request.given, name: replace(source, trusted=True)} if trusted else request.given
+    return replace(request, methods=[Variant.make("none", {"pooling": pooling})], seeds=(0,), given=given)
+
+
+def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
+    """The pooling that the profile gives the same hub model as released weights or a teacher, or its own files name."""
+    named = {table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"}
+    named |= {table.hub: table.pooling for table in profile.released.values()}
+    if isinstance(source, HubModel) and source.hub in named:
+        return named[source.hub]
+    return declared_pooling(source.path())
 
 
 def _listed(names: Names | None) -> list[str]:
@@ -199,8 +262,11 @@ def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
 
 def _folder(place: str) -> FolderModel:
     folder = Path(place).expanduser().resolve()
-    if not (folder / "config.json").is_file():
-        raise UserError(f"the encoder folder {place} has no config.json; give a folder saved by transformers")
+    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+        raise UserError(
+            f"the encoder folder {place} has no config.json; give a folder saved by transformers or "
+            "sentence-transformers"
+        )
     return FolderModel(folder)
 
 

@@ -13,6 +13,7 @@ import torch
 
 from harness.corpora.base import Media
 from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
+from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
@@ -48,12 +49,12 @@ class Bench:
 
 @dataclass(frozen=True)
 class Trained:
-    """A student at its best checkpoint, the method that trained it, if any, and the record of the training.
+    """A model at its best checkpoint, the method that trained it, if any, and the record of the training.
 
     `warnings` concern the data that it was trained on, `rows` are those that the training read of each text stream.
     """
 
-    student: Student
+    student: Student | SentenceModules
     method: Method | None
     record: TrainingRecord
     warnings: tuple[str, ...] = ()
@@ -63,11 +64,13 @@ class Trained:
 def train(experiment: Experiment, bench: Bench) -> Trained:
     """Train a run, resume its training, or load what it ended with. Raises UserError or TrainingError."""
     run, read = experiment.resolved, experiment.ingredients
-    student = Student.load(read.encoder.source.path(), run.pooling).to(torch.device(bench.device))
+    source, device = read.encoder.source, torch.device(bench.device)
     if read.dev is None:
-        return Trained(student, None, TrainingRecord())
+        model = open_model(source.path(), run.pooling, trusted=source.trusted)
+        return Trained(model.to(device), None, TrainingRecord())
+    student = Student.load(source.path(), run.pooling, own_head=False).to(device)
     data = training_data(run_features(experiment, bench), student.tokenizer)
-    method = _built(experiment, student, data)
+    method = build_method(experiment, student, data)
     setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)
     rows = rows_read(data, run.training, seed=run.spec.seed, setting=setting, rule=rule)
     folder = bench.folder(experiment)
@@ -121,7 +124,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     return folder / "best"
 
 
-def _built(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+def build_method(experiment: Experiment, student: Student, data: TrainingData) -> Method:
     """The method with its heads and the student's patch embeddings, initialised from seed and names alone."""
     run = experiment.resolved
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}

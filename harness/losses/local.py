@@ -37,6 +37,6 @@ def in_batch_g2l(local: Tensor, sentences: Tensor, temperature: float, mask: Ten
     # a finite floor, since a row may have no negative at all
     lowest = torch.finfo(scores.dtype).min / 2
     negatives = scores.masked_fill(own[:, :, None] | (real == 0)[None], lowest).flatten(1).logsumexp(dim=1)
-    positives = scores[own]
+    positives = scores.diagonal(dim1=0, dim2=1).T
     losses = torch.logaddexp(positives, negatives[:, None].expand(count, length)) - positives
     return ((losses * real).sum(dim=1) / real.sum(dim=1).clamp_min(1)).mean()

@@ -165,6 +165,32 @@ class TeacherTable(ModelTable):
         return self
 
 
+class ReleasedRows(Table):
+    """Rows of papers' tables: those with a printed key, in a setting, for the encoder of a released model."""
+
+    tables: Annotated[tuple[Name, ...], Field(min_length=1, description="PAPER:TABLE")]
+    published: Annotated[Name, Field(description="METHOD or METHOD:VARIANT in published.csv")]
+    setting: Name
+    source: Annotated[Name, Field(description="the column of that name in published.csv")] = "own"
+
+
+class ReleasedTable(ModelTable):
+    """Weights that others published, named as on the hub. The revision 'main' stands for the commit in the cache."""
+
+    revision: Commit | Literal["main"] | None = None
+    pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
+    encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
+    rows: Annotated[tuple[ReleasedRows, ...], Field(description="the rows that the weights should reproduce")] = ()
+    source: Annotated[Name, Field(description="where name, pooling and commit are published")]
+
+    @model_validator(mode="after")
+    def _known_pooling(self) -> Self:
+        if self.pooling not in registry.names("pooling"):
+            hint = registry.suggest(self.pooling, registry.names("pooling"))
+            raise ValueError(f"unknown pooling '{self.pooling}'; {hint}")
+        return self
+
+
 class SuiteTable(OpenTable):
     """The tasks of an evaluation suite, with the options of that suite."""
 
@@ -207,6 +233,9 @@ class Profile(Table):
     encoders: dict[str, ModelTable]
     teachers: dict[str, TeacherTable] = {}
     patches: Annotated[dict[str, ModelTable], Field(description="pretrained image patch embeddings")] = {}
+    released: Annotated[
+        dict[str, ReleasedTable], Field(description="public weights, by the name of their encoder")
+    ] = {}
     training: Training = Training()
     hyperparameters: tuple[Rule, ...] = ()
     suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]
@@ -229,6 +258,9 @@ class Profile(Table):
             _exist(f"defaults.{kind}", getattr(self.defaults, kind), kind, known)
             for name, mine in getattr(self.stands_for, kind, {}).items():
                 _exist(f"stands_for.{kind}.{name}", [mine], kind, known)
+        for name, weights in self.released.items():
+            if weights.hub not in (None, name):
+                raise ValueError(f"released.{name}: its results are those of {weights.hub}; name the table so")
         return self
 
 

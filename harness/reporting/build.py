@@ -18,6 +18,7 @@ from harness.profiles import load_profile, shipped_profiles
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import shown_runs
 from harness.reporting.figures.papers import Material, ReportFigure, training_figures
+from harness.reporting.figures.seen import seen_figures
 from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import latex
 from harness.reporting.files.markdown import markdown
@@ -29,6 +30,7 @@ from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
+from harness.reporting.tables.seen import seen_grid
 from harness.reporting.tables.worded import paper_grid, verdict_note
 from harness.store import Store
 
@@ -61,7 +63,7 @@ def write_report(store: Store, out: Path, profile: str | None = None, margin: fl
 
 
 def report_figures(contents: Contents) -> list[ReportFigure]:
-    """The papers' figures, those that can be drawn from other profiles, and the training curves of every profile."""
+    """The papers' figures, those that can be drawn from other profiles, training curves, and gains on seen pairs."""
     papers, published, found = read_papers(), read_published(), []
     for profile in dict.fromkeys([PAPER_PROFILE, *contents.profiles]):
         material = Material(profile, contents, published)
@@ -70,7 +72,7 @@ def report_figures(contents: Contents) -> list[ReportFigure]:
     for profile in contents.profiles:
         tables = [table for table in contents.tables if table.profile == profile]
         found += training_figures(profile, shown_runs(contents.results, tables))
-    return found
+    return found + seen_figures(contents.seen)
 
 
 def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margin: float = DEFAULT_MARGIN) -> Path:
@@ -92,8 +94,10 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
         paper_grids.setdefault(paper, []).extend(more)
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)
+    seen = [seen_grid(table) for table in contents.seen]
     grids = [
         *map(summary_grid, contents.tables),
+        *seen,
         *([claims] if claims else []),
         *(grid for some in paper_grids.values() for grid in some),
     ]
@@ -102,11 +106,11 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
     footer = "; ".join(filter(None, (made, contents.earlier)))
     site = Site(
-        contents, sentences, claims, papers, paper_grids, figures, audit(published), footer, verdict_note(margin)
+        contents, sentences, claims, papers, paper_grids, seen, figures, audit(published), footer, verdict_note(margin)
     )
     with new_folder(out) as folder:
         (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
         (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
-        (folder / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins]), "utf-8")
+        (folder / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins], contents.seen), "utf-8")
         write_site(site, folder)
     return out / "index.html"

@@ -142,6 +142,7 @@ def _front_matter(result: Result, facts: ModelFacts, method: type[Method], score
         tags=[library, "feature-extraction", "sentence-similarity", *([result.spec.method] if method.trains else [])],
         base_model=facts.base_model,
         model_name=result.spec.key if evaluated else None,
+        pooling=facts.pooling,
         eval_results=evaluated or None,
     )
     return data.to_yaml()

@@ -11,6 +11,7 @@ from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.metrics import Metrics
 from harness.profiles import load_profile
+from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of
 
@@ -61,6 +62,11 @@ class Contents:
     def tables(self) -> list[SummaryTable]:
         """One table for each profile and suite."""
         return summary_tables(self.frame, self.metrics)
+
+    @cached_property
+    def seen(self) -> list[SeenTable]:
+        """One table for each profile, suite, setting and encoder with scores by what training has seen."""
+        return seen_tables(self.frame, self.metrics)
 
     @property
     def earlier(self) -> str:

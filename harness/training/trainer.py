@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -83,13 +84,18 @@ class Trainer:
         return self.record
 
     def _step(self, step: int) -> None:
+        for stream, total, terms in self.losses(step):
+            if total is not None:
+                (self.main if stream is None else self.own[stream]).step(total, step)
+            self.window.add(terms)
+
+    def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
+        """Yield stream, weighted loss and terms of each batch of a step; the next is computed after an update."""
         for stream, batch in self.batches.of(step):
             torch.manual_seed(self._dropout_seed(step, stream))
             with self._autocast():
                 total, terms = self.method.loss(batch, self.encode)
-            if total is not None:
-                (self.main if stream is None else self.own[stream]).step(total, step)
-            self.window.add(terms)
+            yield stream, total, terms
 
     def _dropout_seed(self, step: int, stream: Stream | None) -> int:
         axes: dict[str, str | int] = {"axis": "dropout", "seed": self.seed, "step": step}
@@ -167,6 +173,10 @@ def load_best(folder: Path, student: Student, method: Method) -> None:
 def check_precision(precision: str, device: str) -> None:
     """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not support."""
     if precision == "fp16" and device != "cuda":
-        raise UserError(f"precision fp16 needs a CUDA device, this run is on {device}; use precision=bf16 or fp32")
-    if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported():
-        raise UserError("this CUDA device has no bf16; use precision fp16 or fp32")
+        raise UserError(
+            f"precision fp16 needs a CUDA device, this run is on {device}; give --set precision=fp32 or bf16"
+        )
+    # torch emulates bf16 on cards without it, more slowly than they compute in float32
+    if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        card = torch.cuda.get_device_name()
+        raise UserError(f"precision bf16 needs a card that has it, and {card} has not; give --set precision=fp32")

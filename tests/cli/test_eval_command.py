@@ -9,26 +9,41 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from sentence_transformers import SentenceTransformer
 
+from harness import api, profiles
 from harness.cli.main import cli
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
+from harness.execution.export import export
+from harness.execution.request import Selection, model_request
+from harness.store import Store
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """The toy student as sentence-transformers lays out a model read by its mean."""
+    """The toy student as a model of sentence-transformers that reads the largest value over its tokens."""
     folder = tmp_path / "outside"
     shutil.copytree(student_folder(), folder)
     modules = [("", "sentence_transformers.models.Transformer"), ("1_Pooling", "sentence_transformers.models.Pooling")]
-    listed = [{"idx": number, "path": path, "type": kind} for number, (path, kind) in enumerate(modules)]
+    listed = [{"idx": at, "name": str(at), "path": path, "type": kind} for at, (path, kind) in enumerate(modules)]
     (folder / "modules.json").write_text(json.dumps(listed))
     (folder / "1_Pooling").mkdir()
-    settings = {"word_embedding_dimension": 64, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    settings = {"word_embedding_dimension": 64, "pooling_mode_cls_token": False, "pooling_mode_max_tokens": True}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
     return folder
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The toy student as the snapshot of owner/model in a local hub cache."""
+    cache = tmp_path / "hub"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    (cache / "models--owner--model" / "refs").mkdir(parents=True)
+    (cache / "models--owner--model" / "refs" / "main").write_text("0" * 40)
+    return shutil.copytree(student_folder(), cache / "models--owner--model" / "snapshots" / ("0" * 40))
 
 
 def suites(result: dict[str, Any]) -> dict[str, Any]:
@@ -45,19 +60,103 @@ def results(tmp_path: Path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((tmp_path / "results").rglob("seed-*.json"))]
 
 
-def test_a_folder_is_scored_by_the_pooling_that_it_names(model: Path, tmp_path: Path) -> None:
+def test_a_folder_of_sentence_transformers_is_scored_by_its_modules(model: Path, tmp_path: Path) -> None:
     done = harness(tmp_path, "eval", str(model), "--suites", "sts")
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
     assert result["spec"] | {"seed": 0} == {
         "method": "none",
-        "variant": "none[pooling=mean]",
+        "variant": "none[pooling=modules]",
         "setting": "none",
         "encoder": "outside",
         "seed": 0,
     }
+    own = STSSuite(["ToySTS"]).evaluate(SentenceTransformer(str(model), device="cpu").encode, None)
+    assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
+
+
+def test_another_pooling_reads_the_encoder_alone(model: Path, tmp_path: Path) -> None:
+    assert harness(tmp_path, "eval", str(model), "--pooling", "mean", "--suites", "sts").exit_code == 0
+    (result,) = results(tmp_path)
+    assert result["spec"]["variant"] == "none[pooling=mean]"
     own = STSSuite(["ToySTS"]).evaluate(Student.load(student_folder(), "mean").embed, None)
     assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
+
+
+def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -> None:
+    done = harness(tmp_path, "eval", str(model), "--suites", "sts,geometry,figures,mteb")
+    assert done.exit_code == 0, done.output
+    (result,) = results(tmp_path)
+    assert set(suites(result)) == {"sts", "geometry", "figures", "mteb"}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "variant"),
+    [
+        ("1_Pooling/config.json", '{"pooling_mode_cls_token": true}', "none[pooling=cls]"),
+        ("README.md", "---\npooling: avg-first-last\n---\n", "none[pooling=avg-first-last]"),
+    ],
+)
+def test_a_hub_model_is_read_by_the_pooling_that_its_repository_names(
+    file: str, content: str, variant: str, snapshot: Path, tmp_path: Path
+) -> None:
+    (snapshot / file).parent.mkdir(exist_ok=True)
+    (snapshot / file).write_text(content)
+    done = harness(tmp_path, "eval", "owner/model", "--suites", "sts")
+    assert done.exit_code == 0, done.output
+    (result,) = results(tmp_path)
+    assert result["spec"]["variant"] == variant
+
+
+def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
+    model: Path, snapshot: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(model, snapshot, dirs_exist_ok=True)
+    for name in ("owner/model", f"owner/model@{'0' * 40}"):
+        done = harness(tmp_path, "eval", name, "--suites", "sts")
+        assert done.exit_code == 0, done.output
+    (result,) = results(tmp_path)
+    assert result["spec"]["variant"] == "none[pooling=modules]"
+    key = "none[pooling=modules]/none/owner/model/seed-0"
+    loaded = api.load_model(key, results=tmp_path / "results", device="cpu")
+    expected = SentenceTransformer(str(model), device="cpu").encode(["a red circle"])
+    assert loaded.encode(["a red circle"]) == pytest.approx(expected, abs=1e-6)
+    assert api.load_model(model, device="cpu").encode(["a red circle"]) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(UserError, match="copy its own folder"):
+        export(key, tmp_path / "exported", tmp_path / "results")
+
+
+@pytest.mark.usefixtures("snapshot")
+def test_a_hub_model_without_a_pooling_asks_for_it(tmp_path: Path) -> None:
+    refused = harness(tmp_path, "eval", "owner/model")
+    assert isinstance(refused.exception, UserError)
+    assert "owner/model does not name its pooling; give --pooling cls" in str(refused.exception)
+
+
+@pytest.mark.usefixtures("snapshot")
+def test_a_teacher_of_the_profile_names_the_pooling_of_its_model(tmp_path: Path) -> None:
+    table = f'[teachers.known]\nkind = "text"\nhub = "owner/model"\nrevision = "{"0" * 40}"\npooling = "mean"\n'
+    profile = tmp_path / "mine.toml"
+    profile.write_text((Path(profiles.__file__).parent / "tiny.toml").read_text() + table)
+    request = model_request("owner/model", None, Selection(str(profile)), Store(tmp_path))
+    assert [str(variant) for variant in request.methods] == ["none[pooling=mean]"]
+
+
+def test_code_of_a_folder_is_executed_only_if_trusted(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+    listed = json.loads((model / "modules.json").read_text())
+    listed.append({"idx": 2, "name": "2", "path": "", "type": "same.Same"})
+    (model / "modules.json").write_text(json.dumps(listed))
+    (model / "same.py").write_text(
+        "from torch import nn\nclass Same(nn.Identity):\n    load = classmethod(lambda cls, *args, **kwargs: cls())\n"
+    )
+    refused = harness(tmp_path, "eval", str(model), "--suites", "sts")
+    assert refused.exit_code != 0
+    assert "names same.Same" in refused.output
+    done = harness(tmp_path, "eval", str(model), "--suites", "sts", "--trust-remote-code")
+    assert done.exit_code == 0, done.output
 
 
 def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_path: Path) -> None:
@@ -93,7 +192,7 @@ def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -
     done = harness(tmp_path, "eval", str(to), "--suites", "sts")
     assert done.exit_code == 0, done.output
     own, outside = sorted(results(tmp_path), key=lambda result: result["spec"]["method"] == "none")
-    assert outside["spec"]["variant"] == "none[pooling=pooler]"
+    assert outside["spec"]["variant"] == "none[pooling=modules]"
     ours, theirs = (suites(result)["sts"]["ToySTS"]["spearman"] for result in (own, outside))
     assert theirs == pytest.approx(ours, abs=1e-6)
 
@@ -112,6 +211,8 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
         (("./nowhere",), "no folder ./nowhere"),
         (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
         (("nobody/nothing", "--pooling", "cls"), "missing: the weights of nobody/nothing; run `harness fetch"),
+        (("mcse/toy/toy-bert/seed-0", "--trust-remote-code"), "remove --trust-remote-code"),
+        (("nobody/nothing",), "the weights of nobody/nothing: run `hf download nobody/nothing"),
         (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
     ],
 )

@@ -25,7 +25,7 @@ def run(*words: str, results: Path) -> Result:
 
 def test_a_table_is_planned_and_told(tmp_path: Path) -> None:
     printed = run("--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", results=tmp_path).output
-    assert "47 runs, 0 done" in printed, "nine variants, five seeds, and two runs of SimCSE that are teachers"
+    assert "47 runs, 0 done" in printed, "nine variants, five seeds, and two runs of MCSE that are teachers"
     assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
     assert "suites    sts\n" in printed
 

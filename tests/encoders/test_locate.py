@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,23 @@ def test_a_missing_model_is_reported_with_its_command(hub: Path) -> None:
 def test_a_snapshot_without_weights_is_missing(hub: Path) -> None:
     (hub / "model.safetensors").unlink()
     assert HubModel("owner/model", COMMIT).missing(None)
+
+
+def test_a_model_of_sentence_transformers_need_not_have_a_configuration_of_its_own(hub: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (hub / name).unlink()
+    assert HubModel("owner/model", COMMIT).missing(None)
+    listed = [{"type": "sentence_transformers.models.StaticEmbedding", "path": "0_StaticEmbedding"}]
+    (hub / "modules.json").write_text(json.dumps(listed))
+    (hub / "0_StaticEmbedding").mkdir()
+    assert HubModel("owner/model", COMMIT).missing(None), "there are no weights yet"
+    (hub / "0_StaticEmbedding" / "model.safetensors").write_bytes(b"weights")
+    assert HubModel("owner/model", COMMIT).path() == hub
+
+
+def test_trusted_code_makes_another_model() -> None:
+    plain, trusted = HubModel("owner/model", COMMIT), HubModel("owner/model", COMMIT, trusted=True)
+    assert plain.fingerprint(None) != trusted.fingerprint(None)
 
 
 def test_a_folder_is_its_content(tmp_path: Path) -> None:

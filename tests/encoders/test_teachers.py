@@ -89,7 +89,7 @@ def test_clip_cuts_captions_at_its_own_length(clip: Teacher) -> None:
     np.testing.assert_allclose(longer, longest, atol=1e-6)
 
 
-@pytest.mark.parametrize("pooling", names("pooling"))
+@pytest.mark.parametrize("pooling", sorted({*names("pooling")} - {"modules"}))
 def test_sentence_vectors_follow_their_pooling(pooling: str) -> None:
     """Each sentence alone, without padding, and the pooler by its weights."""
     tokenizer, model = AutoTokenizer.from_pretrained(student_folder()), AutoModel.from_pretrained(student_folder())

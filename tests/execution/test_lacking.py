@@ -49,6 +49,7 @@ def test_the_command_has_the_selection_of_the_plan(tmp_path: Path) -> None:
         f"harness fetch --table mcse:T1 --readings paper,official --seeds 1 --data-root {tmp_path}"
     )
     assert fetch_command(harness.plan()) == "harness fetch"
+    assert fetch_command(harness.plan(table="mcse:T1", released=True)) == "harness fetch --released --table mcse:T1"
 
 
 def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
@@ -132,5 +133,5 @@ def test_every_table_and_figure_has_a_line_of_what_it_lacks() -> None:
 
 def test_every_model_of_the_paper_profile_has_a_size() -> None:
     profile = load_profile("paper")
-    tables = {**profile.encoders, **profile.teachers, **profile.patches}
+    tables = {**profile.encoders, **profile.teachers, **profile.patches, **profile.released}
     assert [name for name, table in tables.items() if table.hub and table.about is None] == []

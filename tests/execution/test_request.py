@@ -10,6 +10,7 @@ from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.request import Selection, make_request, model_request
+from harness.spec import RunSpec
 from harness.store import Store
 
 
@@ -53,6 +54,14 @@ def test_an_encoder_can_be_a_folder() -> None:
         (Selection("tiny", table="mcse:T2", readings="paper,offical"), "--readings offical: .* did you mean official"),
         (Selection("tiny", table="mcse:T2", readings="fixed"), "no method of mcse:T2 has this reading"),
         (Selection("tiny", table="dalr:T3", suites="sts"), "--table selects its own runs; remove --suites"),
+        (Selection("tiny", released=True), "the profile tiny lists no public weights"),
+        (Selection("paper", released=True, methods="mcse"), "--released evaluates the public weights.*--methods"),
+        (Selection("paper", released=True, seeds=3), "remove --seeds"),
+        (Selection("paper", released=True, figure="mcse:F2"), "remove --figure"),
+        (Selection("paper", released=True, set=("steps=4",)), "remove --set"),
+        (Selection("paper", released=True, encoders="bert-base-uncased"), "remove --encoders"),
+        (Selection("paper", released=True, table="mcse:T1", suites="sts"), "remove --suites"),
+        (Selection("paper", released=True, table="mcse:T2"), "no public weights for mcse:T2"),
     ],
 )
 def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
@@ -60,9 +69,43 @@ def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
         make_request(selection)
 
 
+def test_released_weights_are_runs_of_their_own_pooling_on_every_suite_without_an_image_side() -> None:
+    request = make_request(Selection("paper", released=True))
+    assert {str(spec) for spec in request.wanted or ()} == {
+        f"none[pooling={weights.pooling}]/none/{name}/seed-0" for name, weights in request.profile.released.items()
+    }
+    assert list(request.suites) == ["sts", "geometry", "transfer"]
+    assert request.entries == {}
+    some = make_request(Selection("paper", released=True, suites="sts"))
+    assert {tuple(suites) for suites in (some.wanted or {}).values()} == {("sts",)}
+
+
+def test_released_weights_of_a_table_are_evaluated_on_its_suites() -> None:
+    request = make_request(Selection("paper", released=True, table="nonling:TE.1,mcse:T1"))
+    assert {name: len(specs) for name, specs in request.entries.items()} == {"nonling:TE.1": 9, "mcse:T1": 6}
+    both = RunSpec.parse("none[pooling=cls]/none/princeton-nlp/unsup-simcse-roberta-base/seed-0")
+    assert (request.wanted or {})[both] == ("transfer", "sts")
+
+
+def test_released_weights_may_lie_in_a_folder() -> None:
+    name = "UdS-LSV/mcse-flickr-bert-base-uncased"
+    request = make_request(Selection("paper", released=True, encoders=f"{name}={student_folder()}"))
+    assert request.given == {name: FolderModel(student_folder().resolve())}
+
+
+def test_an_evaluation_of_listed_weights_needs_no_pooling(tmp_path: Path) -> None:
+    name = "princeton-nlp/sup-simcse-bert-base-uncased"
+    request = model_request(name, None, Selection("paper", suites="sts"), Store(tmp_path))
+    assert [str(variant) for variant in request.methods] == ["none[pooling=pooler]"]
+    assert list(request.encoders) == [name]
+
+
 def test_a_saved_model_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> None:
     request = model_request(str(student_folder()), "mean", Selection("tiny", suites="sts"), Store(tmp_path))
     assert [str(variant) for variant in request.methods] == ["none[pooling=mean]"]
     assert request.seeds == (0,)
-    with pytest.raises(UserError, match="does not declare its pooling"):
+    assert request.given["student"] == FolderModel(student_folder().resolve())
+    trusted = model_request(str(student_folder()), "mean", Selection("tiny"), Store(tmp_path), trusted=True)
+    assert trusted.given["student"].trusted
+    with pytest.raises(UserError, match="does not name its pooling; give --pooling cls"):
         model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))

@@ -223,11 +223,11 @@ def test_the_toy_world_stands_for_table_3_of_dalr() -> None:
         (
             "dalr:T9",
             [
-                "dalr[text=run:simcse/toy/toy-bert/seed-0]",
-                "dalr[text=run:simcse/toy/toy-bert/seed-1]",
+                "dalr[text=run:mcse/toy/toy-bert/seed-0]",
+                "dalr[text=run:mcse/toy/toy-bert/seed-1]",
                 "dalr[text=clip]",
                 "dalr",
-                "dalr[text=run:simcse/toy/toy-bert/seed-0+run:simcse/toy/toy-bert/seed-2]",
+                "dalr[text=run:mcse/toy/toy-bert/seed-0+run:mcse/toy/toy-bert/seed-2]",
             ],
         ),
         ("nonling:T4", ["visualcse[contrast=simclr]", "visualcse"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.grid import Resolved, resolve
+from harness.method import method_named
 from harness.papers.ablations import Ablation, read_ablations
 from harness.papers.published import read_papers
 from harness.papers.schema import PaperTable
@@ -12,6 +13,12 @@ from harness.profiles import load_profile
 from harness.spec import RunSpec, Variant, parse_setting
 
 PROFILE = load_profile("paper")
+#: every method that trains, in a setting of its paper
+SETTINGS = {
+    **dict.fromkeys(("mcse", "kdmcse", "dalr"), "wiki+flickr"),
+    **{"simcse": "wiki", "visualcse": "wiki+imagenet", "audiocse": "wiki+librispeech"},
+    **{"simcse-sup": "nli", "visualcse-sup": "nli+imagenet", "audiocse-sup": "nli+librispeech"},
+}
 PAPERS = {paper.name: paper for paper in read_papers()}
 #: the values that both sides should share
 COMPARED = ("batch_size", "epochs", "precision")
@@ -20,8 +27,10 @@ APART = {
     # DALR appendix B (128; 4 epochs) and its KDMCSE rows, quoted from KDMCSE (64 for BERT; 3 epochs)
     ("dalr:T1", "dalr", "kdmcse", "bert-base-uncased"): {"batch_size", "epochs"},
     ("dalr:T1", "dalr", "kdmcse", "roberta-base"): {"epochs"},
-    # NonLing Table 3 tests against SimCSE's released RoBERTa (512)
-    ("nonling:T3", "visualcse", "simcse@official", "roberta-base"): {"batch_size"},
+    # NonLing Table 3 tests against SimCSE by its own script, which names fp16, and for RoBERTa a batch of 512; the
+    # claims compare simcse/wiki+imagenet, which is trained as visualcse
+    ("nonling:T3", "visualcse", "simcse@official", "bert-base-uncased"): {"precision"},
+    ("nonling:T3", "visualcse", "simcse@official", "roberta-base"): {"batch_size", "precision"},
 }
 
 
@@ -68,3 +77,15 @@ def test_both_sides_have_equal_epochs_batch_and_precision_or_it_is_known() -> No
 def test_every_claim_is_compared_somewhere() -> None:
     for claim in read_ablations():
         assert list(places(claim)), f"'{claim.text}': no table of the claim has a row {claim.better}"
+
+
+def test_precision_is_bf16_except_where_the_script_of_an_official_reading_names_fp16() -> None:
+    """SimCSE's and NonLing's scripts have --fp16; MCSE's program and its forks have no mixed precision at all."""
+    found = {
+        f"{name}@{reading}": run(f"{name}@{reading}", setting, "bert-base-uncased").training.precision
+        for name, setting in SETTINGS.items()
+        for reading in method_named(name).readings
+    }
+    named = {f"{name}@official" for name in SETTINGS if name not in ("mcse", "kdmcse", "dalr")}
+    assert found == {variant: "fp16" if variant in named else "bf16" for variant in found}
+    assert named <= set(found)

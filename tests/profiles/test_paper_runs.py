@@ -89,7 +89,8 @@ def test_simcse_in_another_language_is_trained_as_visualcse(encoder: str) -> Non
     language = {"bert-base-german-cased": "de", "bert-base-chinese": "zh"}[encoder]
     names = (f"simcse/wiki-{language}", f"simcse@official/wiki-{language}", f"visualcse/wiki-{language}+imagenet")
     found = [resolve(profile, RunSpec.parse(f"{name}/{encoder}/seed-0"), {}).training for name in names]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[2]
+    assert found[1] == found[0].model_copy(update={"precision": "fp16"}), "SimCSE's script names fp16"
 
 
 def test_supervised_runs_have_the_values_of_their_script() -> None:
@@ -104,6 +105,14 @@ def test_supervised_runs_have_the_values_of_their_script() -> None:
             run = resolve(profile, RunSpec.parse(f"{method}{reading}/{setting}/bert-base-uncased/seed-0"), {})
             training, values = run.training, run.hyperparameters.named()
             assert (training.batch_size, training.learning_rate, training.epochs) == (128, 3e-5, 3)
-            assert training.precision == "fp16"
+            assert training.precision == ("fp16" if reading else "bf16")
             own = [values[f"{prefix}_{key}"] for key in ("batch_size", "learning_rate", "weight")]
             assert (*own, values[f"temperature_{prefix}"]) == (48, 1e-7, 100.0, temperature)
+
+
+def test_models_of_mcses_captions_are_tested_on_the_split_that_these_were_drawn_from() -> None:
+    profile = load_profile("paper")
+    for name, setting in profile.settings.items():
+        fits = {"Flickr30k": "Flickr30k-Entities"} if "flickr" in setting.corpora else {}
+        assert setting.tests == fits, name
+    assert {"Flickr30k", "Flickr30k-Entities"} < set(profile.suites["retrieval"].tasks)

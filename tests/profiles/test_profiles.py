@@ -156,7 +156,7 @@ def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
         return resolve(profile, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
 
     ours, theirs = (training(name, "wiki", "bert-base-uncased") for name in ("simcse", "simcse@official"))
-    assert (ours.epochs, ours.precision, ours.eval_every) == (3, "fp32", 125)
+    assert (ours.epochs, ours.precision, ours.eval_every) == (3, "bf16", 125)
     assert (theirs.epochs, theirs.precision, theirs.eval_every) == (1, "fp16", 125)
     roberta = training("simcse@official", "wiki", "roberta-base")
     assert (roberta.batch_size, roberta.learning_rate) == (512, 1e-5)
@@ -226,6 +226,17 @@ tasks = ["STS-B"]
 """
 
 
+#: public weights, before the last table of MINE
+RELEASED = """[released.{name}]
+hub = "a/b"
+revision = "main"
+pooling = "{pooling}"
+encoder = "bert-base-uncased"
+source = "their README"
+
+[suites.sts]"""
+
+
 def write(folder: Path, text: str) -> str:
     path = folder / "mine.toml"
     path.write_text(text, encoding="utf-8")
@@ -274,6 +285,12 @@ def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> 
         ('description = "mine"', 'name = "mine"', ["mine.toml", "'name'", "remove the line"]),
         ('description = "mine"', 'origin = "package"', ["mine.toml", "'origin'", "remove the line"]),
         ("[training]", "[training", ["mine.toml", "not valid TOML", "line 17"]),
+        (
+            "[suites.sts]",
+            RELEASED.format(name='"a/b"', pooling="clss"),
+            ["mine.toml", "[released]", "a/b", "unknown pooling 'clss'; did you mean cls"],
+        ),
+        ("[suites.sts]", RELEASED.format(name="mine", pooling="cls"), ["released.mine", "a/b; name the table so"]),
     ],
 )
 def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:

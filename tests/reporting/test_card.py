@@ -59,7 +59,7 @@ def test_unknown_facts_are_left_out() -> None:
     facts = ModelFacts("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
     text = model_card(one, facts, frame([one]))
     names = set(yaml.safe_load(text.split("---")[1]))
-    assert names == {"license", "library_name", "pipeline_tag", "tags"}
+    assert names == {"license", "library_name", "pipeline_tag", "pooling", "tags"}
     assert "sentence-transformers" not in ModelCard(text).data.tags
     assert "Loss terms" not in text
     assert "## Data" not in text

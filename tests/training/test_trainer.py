@@ -162,5 +162,14 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(tmp_path:
 def test_precision_is_checked_against_the_device() -> None:
     check_precision("fp32", "cpu")
     check_precision("bf16", "cpu")
-    with pytest.raises(UserError, match="fp16 needs a CUDA device"):
+    with pytest.raises(UserError, match=r"fp16 needs a CUDA device.*--set precision=fp32"):
         check_precision("fp16", "cpu")
+
+
+def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    with pytest.raises(UserError, match=r"bf16.*Tesla V100 has not; give --set precision=fp32$"):
+        check_precision("bf16", "cuda")
+    check_precision("fp32", "cuda")
+    check_precision("fp16", "cuda")

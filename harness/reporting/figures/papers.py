@@ -32,7 +32,7 @@ MARKS = 10
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure of a paper, or a chart of training curves (`paper` is empty).
+    """A figure of a paper, a figure beside a table (`beside` is its key), or a chart of training curves.
 
     `svg` is an element for a page or file and `pdf` a file's content. Both are empty if nothing is drawn; `empty` then
     says why. `commands` run what is missing.
@@ -47,6 +47,12 @@ class ReportFigure:
     pdf: bytes = b""
     empty: str = ""
     commands: tuple[str, ...] = ()
+    beside: str = ""
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether it is a chart of training curves."""
+        return not (self.paper or self.beside)
 
 
 @dataclass(frozen=True)

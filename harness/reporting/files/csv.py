@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from harness.metrics import Score
 from harness.papers.published import Published
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.seeds.summary import SummaryTable
+from harness.reporting.seeds.seen import SeenTable
+from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.reporting.tables.cells import FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
@@ -37,12 +39,13 @@ COLUMNS = (
 CsvFields = dict[str, object]
 
 
-def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> str:
+def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable], seen: Sequence[SeenTable] = ()) -> str:
     """The text of report.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(fields for table in tables for fields in _summary(table))
+    writer.writerows(fields for table in seen for fields in _seen(table))
     writer.writerows(fields for filled in papers for fields in _paper(filled))
     return stream.getvalue()
 
@@ -57,6 +60,18 @@ def _summary(table: SummaryTable) -> Iterator[CsvFields]:
                 yield {"table": "summary", "suite": table.suite, **shared, **column._asdict(), **measured}
 
 
+def _seen(table: SeenTable) -> Iterator[CsvFields]:
+    """The scores on seen and unseen pairs; the difference is the mean gain by seed."""
+    for row in table.rows:
+        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+        for (task, part), cell in row.cells.items():
+            if cell.scores:
+                place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
+                fields = _measured(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
+                gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
+                yield {"table": "seen", **shared, **place, **fields, **gain}
+
+
 def _measured(cell: Cell, against: str | None) -> CsvFields:
     summary = cell.summary
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
@@ -68,7 +83,7 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
 
 def _paper(filled: FilledTable) -> Iterator[CsvFields]:
     table = f"{filled.paper.name} {filled.name}"
-    lines = [(row.row, line) for row in filled.rows for line in row.lines]
+    lines = [(row.row, line) for row in filled.rows for line in (*row.released, *row.lines)]
     for row, line in lines:
         for column in filled.columns:
             score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))

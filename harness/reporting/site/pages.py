@@ -1,4 +1,4 @@
-"""All pages of a report: overview, audit, profiles, papers, methods, runs and files of figures."""
+"""All pages of a report: overview, audit, seen pairs, profiles, papers, methods, runs and files of figures."""
 
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ from harness.store import Result
 
 @dataclass(frozen=True)
 class Site:
-    """What the pages show. `paper_grids` are the tables of each paper by its name; `legend` explains their verdicts."""
+    """What the pages show.
+
+    `paper_grids` are the tables of each paper by its name, `legend` explains their verdicts. `seen` are the tables of
+    scores by what training has seen; without any, there is no such page.
+    """
 
     contents: Contents
     sentences: Sequence[Sentence]
     claims: Grid | None
     papers: Sequence[Paper]
     paper_grids: Mapping[str, Sequence[Grid]]
+    seen: Sequence[Grid]
     figures: Sequence[ReportFigure]
     findings: Sequence[Finding]
     footer: str
@@ -56,7 +61,8 @@ def write_site(site: Site, folder: Path) -> None:
     methods = slugs([*(facts.name for facts in contents.methods), *(one.spec.method for one in results)])
     papers = slugs(paper.name for paper in site.papers)
     stems = slugs(figure.key for figure in site.figures if figure.svg)
-    pages = Pages(folder, footer=site.footer, profiles=profiles, methods=methods, papers=papers, stems=stems)
+    shared = {"profiles": profiles, "methods": methods, "papers": papers, "stems": stems, "seen": site.seen}
+    pages = Pages(folder, footer=site.footer, **shared)
     for name in ("style.css", "site.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
     for figure in site.figures:
@@ -78,6 +84,9 @@ def write_site(site: Site, folder: Path) -> None:
         runs=len(results),
     )
     pages.write("audit.html", "audit.html", findings=findings)
+    if site.seen:
+        beside = {grid.key: [figure for figure in site.figures if figure.beside == grid.key] for grid in site.seen}
+        pages.write("seen.html", "seen.html", beside=beside)
     write_runs(pages, results, contents.store)
     for profile, stem in profiles.items():
         pages.write("profile.html", f"profiles/{stem}.html", profile=profile, **_profile(site, profile))
@@ -116,7 +125,7 @@ def _profile(site: Site, profile: str) -> dict[str, object]:
         "grids": [summary_grid(table) for table in tables],
         "dev": charts(runs, "dev"),
         "losses": charts(runs, "loss"),
-        "figures": [figure for figure in site.figures if not figure.paper and figure.profile == profile],
+        "figures": [figure for figure in site.figures if figure.is_curve and figure.profile == profile],
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.command_line import harness_command
 from harness.formatting import duration, fixed
-from harness.metrics import AVERAGE, Metric
+from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.figures.curves import run_charts
 from harness.reporting.site.html import Pages, slug
 from harness.reporting.tables.grids import ABSENT
@@ -19,6 +19,8 @@ from harness.store import Evaluation, Result, Store, is_earlier, overrides_text
 LOG_LINES = 300
 #: Evaluations with more metrics than this show the others than the main ones folded.
 MOST_COLUMNS = 8
+#: What the parts by training are, after the title of a table that has them.
+BY_TRAINING = "; [seen]: pairs of which training read a sentence, [unseen]: the others"
 #: heads of a row -> metric -> score
 Rows = Mapping[tuple[str, ...], Mapping[str, float]]
 
@@ -115,7 +117,8 @@ def score_tables(result: Result) -> Iterator[ScoreTable]:
         parts: Rows = {(task, part): of for task, found in evaluation.parts.items() for part, of in found.items()}
         if parts:
             main, others = _columns(evaluation, parts)
-            yield _table("parts of the tasks", suite, ("task", "part"), [*main, *others], parts, folded=True)
+            about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
+            yield _table(f"parts of the tasks{about}", suite, ("task", "part"), [*main, *others], parts, folded=True)
 
 
 def _columns(evaluation: Evaluation, rows: Rows) -> tuple[list[Metric], list[Metric]]:

@@ -144,10 +144,14 @@ class FilledLine:
 
 @dataclass(frozen=True)
 class FilledRow:
-    """A row and its measured lines: first its own, then one for each other reading and definition with numbers."""
+    """A row and its measured lines: first its own, then one for each other reading and definition with numbers.
+
+    `released` are the numbers of public weights that should reproduce the row. They are compared with print alone.
+    """
 
     row: PaperRow
     lines: tuple[FilledLine, ...]
+    released: tuple[FilledLine, ...] = ()
 
     @property
     def own(self) -> FilledLine:
@@ -188,7 +192,8 @@ class Coverage(NamedTuple):
 class FilledTable:
     """A paper's table, encoder by encoder, filled by the runs of a profile.
 
-    `columns` are the paper's, or those with a stand-in.
+    `columns` are the paper's, or those with a stand-in. `released` is the command that evaluates public weights of its
+    rows, None where all have numbers.
     """
 
     paper: Paper
@@ -197,6 +202,7 @@ class FilledTable:
     blocks: tuple[EncoderRows, ...]
     columns: tuple[PaperColumn, ...]
     profile: str = PAPER_PROFILE
+    released: str | None = None
 
     @property
     def is_paper(self) -> bool:
@@ -234,8 +240,8 @@ class FilledTable:
 
     @property
     def is_measured(self) -> bool:
-        """Whether any row has a run."""
-        return any(row.is_measured for row in self.rows)
+        """Whether any row has a run, or numbers of public weights."""
+        return any(row.is_measured or row.released for row in self.rows)
 
     @property
     def margin(self) -> float | None:
@@ -252,11 +258,14 @@ class FilledTable:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands that fill it: one if none of its planned rows has a run, else one a row; none if it is full."""
+        """The commands that fill it: one if none of its planned rows has a run, else one a row; none if it is full.
+
+        One more evaluates public weights.
+        """
         missing = tuple(dict.fromkeys(line.command for line in self.lines if line.command))
-        if not missing or any(row.is_measured for row in self.planned_rows):
-            return missing
-        return (harness_command("run", table=f"{self.paper.name}:{self.name}", profile=self.profile),)
+        if missing and not any(row.is_measured for row in self.planned_rows):
+            missing = (harness_command("run", table=f"{self.paper.name}:{self.name}", profile=self.profile),)
+        return (*missing, *filter(None, [self.released]))
 
 
 def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:

@@ -14,6 +14,7 @@ from harness.command_line import DEFAULT_MARGIN, harness_command
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
+from harness.papers.released import RowKey, released_places
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
@@ -36,7 +37,8 @@ def paper_tables(
 
     Raises UserError for a row whose printed number is not in `published`.
     """
-    runs = _Runs.of(beside_print(frame), PAPER_PROFILE, StandIns.of(load_profile(PAPER_PROFILE)), margin)
+    profile = load_profile(PAPER_PROFILE)
+    runs = _Runs.of(beside_print(frame), profile, StandIns.of(profile), margin)
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -53,41 +55,47 @@ def stand_in_tables(
     found = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            runs = _Runs.of(frame, profile.name, StandIns.of(profile, options))
+            runs = _Runs.of(frame, profile, StandIns.of(profile, options))
             found += [runs.stand_in_table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
 class _Side(NamedTuple):
-    """Where a row's runs in one reading are, "" for its own, and those that they are tested against."""
+    """Where a row's runs in one reading are, "" for its own, and those that they are tested against.
+
+    Public weights are runs that no reading makes and that are tested against nothing.
+    """
 
     reading: str
     place: Place
-    rival: Place | None
+    rival: Place | None = None
+    public: bool = False
 
 
 @dataclass(frozen=True)
 class _Runs:
     """A profile's runs without overrides by place and suite, and its names for what the papers name.
 
-    `readings` are those of any run except the default. Cells are computed when they are first needed.
+    `readings` are those of any run except the default, `released` the places of public weights by row. Cells are
+    computed when they are first needed.
     """
 
     profile: str
     names: StandIns
     groups: Mapping[Place, Mapping[str, Group]]
     readings: Sequence[str]
+    released: Mapping[RowKey, Sequence[Place]]
     margin: float | None
     _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, profile: str, names: StandIns, margin: float | None = None) -> _Runs:
+    def of(cls, frame: pandas.DataFrame, profile: Profile, names: StandIns, margin: float | None = None) -> _Runs:
         groups: dict[Place, dict[str, Group]] = {}
-        part = frame[(frame["profile"] == profile) & (frame["overrides"] == "")]
+        part = frame[(frame["profile"] == profile.name) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
         readings = {_reading(place.variant) for place in groups} - {DEFAULT_READING}
-        return cls(profile, names, groups, sorted(readings), margin)
+        return cls(profile.name, names, groups, sorted(readings), released_places(profile), margin)
 
     def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
         """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
@@ -109,11 +117,12 @@ class _Runs:
         table, blocks = paper.tables[name], []
         for encoder in table.encoders:
             rows = [
-                self._row(row, table, encoder, _printed(paper, name, index, encoder, published))
+                self._row(row, paper, name, encoder, _printed(paper, name, index, encoder, published))
                 for index, row in table.rows_of(encoder)
             ]
             blocks.append((encoder, tuple(row for row in rows if row)))
-        return corrected(FilledTable(paper, name, table, tuple(blocks), table.columns), _alpha(table))
+        filled = FilledTable(paper, name, table, tuple(blocks), table.columns, released=self._released(paper, name))
+        return corrected(filled, _alpha(table))
 
     def stand_in_table(self, paper: Paper, name: str) -> FilledTable:
         """Rows that share a stand-in are one row; quoted rows are kept if they were run."""
@@ -122,28 +131,40 @@ class _Runs:
         for encoder in table.encoders:
             rows: dict[Place, FilledRow] = {}
             for _, row in table.rows_of(encoder):
-                filled = None if row.published_only else self._row(row, table, encoder, {})
+                filled = None if row.published_only else self._row(row, paper, name, encoder, {})
                 if filled and (row.planned or filled.is_measured):
                     rows.setdefault(filled.own.place, filled)
             if rows:
                 blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
         used = {column for _, rows in blocks for row in rows for column in row.own.cells}
         columns = tuple(column for column in table.columns if column.name in used)
-        return corrected(FilledTable(paper, name, table, tuple(blocks), columns, self.profile), _alpha(table))
+        released = self._released(paper, name)
+        return corrected(FilledTable(paper, name, table, tuple(blocks), columns, self.profile, released), _alpha(table))
+
+    def _released(self, paper: Paper, name: str) -> str | None:
+        """The command that evaluates the table's public weights; None if all have every score, or there are none."""
+        table, mine = f"{paper.name}:{name}", set(filter(self.names.has_suite, paper.tables[name].suites))
+        places = {place for key, some in self.released.items() if key.table == table for place in some}
+        if all(mine <= self.groups.get(place, {}).keys() for place in places):
+            return None
+        return harness_command("run", "--released", table=table, profile=self.profile)
 
     def _row(
-        self, row: PaperRow, table: PaperTable, encoder: str, printed: Mapping[str, Published]
+        self, row: PaperRow, paper: Paper, name: str, encoder: str, printed: Mapping[str, Published]
     ) -> FilledRow | None:
-        """A filled row; None if it has no stand-in."""
-        place, own, *others = self._place(row, encoder), *table.definitions_of(row)
-        if place is None or not self._scores(row, table, own, place):
+        """A filled row of the table `name`; None if it has no stand-in."""
+        table = paper.tables[name]
+        place, definitions = self._place(row, encoder), table.definitions_of(row)
+        if place is None or not self._scores(row, table, definitions[0], place):
             return None
         lines = []
         for side in self._sides(row, table, encoder, place):
-            lines.append(self._line(row, table, side, own, printed))
-            more = (self._line(row, table, side, one, printed) for one in others)
-            lines += [line for line in more if line.seeds]
-        return FilledRow(row, tuple(lines))
+            found = [self._line(row, table, side, one, printed) for one in definitions]
+            lines += [found[0], *(line for line in found[1:] if line.seeds)]
+        public = self.released.get(RowKey.of(paper.name, name, row, encoder), ())
+        sides = (_Side("", there, public=True) for there in public)
+        weights = (self._line(row, table, side, one, printed) for side in sides for one in definitions)
+        return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
 
     def _sides(self, row: PaperRow, table: PaperTable, encoder: str, own: Place) -> Iterator[_Side]:
         """A row's own runs, then those of each other reading."""
@@ -172,7 +193,8 @@ class _Runs:
         """The cells of a row by one definition, tested against those of its rival."""
         place, rival, scores = side.place, side.rival, self._scores(row, table, definition, side.place)
         own = definition == table.definitions_of(row)[0]
-        found = {} if row.published_only else self.cells(place, definition.part)
+        empty = row.published_only and not side.public
+        found = {} if empty else self.cells(place, definition.part)
         against = self.cells(rival, definition.part) if rival else {}
         cells = {}
         for column in table.columns:
@@ -184,7 +206,7 @@ class _Runs:
                 shown = number if own or definition.compared else None
                 cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
         counts = [found[score].summary.n if score in found else 0 for score in scores.values()]
-        due = own and min(counts) < (row.seeds or table.seeds) and not row.published_only
+        due = own and min(counts) < (row.seeds or table.seeds) and not (row.published_only or side.public)
         return FilledLine(
             reading=_reading(place.variant),
             family=Family(side.reading, definition.label),

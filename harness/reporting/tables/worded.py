@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from harness.formatting import count_of, fixed, p_value, points, signed
@@ -22,6 +22,8 @@ from harness.reporting.tables.cells import (
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
 from harness.stats import ALPHA
 
+#: what a line of public weights is called
+AUTHORS = "authors' weights"
 #: what a line is, its kind and its cells
 LineText = tuple[str, LineKind, list[CellText]]
 #: position of a row in its block, and column, of the cells in bold
@@ -70,6 +72,9 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
     for at, row in enumerate(rows):
         name = row.own.place.variant + (f" ({row.row.mark})" if row.row.mark else "")
         parts = [_printed_line(filled, row.own, at, printed)] if filled.is_paper else []
+        for line in row.released:
+            what = _public(row, line)
+            parts += _compared_lines(filled, line, what, f", {what}")
         for family, line in row.by_family.items():
             parts += _measured_lines(filled, row, line, at, measured[family])
         for index, (what, kind, cells) in enumerate(parts):
@@ -90,17 +95,31 @@ def _measured_lines(
 ) -> Iterator[LineText]:
     """The measured numbers of a line, and how they differ from print."""
     label = _label(row, line)
-    pairs = [(column, line.cells[column.name]) for column in filled.columns]
-    cells = [cell for _, cell in pairs]
     if line.seeds:
-        texts = [_measured(column, cell, line.seeds, (at, column.name) in bold) for column, cell in pairs]
-        yield f"measured{label}, {count_of(line.seeds, 'seed')}", "measured", texts
-        verdict = row_verdict([cell.judgement for cell in cells if cell.judgement], filled.margin)
-        if verdict:
-            yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
-            yield f"verdict{label}: {verdict}", "verdict", [_verdict(cell.judgement) for cell in cells]
+        columns = {name for row_at, name in bold if row_at == at}
+        yield from _compared_lines(filled, line, f"measured{label}, {count_of(line.seeds, 'seed')}", label, columns)
     elif filled.is_measured and not row.row.published_only:
-        yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(cells)
+        yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(filled.columns)
+
+
+def _compared_lines(
+    filled: FilledTable, line: FilledLine, what: str, label: str, bold: Collection[str] = ()
+) -> Iterator[LineText]:
+    """The numbers of a line that has some, called `what`, and how they differ from print; `label` tells it apart."""
+    pairs = [(column, line.cells[column.name]) for column in filled.columns]
+    yield what, "measured", [_measured(column, cell, line.seeds, column.name in bold) for column, cell in pairs]
+    judgements = [cell.judgement for _, cell in pairs]
+    verdict = row_verdict([one for one in judgements if one], filled.margin)
+    if verdict:
+        yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
+        yield f"verdict{label}: {verdict}", "verdict", [_verdict(one) for one in judgements]
+
+
+def _public(row: FilledRow, line: FilledLine) -> str:
+    """The name of a line of public weights: that of the model too, where a row has several."""
+    several = len({one.place for one in row.released}) > 1
+    texts = (AUTHORS, line.place.encoder if several else "", line.family.definition)
+    return ", ".join(text for text in texts if text)
 
 
 def _label(row: FilledRow, line: FilledLine) -> str:
@@ -220,13 +239,24 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over {over}; (*) and "
             "(†) only without the correction."
         )
+    public = [
+        f"{' / '.join(row.own.place)} is {line.place.encoder}, {line.place.variant}"
+        for row in filled.rows
+        for line in row.released
+    ]
+    if public:
+        yield (
+            "Authors' weights are published models of these rows, evaluated here as their authors do; no test compares "
+            f"them with other rows: {'; '.join(dict.fromkeys(public))}."
+        )
     apart = [f"{' / '.join(line.place)}: {line.apart} of {line.against}" for line in filled.lines if line.apart]
     if apart:
         yield f"Rows trained otherwise than the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
-    if any(cell.judgement for line in filled.lines for cell in line.cells.values()):
+    lines = [*filled.lines, *(line for row in filled.rows for line in row.released)]
+    if any(cell.judgement for line in lines for cell in line.cells.values()):
         yield verdict_note(filled.margin)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
-    older = sum(line.older for line in filled.lines)
+    older = sum(line.older for line in lines)
     if older:
         yield f"{older_text(older)}."

@@ -9,7 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from builders import over_seeds, result
-from site_samples import hostile, rendered
+from seen_samples import split
+from site_samples import EVIL, hostile, rendered
 
 from harness.papers.audit.findings import audit
 from harness.papers.published import read_published
@@ -44,7 +45,9 @@ class Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site") / "deep" / "out"
-    rendered(out, [*over_seeds("mcse", [70.0, 73.0]), *over_seeds("simcse", [20.0, 24.0]), *hostile()], everything=True)
+    seen = [split(variant, 0, {"ToySTS": (50, 60.0, 50, 70.0)}, setting=EVIL[0]) for variant in ("mcse", "simcse")]
+    runs = [*over_seeds("mcse", [70.0, 73.0]), *over_seeds("simcse", [20.0, 24.0]), *seen, *hostile()]
+    rendered(out, runs, everything=True)
     return out
 
 
@@ -93,7 +96,7 @@ def test_no_name_leaves_the_folder_or_is_hidden(out: Path) -> None:
     for path in out.rglob("*"):
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
-    assert len(list((out / "runs").iterdir())) == 1 + 4 + len(hostile())
+    assert len(list((out / "runs").iterdir())) == 1 + 6 + len(hostile())
 
 
 @pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])

@@ -233,9 +233,11 @@ def test_columns_of_several_suites_the_dev_score_and_the_cost() -> None:
     assert row.own.cells["STS-B dev"].measured.summary == summarise([60.0]), "one number a run, whatever its scores"
 
 
-def test_retrieval_reads_the_set_that_the_row_names() -> None:
+def test_retrieval_reads_the_set_that_the_row_names_in_the_split_of_its_training_images() -> None:
     recalls = {"i2t_R@1": 10.0, "i2t_R@5": 20.0, "t2i_R@1": 30.0, "t2i_R@5": 40.0}
-    scores = {"retrieval": {"Flickr30k": recalls, "COCO": {name: value / 2 for name, value in recalls.items()}}}
+    scores = {
+        "retrieval": {"Flickr30k-Entities": recalls, "COCO": {name: value / 2 for name, value in recalls.items()}}
+    }
     place = {"profile": "paper", "encoder": "bert-base-uncased"}
     runs = [result("mcse", 0, scores, setting=setting, **place) for setting in ("wiki+flickr", "wiki+coco")]  # type: ignore[arg-type]
     rows = {row.own.place.setting: row for row in table("mcse:T6", runs).rows if row.own.seeds}

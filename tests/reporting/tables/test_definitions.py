@@ -35,8 +35,8 @@ def retrieval(variant: str, parts: bool = True) -> list[Result]:
     where = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
 
     def one(seed: int) -> Result:
-        values = {"Flickr30k": dict.fromkeys(metrics, 30.0 + seed)}
-        single = {"retrieval": {"Flickr30k": {"one": dict.fromkeys(metrics, 20.0 + seed)}}}
+        values = {"Flickr30k-Entities": dict.fromkeys(metrics, 30.0 + seed)}
+        single = {"retrieval": {"Flickr30k-Entities": {"one": dict.fromkeys(metrics, 20.0 + seed)}}}
         return result(variant, seed, {"retrieval": values}, parts=single if parts else {}, **where)
 
     return [one(0), one(1)]

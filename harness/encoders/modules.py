@@ -1,0 +1,149 @@
+"""Folders of sentence-transformers as their `modules.json` lists them; nothing is loaded.
+
+Nothing here imports torch or transformers: plans read these files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import registry
+from harness.encoders.poolings import MODULES, pooling_named
+from harness.errors import UserError
+
+#: modules of these packages come with the libraries; all others are code of the folder or of another package
+_LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."
+_SWITCH = "pooling_mode_"
+
+
+@dataclass(frozen=True)
+class ListedModule:
+    """A module of a folder: the full name of its class, and the sub-folder of its files, '' for the folder itself."""
+
+    type: str
+    path: str
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self.type.rpartition(".")[2]
+
+
+def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
+    """Return the modules of a folder of sentence-transformers in order; none for any other folder.
+
+    Raises UserError for a damaged list and for a module outside the folder.
+    """
+    file = folder / "modules.json"
+    if not file.is_file():
+        return ()
+    try:
+        modules = tuple(ListedModule(str(each["type"]), str(each["path"])) for each in json.loads(file.read_text()))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise _unreadable(file, error) from error
+    for module in modules:
+        if Path(module.path).is_absolute() or ".." in Path(module.path).parts:
+            raise UserError(f"{file} names the module {module.path} outside the folder; fetch the model again")
+    return modules
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Return where the encoder of a folder lies: its first module, or the folder itself if it lists no modules.
+
+    Raises UserError for a model of sentence-transformers that does not begin with an encoder of transformers.
+    """
+    modules = listed_modules(folder)
+    if modules and modules[0].kind != "Transformer":
+        raise UserError(
+            f"{folder} is a model of sentence-transformers that begins with {modules[0].kind}, not with an encoder of "
+            "transformers; it can be evaluated by its modules (without --pooling), not trained or pooled otherwise"
+        )
+    return folder / modules[0].path if modules else folder
+
+
+def module_files(folder: Path) -> Iterator[Path]:
+    """Yield the files in the sub-folders of a folder's modules, descriptions excepted."""
+    for path in {module.path for module in listed_modules(folder)} - {"", "."}:
+        for file in (folder / path).rglob("*"):
+            if file.is_file() and file.suffix != ".md" and not file.name.startswith("."):
+                yield file
+
+
+def refuse_code(folder: Path) -> None:
+    """Raise UserError for a module or activation function that is neither sentence-transformers' nor torch's.
+
+    Loading one would execute code that the folder chose.
+    """
+    for module in listed_modules(folder):
+        activation = _activation(folder / module.path / "config.json") if module.kind == "Dense" else _ACTIVATIONS
+        for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):
+            if not name.startswith(library):
+                raise UserError(
+                    f"{folder} names {name}, which is code from outside sentence-transformers and is not executed; if "
+                    "you trust it, `harness eval --trust-remote-code` executes it"
+                )
+
+
+def declared_pooling(folder: Path) -> str | None:
+    """Return the pooling that a model folder names, None if it names none.
+
+    It is `modules` for a folder of sentence-transformers. Otherwise `1_Pooling/config.json` counts, then `pooling` in
+    the front matter of the model card, as an export writes it. Raises UserError for a damaged list of modules.
+    """
+    if listed_modules(folder):
+        return MODULES
+    file = folder / "1_Pooling" / "config.json"
+    return _pooling_of(_read(file)) if file.is_file() else _of_card(folder / "README.md")
+
+
+def _pooling_of(settings: Any) -> str | None:
+    """Find the registered pooling that a pooling file describes; None if there is none, or several modes."""
+    named = settings.get("pooling_mode")
+    switches = {key.removeprefix(_SWITCH) for key, on in settings.items() if key.startswith(_SWITCH) and on is True}
+    modes = {named} if isinstance(named, str) else {_mode(switch) for switch in switches}
+    for name in registry.names("pooling"):
+        with suppress(UserError):  # a package that fails to load cannot be the one that wrote the folder
+            pooling = pooling_named(name)
+            if pooling.switch and not pooling.head and {_mode(pooling.switch.removeprefix(_SWITCH))} == modes:
+                return name
+    return None
+
+
+def _mode(switch: str) -> str:
+    """Return the newer name of a switch: 'mean_tokens' is 'mean'."""
+    return switch.removesuffix("s").removesuffix("_token")
+
+
+def _of_card(card: Path) -> str | None:
+    """Read `pooling` from a card's front matter, where it is a registered name."""
+    from huggingface_hub import ModelCard
+    from yaml import YAMLError
+
+    if not card.is_file():
+        return None
+    with suppress(ValueError, OSError, YAMLError):
+        named = ModelCard(card.read_text(encoding="utf-8"), ignore_metadata_errors=True).data.get("pooling")
+        return named if named in registry.names("pooling") and named != MODULES else None
+    return None
+
+
+def _activation(file: Path) -> str:
+    return str(_read(file).get("activation_function", _ACTIVATIONS)) if file.is_file() else _ACTIVATIONS
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Read a module's settings. Raises UserError for a damaged file."""
+    try:
+        settings: dict[str, Any] = dict(json.loads(file.read_text()))
+    except (OSError, TypeError, ValueError) as error:
+        raise _unreadable(file, error) from error
+    return settings
+
+
+def _unreadable(file: Path, error: Exception) -> UserError:
+    return UserError(f"{file} cannot be read as sentence-transformers writes it: {error}; fetch the model again")

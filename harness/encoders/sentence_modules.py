@@ -1,0 +1,109 @@
+"""Models of sentence-transformers, read through that library whatever their modules are, for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harness.encoders.modules import listed_modules, refuse_code
+from harness.encoders.poolings import MODULES
+from harness.encoders.student import Student
+from harness.encoders.weights import (
+    UNREADABLE,
+    check_vocabulary_files,
+    known_vocabulary,
+    refuse_architecture,
+    strict_weights,
+)
+from harness.errors import UserError, first_line
+
+#: Tokens of a sentence for a model that names no limit.
+LONGEST = 512
+
+
+class SentenceModules(nn.Module):
+    """A model of sentence-transformers with its modules, its default prompt and its longest sequence, in float32."""
+
+    def __init__(self, model: Any) -> None:
+        """`model` is a `SentenceTransformer`."""
+        super().__init__()
+        self.model = model.float().eval()
+
+    @classmethod
+    def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
+        """Read a folder with a `modules.json`.
+
+        `trusted` allows code that the folder names to be executed. Raises UserError for a folder that the library
+        cannot read, for weights that do not fit, a missing vocabulary, and code that is not trusted.
+        """
+        if not listed_modules(folder):
+            raise UserError(
+                f"{folder} has no modules of sentence-transformers; give --pooling cls, mean, avg-first-last or pooler"
+            )
+        if not trusted:
+            refuse_code(folder)
+        try:
+            return cls(_loaded(folder, trusted))
+        except UNREADABLE as error:
+            why = f"the folder {folder} cannot be read by sentence-transformers: {first_line(error)}"
+            raise UserError(f"{why}; fetch it again, or read its encoder alone with --pooling") from error
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return torch.device(self.model.device)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence: the model's own limit."""
+        return int(self.model.max_seq_length or LONGEST)
+
+    def tokenize(self, sentences: Sequence[str], max_length: int) -> dict[str, Tensor]:
+        """Inputs of the first module, with the default prompt; the model's own limit holds, not `max_length`."""
+        prompt = self.model.prompts.get(self.model.default_prompt_name)
+        features = self.model.preprocess(list(sentences), prompt=prompt)
+        return {name: value for name, value in features.items() if isinstance(value, Tensor)}
+
+    def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
+        """Compute sentence vectors (B, d) by all modules, without the truncation that `embed` applies."""
+        vectors: Tensor = self.model(dict(tokens))["sentence_embedding"]
+        return vectors
+
+    def embed(self, sentences: Sequence[str]) -> np.ndarray:
+        """Embed n sentences with the library's `encode`: float32 (n, d)."""
+        vectors = self.model.encode(list(sentences), show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors, dtype=np.float32)
+
+
+def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
+    """Load a model folder for evaluation: by its modules, or its encoder by another registered pooling.
+
+    `trusted` allows code in the folder to be executed. Raises UserError.
+    """
+    if pooling == MODULES:
+        return SentenceModules.load(folder, trusted=trusted)
+    return Student.load(folder, pooling, trusted=trusted)
+
+
+def _loaded(folder: Path, trusted: bool) -> Any:
+    """Load a `SentenceTransformer` on the CPU. Raises one of UNREADABLE."""
+    from sentence_transformers import SentenceTransformer
+
+    encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]
+    for encoder in encoders:
+        if not trusted:
+            refuse_architecture(encoder)
+    with ExitStack() as checks:
+        checks.enter_context(strict_weights(pooler=False))
+        for encoder in encoders:
+            checks.enter_context(known_vocabulary(encoder))
+        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
+    for encoder in encoders:
+        check_vocabulary_files(encoder, model.tokenizer)
+    return model

@@ -1,0 +1,182 @@
+"""Code in a model folder: a payload that leaves a mark where it is executed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.corpora.toy import clip_folder, student_folder
+from harness.encoders.locate import FolderModel
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
+from harness.encoders.teachers import open_teacher
+from harness.errors import UserError
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """The file that a payload makes."""
+    return tmp_path / "executed"
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers copies code to a cache, here one of the test, and asks on stdin whether to execute it."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+
+    def asked(prompt: str = "") -> str:
+        raise AssertionError(f"the user was asked: {prompt}")
+
+    monkeypatch.setattr("builtins.input", asked)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    saved = tmp_path / "model"
+    Student.load(student_folder(), "mean").save(saved)
+    return saved
+
+
+def edit(file: Path, **values: object) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+
+
+def own_architecture(folder: Path, mark: Path) -> None:
+    """An architecture of the folder's own: BERT under another name."""
+    edit(
+        folder / "config.json",
+        model_type="strange",
+        architectures=["StrangeModel"],
+        auto_map={"AutoConfig": "strange.StrangeConfig", "AutoModel": "strange.StrangeModel"},
+    )
+    (folder / "strange.py").write_text(
+        "from pathlib import Path\n"
+        "from transformers import BertConfig, BertModel\n"
+        f"Path({str(mark)!r}).touch()\n"
+        "class StrangeConfig(BertConfig):\n"
+        "    model_type = 'strange'\n"
+        "class StrangeModel(BertModel):\n"
+        "    config_class = StrangeConfig\n"
+    )
+
+
+def own_module(folder: Path, mark: Path) -> None:
+    """A last module of the folder's own, which negates vectors."""
+    listed = json.loads((folder / "modules.json").read_text())
+    listed.append({"idx": 2, "name": "2", "path": "2_Negation", "type": "negation.Negation"})
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "2_Negation").mkdir()
+    (folder / "negation.py").write_text(
+        "from pathlib import Path\n"
+        "from torch import nn\n"
+        f"Path({str(mark)!r}).touch()\n"
+        "class Negation(nn.Module):\n"
+        "    @classmethod\n"
+        "    def load(cls, *args, **kwargs):\n"
+        "        return cls()\n"
+        "    def forward(self, features):\n"
+        "        return features | {'sentence_embedding': -features['sentence_embedding']}\n"
+    )
+
+
+@pytest.mark.parametrize("reader", [Student.load, SentenceModules.load, lambda folder: open_teacher("text", folder)])
+def test_an_architecture_of_the_folder_is_refused_without_a_question(
+    reader: Callable[[Path], object], folder: Path, mark: Path
+) -> None:
+    own_architecture(folder, mark)
+    with pytest.raises(UserError, match=r"'strange' is code of the repository.*--trust-remote-code") as refusal:
+        reader(folder)
+    assert "\n" not in str(refusal.value)
+    assert not mark.exists()
+
+
+def test_a_module_of_the_folder_is_refused(folder: Path, mark: Path) -> None:
+    own_module(folder, mark)
+    with pytest.raises(UserError, match=r"names negation\.Negation.*--trust-remote-code"):
+        SentenceModules.load(folder)
+    assert not mark.exists()
+
+
+def test_an_activation_from_elsewhere_is_refused_not_replaced_by_tanh(tmp_path: Path) -> None:
+    Student.load(student_folder(), "pooler").save(tmp_path / "pooled")
+    edit(tmp_path / "pooled" / "2_Dense" / "config.json", activation_function="elsewhere.Gelu")
+    with pytest.raises(UserError, match=r"names elsewhere\.Gelu"):
+        SentenceModules.load(tmp_path / "pooled")
+
+
+@pytest.mark.parametrize(("change", "pooling"), [(own_architecture, "mean"), (own_module, "modules")])
+def test_trusted_code_is_executed(change: Callable[[Path, Path], None], pooling: str, folder: Path, mark: Path) -> None:
+    expected = open_model(folder, pooling).embed(["a red circle"])
+    change(folder, mark)
+    found = open_model(folder, pooling, trusted=True).embed(["a red circle"])
+    assert mark.exists()
+    assert found == pytest.approx(-expected if change is own_module else expected, abs=1e-6)
+
+
+def test_known_architectures_do_not_read_the_folders_code(folder: Path, mark: Path) -> None:
+    own_architecture(folder, mark)
+    edit(folder / "config.json", model_type="bert")
+    assert Student.load(folder, "mean").embed(["a"]).shape == (1, 64)
+    assert SentenceModules.load(folder).embed(["a"]).shape == (1, 64)
+    assert not mark.exists()
+
+
+def test_trusted_code_is_part_of_the_fingerprint(folder: Path, mark: Path) -> None:
+    own_architecture(folder, mark)
+    plain, trusted = FolderModel(folder), FolderModel(folder, trusted=True)
+    before = plain.fingerprint(None), trusted.fingerprint(None)
+    with (folder / "strange.py").open("a") as stream:
+        stream.write("# another line\n")
+    assert plain.fingerprint(None) == before[0]
+    assert trusted.fingerprint(None) != before[1]
+
+
+class Payload:
+    """Touches a file where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("kind", ["student", "modules", "text", "timm", "open-clip"])
+def test_pickled_weights_execute_nothing(kind: str, folder: Path, mark: Path, tmp_path: Path) -> None:
+    if kind == "open-clip":
+        folder = shutil.copytree(clip_folder(), tmp_path / "clip")
+        name = "open_clip_pytorch_model.bin"
+    else:
+        name = "pytorch_model.bin"
+    if kind == "timm":
+        described = {"architecture": "resnet18", "num_classes": 0, "pretrained_cfg": {}}
+        (folder / "config.json").write_text(json.dumps(described))
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    torch.save({"weight": Payload(mark)}, folder / name)
+    readers: dict[str, Callable[[Path], object]] = {"student": Student.load, "modules": SentenceModules.load}
+    with pytest.raises(UserError) as refusal:
+        readers.get(kind, lambda folder: open_teacher(kind, folder))(folder)
+    assert "\n" not in str(refusal.value)
+    assert not mark.exists()
+
+
+def test_the_payload_works(mark: Path, tmp_path: Path) -> None:
+    torch.save({"weight": Payload(mark)}, tmp_path / "weights.bin")
+    torch.load(tmp_path / "weights.bin", weights_only=False)
+    assert mark.exists()
+
+
+def test_pickled_weights_are_read(folder: Path) -> None:
+    from safetensors.torch import load_file
+
+    expected = Student.load(folder, "mean").embed(["a red circle"])
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert Student.load(folder, "mean").embed(["a red circle"]) == pytest.approx(expected, abs=1e-6)

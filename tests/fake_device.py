@@ -1,0 +1,65 @@
+"""A CUDA device without a card: tensors on it are torch's fake ones, with a shape and a type but no data.
+
+Tensors on the CPU stay real. An operation that mixes both devices fails as on a real one. A forward pass works; a
+backward pass does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._pytree import tree_leaves, tree_map
+
+CUDA = torch.device("cuda")
+
+
+@contextmanager
+def fake_cuda() -> Iterator[None]:
+    """Let 'cuda' be such a device, with autocast to bf16 and fp16; what is copied from it to the CPU is read as zeros.
+
+    The random state of the device, of which there is none, is not kept.
+    """
+    with ExitStack() as stack:
+        for name, value in (
+            ("torch.cuda.amp.common.amp_definitely_not_available", lambda: False),
+            ("torch.cuda.is_bf16_supported", lambda *given, **named: True),
+            ("torch.random.fork_rng", lambda devices: nullcontext()),
+        ):
+            stack.enter_context(patch(name, value))
+        stack.enter_context(patch.object(FakeTensor, "numpy", _zeros, create=True))
+        stack.enter_context(_DeviceMode())
+        yield
+
+
+class _DeviceMode(FakeTensorMode):
+    """Fakes what has a tensor of the device among its inputs or is created there, and computes the rest."""
+
+    def __init__(self) -> None:
+        # the environment lets a shape depend on data, as that of torch.unique does
+        super().__init__(shape_env=ShapeEnv(), static_shapes=True)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = tree_leaves((args, kwargs))
+        if any(isinstance(one, FakeTensor) or (isinstance(one, torch.device) and one.type == "cuda") for one in given):
+            faked = tree_map(self._faked, (args, kwargs or {}))
+            return super().__torch_dispatch__(func, types, *faked)
+        return func(*args, **(kwargs or {}))
+
+    def _faked(self, one: Any) -> Any:
+        real = isinstance(one, torch.Tensor) and not isinstance(one, FakeTensor)
+        return self.from_tensor(one) if real else one
+
+
+def _zeros(tensor: torch.Tensor) -> np.ndarray:
+    """Read a fake tensor; refused where a real one is."""
+    if tensor.device.type != "cpu" or tensor.requires_grad:
+        raise TypeError(f"a tensor on {tensor.device} (gradient: {tensor.requires_grad}) cannot be read by numpy")
+    kind = torch.empty(0, dtype=tensor.dtype).numpy().dtype
+    return np.zeros(tuple(tensor.shape), dtype=kind)

@@ -1,0 +1,216 @@
+"""Devices and precisions: no tensor is left on the CPU, checked on a fake CUDA device, and bf16 trains on the CPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+from fake_device import CUDA, fake_cuda
+from safetensors.torch import save_file
+
+from harness.corpora.toy import clip_folder, student_folder
+from harness.corpora.toy.corpora import ToyPairs
+from harness.encoders.student import Student
+from harness.encoders.teachers import open_teacher
+from harness.execution.embedding import HeadSpace, RunEmbedder
+from harness.execution.events import Event
+from harness.execution.ingredients import Experiment, Experiments
+from harness.execution.inventory import Inventory
+from harness.execution.train import Bench, build_method, run_features
+from harness.execution.training_data import training_data
+from harness.grid import resolve
+from harness.method import method_named
+from harness.profiles import load_profile
+from harness.registry import names
+from harness.spec import RunSpec
+from harness.store import Store
+from harness.training.stepper import Stepper
+from harness.training.streams import TrainingData
+from harness.training.trainer import Trainer
+
+SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
+HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+#: beside every reading of every method: options that lead to other code
+OPTIONS = (
+    "mcse[text_teacher=clip]",
+    "kdmcse[with=cml+iml]",
+    "kdmcse[filter_scores=inner]",
+    "dalr[targets=projected,ranking=listnet]",
+    "dalr[space=projected,teacher_mix=vectors]@official",
+    "visualcse[contrast=simclr]",
+    "visualcse[contrast=simclr]@fixed",
+    "audiocse[positions=true]",
+)
+
+
+def variants() -> Iterator[str]:
+    for name in names("method"):
+        method = method_named(name)
+        yield from (f"{name}@{reading}" for reading in method.readings if method.trains)
+    yield from OPTIONS
+
+
+def experiment(variant: str, setting: str = "toy") -> Experiment:
+    profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/{setting}/toy-bert/seed-0")
+    return Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""
+
+
+@cache
+def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
+    """The data of a run, with its teachers' features, as a run loads them on the CPU."""
+    asked = experiment(variant)
+    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling)
+    return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu", ignore)), student.tokenizer)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Teachers that are trained on the way leave their weights there."""
+    monkeypatch.chdir(tmp_path)
+
+
+def trainer(variant: str, precision: str, device: torch.device, folder: Path) -> Trainer:
+    """The trainer of a run, built as `train` builds it."""
+    asked, _, data = loaded(variant)
+    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling).to(device)
+    method = build_method(asked, student, data)
+    training = asked.resolved.training.model_copy(update={"precision": precision})
+    place = {"seed": 0, "setting": "toy", "folder": folder}
+    return Trainer(student, method, data, training, dev=lambda embed: 0.0, **place)
+
+
+def first_steps(one: Trainer) -> list[int]:
+    """The first step of each kind of batch."""
+    mixing = one.batches.mixing
+    kinds = [mixing.step(step)[0] for step in range(mixing.cycle + 1)]
+    return [kinds.index(kind) for kind in sorted(set(kinds))]
+
+
+@pytest.mark.parametrize("variant", list(variants()))
+def test_losses_of_every_method_stay_on_the_device(variant: str, tmp_path: Path) -> None:
+    asked, *_ = loaded(variant)
+    for precision, half in HALF.items():
+        outputs: set[torch.dtype] = set()
+        with fake_cuda():
+            one = trainer(variant, precision, CUDA, tmp_path)
+            one.student.model.encoder.layer[0].attention.self.query.register_forward_hook(
+                lambda module, given, found, seen=outputs: seen.add(found.dtype)
+            )
+            found = [loss for step in first_steps(one) for loss in one.losses(step)]
+        assert outputs == {half}, "the encoder's layers compute in half precision"
+        streams = {stream for stream, *_ in found if stream}
+        assert streams == set(asked.resolved.own_steps)
+        assert len(found) == len(first_steps(one)) * (1 + len(streams))
+        for _, total, terms in found:
+            assert total is not None
+            for name, value in {"total": total, **terms}.items():
+                assert (value.device.type, value.dtype, value.ndim) == ("cuda", torch.float32, 0), name
+
+
+@pytest.mark.parametrize("name", [name for name in names("method") if method_named(name).trains])
+def test_every_method_trains_in_bf16(name: str, tmp_path: Path) -> None:
+    """On the same batch under the same dropout, a few updates decrease each loss; losses are computed in float32."""
+    one, exact = (trainer(name, precision, torch.device("cpu"), tmp_path) for precision in ("bf16", "fp32"))
+    for step in first_steps(one):
+        before = {stream: total.item() for stream, total, _ in exact.losses(step) if total is not None}
+        for stream, total, terms in one.losses(step):
+            assert total is not None
+            assert {value.dtype for value in (total, *terms.values())} == {torch.float32}
+            assert total.item() != before[stream], "autocast changes no number: it is off"
+            assert total.item() == pytest.approx(before[stream], rel=0.05)
+        for _ in range(4):
+            for stream, total, _ in one.losses(step):
+                assert total is not None
+                (one.main if stream is None else one.own[stream]).step(total, 0)
+        with torch.no_grad():
+            after = {stream: total.item() for stream, total, _ in one.losses(step) if total is not None}
+        assert all(after[stream] < value for stream, value in before.items()), after
+        exact.student.load_state_dict(one.student.state_dict())
+        exact.method.load_state_dict(one.method.state_dict())
+
+
+@pytest.mark.parametrize("precision", ["fp32", *HALF])
+def test_an_update_stays_on_the_device(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scaled loss, clipping and AdamW; gradients are set by hand, since fake tensors have no backward pass."""
+
+    def gradients(loss: torch.Tensor) -> None:
+        assert (loss.device.type, loss.dtype) == ("cuda", torch.float32)
+        for parameter in stepper.parameters:
+            parameter.grad = torch.ones_like(parameter)
+
+    def unconditional(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *rest: Any) -> None:
+        """The scaler asks the device whether a gradient is infinite, which a fake one does not know."""
+        assert scaler.is_enabled()
+        optimizer.step()
+
+    monkeypatch.setattr(torch.autograd, "backward", gradients)
+    monkeypatch.setattr(torch.amp.GradScaler, "_maybe_opt_step", unconditional)
+    with fake_cuda():
+        one = trainer("visualcse@paper", precision, CUDA, tmp_path)
+        stepper: Stepper = one.own["images"]
+        assert stepper.scaler.is_enabled() == (precision == "fp16")
+        for step in range(2):
+            loss = next(total for stream, total, _ in one.losses(step) if stream)
+            assert loss is not None
+            stepper.step(loss, step)
+        moments = [value for state in stepper.optimizer.state.values() for value in (state["mean"], state["square"])]
+    assert len(moments) == 2 * len(stepper.parameters) > 0
+    assert {(value.device.type, value.dtype) for value in moments} == {("cuda", torch.float32)}
+
+
+def test_embedding_stays_on_the_device() -> None:
+    with fake_cuda():
+        for pooling in ("cls", "mean", "avg-first-last"):
+            student = Student.load(student_folder(), pooling).to(CUDA)
+            assert student.embed(["a red circle", "a ring"]).shape == (2, 64)
+        heads = torch.nn.Linear(64, 8).to(CUDA), torch.nn.Linear(5, 8).to(CUDA)
+        features: Any = SimpleNamespace(of_images=lambda pairs, content: np.ones((3, 5), dtype=np.float16))
+        space = HeadSpace(student.embed, heads, features, lambda task: task)
+        assert space.texts(["a", "b"]).shape == (2, 8)
+        assert space.images(ToyPairs(size=3).load(None), "any").shape == (3, 8)
+        assert RunEmbedder(student, student.embed, Path()).views(["a red circle", "a"], 3, 0).shape == (2, 3, 64)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_text_teachers_stay_on_the_device(pooling: str) -> None:
+    with fake_cuda():
+        teacher = open_teacher("text", student_folder(), pooling=pooling, device="cuda")
+        assert teacher.captions(["a red circle", "a"]).shape == (2, 64)
+        assert teacher.tokens(["a red circle", "a"], 9).shape == (2, 9, 64)
+
+
+def test_image_teachers_stay_on_the_device(tmp_path: Path) -> None:
+    save_file(timm.create_model("test_resnet", num_classes=7).state_dict(), tmp_path / "model.safetensors")
+    read = {"input_size": [3, 64, 64], "num_classes": 7, "first_conv": "conv1.0", "classifier": "fc"}
+    about = {"architecture": "test_resnet", "num_classes": 7, "pretrained_cfg": read}
+    (tmp_path / "config.json").write_text(json.dumps(about))
+    pixels = ToyPairs(size=3).load(None).images
+    assert pixels is not None
+    other = [np.zeros((40, 50, 3), dtype=np.uint8)]
+    with fake_cuda():
+        clip = open_teacher("open-clip", clip_folder(), device="cuda")
+        assert len(clip.captions(["a red circle", "a"])) == 2
+        assert [len(clip.images(given)) for given in (pixels[:3], other)] == [3, 1]
+        assert len(open_teacher("timm", tmp_path, device="cuda").images(other)) == 1
+
+
+def test_a_tensor_that_is_left_behind_is_found() -> None:
+    with fake_cuda():
+        student = Student.load(student_folder()).to(CUDA)
+        tokens = student.tokenize(["a red circle"], 9)
+        with pytest.raises(RuntimeError, match="same device"):
+            student.encode(tokens, 2)
+        with pytest.raises(TypeError, match="cannot be read by numpy"):
+            student.encode({name: ids.to(CUDA) for name, ids in tokens.items()}, 2).numpy()
