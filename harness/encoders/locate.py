@@ -84,7 +84,8 @@ class HubModel(Source):
         )
         if self._snapshot():
             return []
-        return [MissingModel(f"the weights of {self.hub}", how, self.hub, self.revision, about=self.about)]
+        what = f"the weights of {self.hub} at {self.revision}"
+        return [MissingModel(what, how, self.hub, self.revision, about=self.about)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the hub name and commit."""

@@ -168,7 +168,10 @@ MISTAKES = [
     (("run", "--profile", "tiny", "--encoders", "mine=./nowhere"), "has no config.json"),
     (("run", "--profile", "tiny", "--encoders", "owner/model@main"), "does not pin a hub model"),
     (("run", "--profile", "tiny", "--encoders", f"owner/model@{'0' * 40}"), "1 input missing"),
-    (("run", "--profile", "tiny", "--encoders", "owner/model"), "1 input missing: the weights of owner/model; run `h"),
+    (
+        ("run", "--profile", "tiny", "--encoders", "owner/model"),
+        "1 input missing: the weights of owner/model at main; run `h",
+    ),
     (("fetch", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
     (("fetch", "--methods", "none"), "there is no data root"),
     (("run", "--profile", "tiny", "--data-root", "./nowhere"), "is not a folder"),
