@@ -1,22 +1,33 @@
-"""Augmented images and filterbanks a second on one core, and images through worker processes.
+"""Augmented images and filterbanks a second on one core, images through worker processes, and a teacher's whole path.
 
-OMP_NUM_THREADS=1 python benchmarks/media.py
+OMP_NUM_THREADS=1 python benchmarks/media.py [--device cuda]
+
+The path of a teacher is that of `harness run`: files of a folder, decoded and resized by threads, through a ResNet-50
+and a CLIP ViT-B/32 with random weights, into the file of features on disk.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
+import json
 import os
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 
 from harness.corpora.labelled_images import EncodedImages
+from harness.corpora.pixels import Decoder, Pixels
 from harness.encoders.audio import filterbank
-from harness.encoders.pictures import opened
+from harness.encoders.features import cached_features
+from harness.encoders.pictures import opened, worked
+from harness.encoders.teachers import Teacher, open_teacher
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
 from harness.seeds import generator
 from harness.training.batching import Order
@@ -70,7 +81,58 @@ def torchvisions(size: int) -> Callable[[bytes], object]:
     return views
 
 
+def random_teacher(kind: str, folder: Path, device: str) -> Teacher:
+    """A teacher of full size with random weights."""
+    folder.mkdir()
+    if kind == "timm":
+        import timm
+
+        model = timm.create_model("resnet50.tv_in1k")
+        described = {"architecture": "resnet50", "num_classes": 1000, "pretrained_cfg": model.pretrained_cfg}
+        (folder / "config.json").write_text(json.dumps(described))
+        save_file(model.state_dict(), folder / "model.safetensors")
+    else:
+        import open_clip
+
+        described = {"model_cfg": open_clip.get_model_config("ViT-B-32-quickgelu"), "preprocess_cfg": {"size": 224}}
+        (folder / "open_clip_config.json").write_text(json.dumps(described))
+        save_file(open_clip.create_model("ViT-B-32-quickgelu").state_dict(), folder / "open_clip_model.safetensors")
+    return open_teacher(kind, folder, device=device)
+
+
+def teachers_path(raw: bytes, device: str, images: int) -> None:
+    """Print the rate of each part of the path of a teacher, and of the whole."""
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["HARNESS_CACHE"] = place
+        files = [Path(place) / f"{number}.jpg" for number in range(images)]
+        for file in files:
+            file.write_bytes(raw)
+
+        def pixels() -> Pixels:
+            return Pixels(Decoder(files.__getitem__, str, images))
+
+        def features(teacher: Teacher, name: str) -> None:
+            every = pixels()
+            cached_features(name, images, lambda start, stop: teacher.images(every[start:stop]), chunk=512)
+
+        clock = time.perf_counter()
+        decoded = sum(1 for _ in worked(pixels(), lambda image: image))
+        threads = len(os.sched_getaffinity(0))
+        print(f"decoded by {threads} thread(s): {decoded / (time.perf_counter() - clock):,.0f} images/s")
+        for kind in ("timm", "open-clip"):
+            teacher = random_teacher(kind, Path(place) / kind, device)
+            teacher.images(pixels()[:1])
+            clock = time.perf_counter()
+            features(teacher, kind)
+            print(f"{kind} on {device}, from files to features: {images / (time.perf_counter() - clock):,.1f} images/s")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--images", type=int, default=256, help="images of a teacher's whole path")
+    chosen = parser.parse_args()
+    teachers_path(photograph(PICTURES["500 x 375"]), chosen.device, chosen.images)
     torch.set_num_threads(1)
     rows = np.arange(BATCH)
     for name, shape in PICTURES.items():

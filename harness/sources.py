@@ -10,7 +10,9 @@ import hashlib
 import io
 import json
 import logging
+import math
 import os
+import time
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,8 +24,12 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from harness.errors import MissingData, UserError, first_line
+from harness.formatting import duration, fixed
 
 log = logging.getLogger(__name__)
+
+#: Seconds between two lines about hashing, and without any after which it starts anew.
+LINE_EVERY_S, IDLE_S = 20.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -113,10 +119,47 @@ def file_hash(path: Path) -> str:
         text = note.read_text()
         if len(text) == 64:
             return text
-    with path.open("rb") as stream:
-        value = hashlib.file_digest(stream, "sha256").hexdigest()
+    value = _HASHING.file(path, stat.st_size)
     write_text(note, value)
     return value
+
+
+class Hashing:
+    """Hashes files, with a line of the log every LINE_EVERY_S seconds of uninterrupted hashing."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, piece: int = 2**24) -> None:
+        """`piece` are the bytes that are read at a time."""
+        self._clock, self._piece = clock, piece
+        self._idle_since = self._start = self._line = -math.inf
+        self._bytes = 0
+
+    def file(self, path: Path, size: int) -> str:
+        """Compute the SHA-256 (hex) of a file of `size` bytes."""
+        if self._clock() - self._idle_since > IDLE_S:
+            self._start = self._line = self._clock()
+            self._bytes = 0
+        state, done = hashlib.sha256(), 0
+        with path.open("rb") as stream:
+            while piece := stream.read(self._piece):
+                state.update(piece)
+                done += len(piece)
+                self._bytes += len(piece)
+                self._speak(path, done, size)
+        self._idle_since = self._clock()
+        return state.hexdigest()
+
+    def _speak(self, path: Path, done: int, size: int) -> None:
+        now = self._clock()
+        if now - self._line < LINE_EVERY_S:
+            return
+        self._line = now
+        rate = self._bytes / (now - self._start)
+        left = duration(max(0, size - done) / rate)
+        mb, all_mb, speed = (f"{fixed(number / 1e6, 0)} MB" for number in (done, self._bytes, rate))
+        log.info("hashing %s: %s of %.0f MB, %s left; %s so far, %s/s", path, mb, size / 1e6, left, all_mb, speed)
+
+
+_HASHING = Hashing()
 
 
 def write_text(path: Path, text: str) -> None:

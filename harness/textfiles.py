@@ -1,13 +1,16 @@
-"""Text files below the data root: lines, and tab-separated tables with a header."""
+"""Text files below the data root: lines, and tab-separated tables with a header; texts compared by their words."""
 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import UserError
+
+_BLANK = re.compile(r"[\W_]+")
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -54,3 +57,8 @@ def read_table(path: Path, *columns: str) -> list[dict[str, str]]:
                 "correct the line or fetch the file again"
             )
     return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def normalised_text(text: str) -> str:
+    """Lower-case a text and replace everything but letters and digits, of any script, by single blanks."""
+    return _BLANK.sub(" ", text.lower()).strip()

@@ -3,7 +3,7 @@
 from harness.catalogue.checks import State, state, verify
 from harness.catalogue.display import shown
 from harness.catalogue.download import Progress
-from harness.catalogue.entries import Entry, entries, entry, providers
+from harness.catalogue.entries import Entry, entries, entry, providers, with_inputs
 from harness.catalogue.fetching import Watch, fetch, import_folder
 from harness.catalogue.hub import size_of as hub_size
 from harness.catalogue.models import (
@@ -38,4 +38,5 @@ __all__ = [
     "shown",
     "state",
     "verify",
+    "with_inputs",
 ]

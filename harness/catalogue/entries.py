@@ -29,13 +29,14 @@ Below = Annotated[str, Field(min_length=1), AfterValidator(_below)]
 
 
 class Origin(Table):
-    """A published file: on the hub, at an address, on Google Drive, or downloaded manually."""
+    """A file: on the hub, at an address, on Google Drive, downloaded manually, or an output of another entry."""
 
     file: Annotated[Below, Field(description="name in the hub's repository, of the download, or in a folder to import")]
     hub: Annotated[Name | None, Field(description="data set of the hub, OWNER/NAME")] = None
     revision: Commit | None = None
     url: Annotated[str | None, Field(pattern=r"^https?://")] = None
     drive: Annotated[str | None, Field(pattern=r"^[\w-]{20,}$", description="id of a file on Google Drive")] = None
+    output: Annotated[Below | None, Field(description="path below the data root, an output of another entry")] = None
     hand: Annotated[Name | None, Field(description="how to download it manually")] = None
     checksum: Annotated[Checksum | None, Field(description="none if not published")] = None
     bytes: Annotated[int | None, Field(gt=0, description="exact size, if known")] = None
@@ -54,7 +55,7 @@ class Origin(Table):
         """The source, for messages."""
         if self.hub:
             return f"hub {self.hub} at {str(self.revision)[:7]}"
-        return self.address or "by hand"
+        return self.address or self.output or "by hand"
 
     @property
     def address(self) -> str | None:
@@ -63,8 +64,8 @@ class Origin(Table):
 
     @model_validator(mode="after")
     def _one_place(self) -> Origin:
-        if sum(place is not None for place in (self.hub, self.url, self.drive, self.hand)) != 1:
-            raise ValueError("give exactly one of 'hub', 'url', 'drive' and 'hand'")
+        if sum(place is not None for place in (self.hub, self.url, self.drive, self.output, self.hand)) != 1:
+            raise ValueError("give exactly one of 'hub', 'url', 'drive', 'output' and 'hand'")
         if (self.hub is None) != (self.revision is None):
             raise ValueError("'hub' needs 'revision', and only 'hub' has one")
         if self.url is not None and self.url.startswith("http://") and self.checksum is None:
@@ -163,3 +164,9 @@ def entry(name: str) -> Entry:
 def providers(path: str) -> list[Entry]:
     """The entries that provide a path below the data root."""
     return [each for each in entries().values() if any(output.holds(path) for output in each.outputs)]
+
+
+def with_inputs(made: Entry) -> list[Entry]:
+    """An entry, after the entries whose outputs it is made from."""
+    inputs = [each for origin in made.origins if origin.output for each in providers(origin.output)]
+    return [*(before for each in inputs for before in with_inputs(each)), made]

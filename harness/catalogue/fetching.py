@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.catalogue import drive, hub
 from harness.catalogue.checks import check_download, check_output, difference, read_manifest, state, write_manifest
 from harness.catalogue.download import Progress, download
-from harness.catalogue.entries import Entry, Origin
+from harness.catalogue.entries import Entry, Origin, providers
 from harness.catalogue.extract import remove
 from harness.catalogue.places import Say, books, check_room, held, manifest_path, readable
 from harness.catalogue.recipes import RECIPES, Take
@@ -55,7 +55,7 @@ def import_folder(root: Path, entry: Entry, folder: Path, link: bool, say: Say, 
         if work.is_done():
             return
         given = {origin.file: found for origin in entry.origins if (found := _given(entry, origin, folder))}
-        absent = [origin for origin in entry.origins if origin.file not in given and origin.url is None]
+        absent = [o for o in entry.origins if o.file not in given and o.url is None and o.output is None]
         if absent:
             wanted = "; ".join(f"{origin.file} ({origin.hand or origin.where})" for origin in absent)
             raise UserError(f"files of {entry.name} are missing in {folder}: {wanted}; put them there and import again")
@@ -152,6 +152,8 @@ class _Work:
     def _fetched(self, origin: Origin) -> list[Path]:
         """Download and check the files of an origin. Raises UserError."""
         name, folder = self.entry.name, self.staging / "files"
+        if origin.output is not None:
+            return [self._input(origin.output)]
         if origin.hub is not None:
             if origin.pick is not None and self.offline:
                 raise UserError(f"{name}: offline, the files {origin.file} of {origin.hub} cannot be listed")
@@ -170,6 +172,12 @@ class _Work:
                 download(str(origin.url), target, name, self.say, self.watch(origin.name))
         check_download(self.root, self.entry, origin, target, origin.checksum)
         return [target]
+
+    def _input(self, path: str) -> Path:
+        """The output of another entry, which is fetched if it is missing. Raises UserError."""
+        if not (self.root / path).exists():
+            fetch(self.root, providers(path)[0], self.say, self.watch, self.offline)
+        return self.root / path
 
     def _from_hub(self, origin: Origin, folder: Path) -> Path:
         self.say(f"{self.entry.name}: fetching {origin.file} from the hub's {origin.hub}")

@@ -52,6 +52,8 @@ def cli() -> None:
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    # long hashing and waiting for another process, which would be silent
+    logging.getLogger("harness.sources").setLevel(logging.INFO)
     try:
         code = cli(prog_name="harness", standalone_mode=False)
     except UserError as error:

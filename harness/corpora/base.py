@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -88,13 +88,6 @@ class Pairs:
     def image_count(self) -> int:
         """The number of images, m."""
         return len(self) if self.image_of is None else int(self.image_of[-1]) + 1
-
-
-class ImageIds(NamedTuple):
-    """The ids of the images of pairs; unless they are in order, which image has which id is not known."""
-
-    ids: Sequence[str]
-    in_order: bool = True
 
 
 @dataclass(frozen=True)
@@ -169,12 +162,16 @@ class CorpusSource(Source):
         elif isinstance(found, Sentences | Pairs):
             yield from found.texts
 
+    def expected(self, root: Path | None) -> int | None:
+        """About how many texts there are, quickly; None where that is not known without reading them."""
+        return None
+
     def images_fingerprint(self, root: Path | None) -> str:
         """The fingerprint of the images and their order, whichever captions are rows."""
         return self.fingerprint(root)
 
-    def image_ids(self, root: Path | None) -> ImageIds | None:
-        """The ids of the images of pairs, by which they are known in other data sets; None without any."""
+    def image_ids(self, root: Path | None) -> Sequence[str] | None:
+        """The ids of the images of pairs in order, by which other data sets know them; None without any."""
         return None
 
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:

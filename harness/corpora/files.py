@@ -8,7 +8,8 @@ CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg), and tab-separa
 gzip, with at least those columns.
 
 captions-file: a Parquet file with columns image_id and captions (a list of strings), or a text file with one
-caption per line, the layout of MCSE's preprocessing.
+caption per line, the layout of MCSE's preprocessing. A text file names no images; the Parquet file that it is matched
+to does (columns image_id, caption and captions, one row a line; see `harness.corpora.matching`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, ImageIds, LazyTexts, Pairs, Sentences, Triplets, check_positive
+from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
 from harness.parquet import read_columns
 from harness.seeds import generator
-from harness.sources import FileSource, digest
-from harness.textfiles import lines_of, read_lines, read_table
+from harness.sources import FileSource, Missing, digest
+from harness.textfiles import lines_of, read_lines
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray
@@ -65,6 +66,10 @@ class SentencesFile(LimitedFile):
     def load(self, root: Path | None) -> Sentences:
         """Read the sentences. Raises MissingData or UserError."""
         return Sentences(list(self.texts(root)))
+
+    def expected(self, root: Path | None) -> int | None:
+        """The limit, else the number of lines, which blank ones are counted in."""
+        return self.limit or sum(1 for _ in lines_of(self.paths(root)[0]))
 
     def texts(self, root: Path | None) -> Iterator[str]:
         """Yield the sentences, read lazily. Raises UserError, at the end if there are fewer than the limit."""
@@ -103,8 +108,8 @@ class CaptionsFile(FileSource, CorpusSource):
     or without .jpg, .jpeg or .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of
     the Parquet file. Images are needed only by teachers without stored features, and decoded on access.
 
-    `image_ids` names the images of a text file in any order: [file, split], a table with the columns image_id and
-    split. It changes no training; without the file, images are known by their captions only.
+    `matched` is, for a text file, file and how of the Parquet file with the image and all captions of each line. It is
+    needed for 'all' captions and for images; training on one caption an image with stored features does without it.
     """
 
     stream = "pairs"
@@ -118,21 +123,24 @@ class CaptionsFile(FileSource, CorpusSource):
         caption_seed: int = 0,
         features: Mapping[str, Mapping[str, str]] | None = None,
         images: str | None = None,
-        image_ids: Mapping[str, str] | None = None,
+        matched: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__([file], how)
         if captions not in ("one", "all"):
             raise UserError(f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile")
         self.captions, self.caption_seed = captions, caption_seed
-        self._listed = image_ids
+        self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
         if images:
-            self.pixels = CaptionImages(file, images, how, self._ids)
+            self.pixels = CaptionImages(file, images, how, self._ids, self._matched)
         self.stored = {name: FeatureFile.of(table) for name, table in (features or {}).items()}
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The captions, and the matched file if it has the captions that are asked for."""
+        return super().missing(root) + (self._all.missing(root) if self._all else [])
 
     def load(self, root: Path | None) -> Pairs:
         """Count the captions; texts and features are read on access. Raises MissingData or UserError."""
-        path = self.paths(root)[0]
-        counts = count_captions(path)
+        counts = count_captions(self._file(root))
         images = len(counts)
         image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
         texts = LazyTexts(images if image_of is None else len(image_of), lambda: list(self.texts(root)))
@@ -142,7 +150,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def texts(self, root: Path | None) -> Iterator[str]:
         """Yield one caption of each image, or all of them. Raises UserError."""
-        for image, texts in enumerate(read_captions(self.paths(root)[0])[1]):
+        for image, texts in enumerate(read_captions(self._file(root))[1]):
             if self.captions == "all" or len(texts) == 1:
                 yield from texts
             else:
@@ -150,21 +158,16 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
-        return digest(super().fingerprint(root), self.captions, self.caption_seed)
+        matched = [self._all.fingerprint(root)] if self._all else []
+        return digest(super().fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
         """Hash of the file's content."""
         return super().fingerprint(root)
 
-    def image_ids(self, root: Path | None) -> ImageIds | None:
-        """The ids in the captions' file, or those of the list beside it. Raises UserError."""
-        ids = self._ids(root)
-        if ids is not None:
-            return ImageIds(ids)
-        listed = root / self._listed["file"] if root and self._listed else None
-        if self._listed is None or listed is None or not listed.is_file():
-            return None
-        return ImageIds(ids_of_split(listed, self._listed["split"]), in_order=False)
+    def image_ids(self, root: Path | None) -> list[str] | None:
+        """The ids in the captions' file, or in the one that it is matched to. Raises UserError."""
+        return self._ids(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
         """The same file with one caption of each image as a row, or all."""
@@ -174,7 +177,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def check(self, root: Path | None) -> None:
         """Refuse `captions = all` of a file with one caption an image, where it would change nothing."""
-        if self.captions == "one":
+        if self.captions == "one" or self._all:
             return
         lone = not self.files[0].endswith(".parquet")
         if not lone and not self.missing(root):
@@ -182,8 +185,29 @@ class CaptionsFile(FileSource, CorpusSource):
         if lone:
             raise UserError(f"all captions of an image are asked for, and {self.files[0]} has one caption an image")
 
+    @property
+    def _all(self) -> FileSource | None:
+        """The matched file, if its captions are the rows."""
+        return self._matched if self.captions == "all" else None
+
+    def _file(self, root: Path | None) -> Path:
+        """The file of the captions that are asked for."""
+        return self._file_of_lines(root) if self._all else self.paths(root)[0]
+
     def _ids(self, root: Path | None) -> list[str] | None:
-        return read_captions(self.paths(root)[0])[0]
+        known = self._matched is not None and not self._matched.missing(root)
+        return read_captions(self._file_of_lines(root) if known else self.paths(root)[0])[0]
+
+    def _file_of_lines(self, root: Path | None) -> Path:
+        """The file that the lines are matched to. Raises UserError if it belongs to other lines."""
+        assert self._matched is not None
+        path, lines = self._matched.paths(root)[0], FileSource.paths(self, root)[0]
+        drawn = read_columns(path, "caption").column("caption").to_pylist()
+        if drawn != [texts[0] for texts in read_captions(lines)[1]]:
+            raise UserError(
+                f"{path} was matched to other captions than those of {lines}; remove it and {self._matched.how}"
+            )
+        return path
 
 
 def _read_triplets(path: Path) -> list[tuple[str, ...]]:
@@ -234,14 +258,6 @@ def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
         twice = next(name for name, count in Counter(ids).items() if count > 1)
         raise UserError(f"{path} has the image {twice} twice; merge its rows or fetch the file again")
     return ids, listed
-
-
-def ids_of_split(path: Path, split: str) -> list[str]:
-    """The ids of one split in a table with the columns image_id and split. Raises UserError."""
-    found = [row["image_id"] for row in read_table(path, "image_id", "split") if row["split"] == split]
-    if not found:
-        raise UserError(f"{path} has no images of the split '{split}'; fetch it again")
-    return found
 
 
 def _columns(path: Path) -> tuple[ChunkedArray, ChunkedArray]:

@@ -1,9 +1,9 @@
-"""Images of captions, decoded on access."""
+"""Images of captions, decoded on access, several at a time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import overload
 
 import numpy as np
 
-from harness.encoders.pictures import UNREADABLE, Encoded, decoded, described
+from harness.encoders.pictures import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
 from harness.errors import UserError
 from harness.parquet import read_columns
 from harness.sources import Missing, Source, digest
 
 #: images decoded ahead of the teacher
-AHEAD = 64
+AHEAD = 512
 #: endings tried after an image id
 SUFFIXES = ("", ".jpg", ".jpeg", ".png")
 #: the value of the option `images`, and the column, of images inside the captions' own Parquet file
@@ -30,7 +30,7 @@ class Decoder:
     def __init__(self, read: Callable[[int], Encoded], name: Callable[[int], str], count: int) -> None:
         """`read` and `name` return the encoded file and the name of an image number below `count`."""
         self._read, self._name, self.count = read, name, count
-        self._waiting: dict[int, Future[np.ndarray]] = {}
+        self._waiting: dict[tuple[OneImage, int], Future[np.ndarray]] = {}
 
     def one(self, number: int) -> np.ndarray:
         """Decode an image: (h, w, 3) uint8."""
@@ -41,23 +41,26 @@ class Decoder:
                 f"the image {self._name(number)} cannot be decoded: {described(error)}; replace it or remove its row"
             ) from error
 
-    def several(self, numbers: range) -> Iterator[np.ndarray]:
-        """Yield images in order while the next ones are decoded."""
+    def several(self, numbers: range, work: OneImage) -> Iterator[np.ndarray]:
+        """Yield what `work` makes of images, in order, while threads decode the next ones and work on them."""
         for number in range(numbers.start, min(numbers.stop + AHEAD, self.count)):
-            if number not in self._waiting:
-                self._waiting[number] = self.pool.submit(self.one, number)
-        for number in [number for number in self._waiting if number < numbers.start]:
-            self._waiting.pop(number).cancel()
+            if (work, number) not in self._waiting:
+                self._waiting[work, number] = self.pool.submit(self._worked, number, work)
+        for done in [key for key in self._waiting if key[0] != work or key[1] < numbers.start]:
+            self._waiting.pop(done).cancel()
         for number in numbers:
-            yield self._waiting.pop(number).result()
+            yield self._waiting.pop((work, number)).result()
+
+    def _worked(self, number: int, work: OneImage) -> np.ndarray:
+        return work(self.one(number))
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
-        """The threads; Pillow releases the interpreter's lock."""
+        """The threads, one a core; Pillow releases the interpreter's lock while it decodes and resizes."""
         return ThreadPoolExecutor(len(os.sched_getaffinity(0)))
 
 
-class Pixels(Sequence[np.ndarray]):
+class Pixels(DecodedImages):
     """n images, each (h, w, 3) uint8. Slices are lazy; iterating over one decodes slightly ahead."""
 
     def __init__(self, decoder: Decoder, content: Callable[[], str] = str, numbers: range | None = None) -> None:
@@ -69,7 +72,11 @@ class Pixels(Sequence[np.ndarray]):
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return self.decoder.several(self._numbers)
+        return self.worked(_unchanged)
+
+    def worked(self, work: OneImage) -> Iterator[np.ndarray]:
+        """Yield what `work` makes of each image, in order."""
+        return self.decoder.several(self._numbers, work)
 
     @overload
     def __getitem__(self, place: int) -> np.ndarray: ...
@@ -83,20 +90,33 @@ class Pixels(Sequence[np.ndarray]):
         return self.decoder.one(self._numbers[place])
 
 
+def _unchanged(image: np.ndarray) -> np.ndarray:
+    return image
+
+
 class CaptionImages(Source):
     """The images of a captions file: files of a folder named by image_id, or the column `jpeg` of the file.
 
     The fingerprint covers names and sizes: hashing 80,000 files before every command would take minutes.
     """
 
-    def __init__(self, captions: str, images: str, how: str, ids: Callable[[Path | None], list[str] | None]) -> None:
-        self.captions, self.images, self.how, self._ids = captions, images, how, ids
+    def __init__(
+        self,
+        captions: str,
+        images: str,
+        how: str,
+        ids: Callable[[Path | None], list[str] | None],
+        named: Source | None = None,
+    ) -> None:
+        """`named` is the file with the ids, if the captions file has none."""
+        self.captions, self.images, self.how, self._ids, self._named = captions, images, how, ids, named
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The folder; nothing if the images are in the captions file."""
+        """The folder, and the file with the ids; nothing if the images are in the captions file."""
+        absent = self._named.missing(root) if self._named else []
         if self.images == COLUMN or (root is not None and (root / self.images).is_dir()):
-            return []
-        return [Missing(self.images, f"{self.how}; this teacher needs the images themselves")]
+            return absent
+        return [*absent, Missing(self.images, f"{self.how}; this teacher needs the images themselves")]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of names and sizes of the images; the column is covered by the fingerprint of the captions."""
@@ -114,7 +134,9 @@ class CaptionImages(Source):
         """The ids of the images. Raises UserError if the captions file has none."""
         ids = self._ids(root)
         if ids is None:
-            raise UserError(f"{self.captions} has no image_id to find images by; use a Parquet file with image_id")
+            raise UserError(
+                f"{self.captions} has no image_id to find images by; use a Parquet file with image_id, or a matched one"
+            )
         return ids
 
     def _reader(self, root: Path | None) -> Callable[[int], Encoded]:

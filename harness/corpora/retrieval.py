@@ -8,13 +8,12 @@ features have one file per teacher, matched by image_id if both files have it an
   moments of the training images, like the features used in training.
 - `FLICKR30K` and `COCO`: the 1,000 and 5,000 test images of Karpathy and Fei-Fei (2015), with five captions.
 - `FLICKR30K_ENTITIES`: the test images of Flickr30k Entities (Plummer et al., 2015), the split of MCSE's caption file,
-  whose training images hold 944 of the test images of Karpathy and Fei-Fei; with the captions of their table, which
-  has 962 of the 1,000 images.
+  whose training images hold 944 of the test images of Karpathy and Fei-Fei; 1,000 with five captions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +22,7 @@ import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.corpora.files import ids_of_split, read_captions
+from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
@@ -82,14 +81,12 @@ class CaptionedFile(FileSource):
         features: Mapping[str, FeatureFile],
         split: str | None = None,
         images: str | None = None,
-        split_file: str | None = None,
     ) -> None:
         """`features` are stored image features by teacher, `split` selects rows of a table.
 
-        `images` is a folder of image files named by image_id, for teachers without stored features. `split_file` is
-        another split of the same images: a table with the columns image_id and split.
+        `images` is a folder of image files named by image_id, for teachers without stored features.
         """
-        super().__init__([file, split_file] if split_file else [file], how)
+        super().__init__([file], how)
         self.name, self.features, self.split = name, features, split
         self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root).ids) if images else None
 
@@ -120,11 +117,8 @@ class CaptionedFile(FileSource):
         return CaptionedImages(texts, image_of, images, ids if known else None)
 
     def _captions(self, root: Path | None) -> _Captions:
-        path, *others = FileSource(self.files, self.how).paths(root)  # without features there are captions all the same
-        if self.split is None:
-            return _Captions(*read_captions(path))
-        listed = set(ids_of_split(others[0], self.split)) if others else None
-        return _split_captions(path, self.split, listed)
+        path = FileSource(self.files, self.how).paths(root)[0]  # without features there are captions all the same
+        return _Captions(*read_captions(path)) if self.split is None else _split_captions(path, self.split)
 
     def _pixels(self, root: Path | None) -> CaptionImages | None:
         """The image files, if they exist."""
@@ -144,7 +138,7 @@ class ToyRetrieval(Generated):
     def load(self, root: Path | None) -> CaptionedImages:
         """Generate captions and pictures."""
         pairs = self.pairs.load(root)
-        ids = self.pairs.image_ids(root).ids
+        ids = self.pairs.image_ids(root)
         return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs, ids)
 
 
@@ -156,15 +150,15 @@ class _Captions(NamedTuple):
     known: bool = True
 
 
-def _split_captions(path: Path, split: str, listed: Collection[str] | None) -> _Captions:
-    """The captions of each image of one split of a table, or of the listed images. Raises UserError."""
+def _split_captions(path: Path, split: str) -> _Captions:
+    """The captions of each image of one split of a table. Raises UserError."""
     found: dict[str, list[str]] = {}
     rows = read_table(path, "split", "caption")
     for row in rows:
         name = row.get("image_id", row.get("image_no"))
         if name is None:
             raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; fetch it again")
-        if row["split"] == split if listed is None else name in listed:
+        if row["split"] == split:
             found.setdefault(name, []).append(row["caption"])
     if not found:
         raise UserError(f"{path} has no captions of the split '{split}'; fetch it again")
@@ -187,24 +181,23 @@ FLICKR8K = CaptionedFile("Flickr8k", "paired/flickr8k/test.parquet", _HOW, {"squ
 FLICKR30K = CaptionedFile(
     "Flickr30k",
     "captions/flickr30k_captions.tsv.gz",
-    "put the captions of Flickr30k there, as a table",
+    "run `harness data fetch karpathy`",
     _stored("flickr"),
     split="test",
     images="flickr/images",
 )
 FLICKR30K_ENTITIES = CaptionedFile(
     "Flickr30k-Entities",
-    "captions/flickr30k_captions.tsv.gz",
-    "run `harness data fetch karpathy flickr30k-entities`",
+    "captions/flickr30k_entities_captions.tsv.gz",
+    "run `harness data fetch flickr30k-entities`",
     _stored("flickr", "entities_test"),
     split="test",
     images="flickr/images",
-    split_file="captions/flickr30k_entities_split.tsv",
 )
 COCO = CaptionedFile(
     "COCO",
     "captions/coco_karpathy_captions.tsv.gz",
-    "put the captions of COCO's 5,000 test images of the split of Karpathy and Fei-Fei there, as a table",
+    "run `harness data fetch karpathy`",
     _stored("coco"),
     split="test5k",
     images="coco/val2014",

@@ -20,20 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.sources import cache_folder, digest, write_bytes
+from harness.textfiles import normalised_text
 
 #: version of the hashes
 VERSION = 1
 #: the hash of a text without letters and digits, which counts as read by no training
 EMPTY = 0
 
-_BLANK = re.compile(r"[\W_]+")
 _EXTENSION = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
 _FLICKR = re.compile(r"(\d+)_[0-9a-f]{10}")
-
-
-def normalised_text(text: str) -> str:
-    """Lower-case a text and replace everything but letters and digits, of any script, by single blanks."""
-    return _BLANK.sub(" ", text.lower()).strip()
 
 
 def text_hashes(texts: Iterable[str]) -> np.ndarray:

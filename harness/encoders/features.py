@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 #: (start, stop) -> features of these rows, (stop - start, ...)
 ComputeRows = Callable[[int, int], np.ndarray]
-#: called with (rows done, rows in total) after every chunk
+#: called with (rows done, rows in total), first with those of an earlier process, then after every chunk
 RowsDone = Callable[[int, int], None]
 
 
@@ -142,6 +142,7 @@ class _Store:
     def fill(self, compute: ComputeRows, chunk: int, report: RowsDone) -> None:
         """Compute the missing rows."""
         done, tail = self._kept()
+        report(done, self.rows)
         for start in range(done, self.rows, chunk):
             stop = min(start + chunk, self.rows)
             values = self._checked(compute(start, stop), start, stop)

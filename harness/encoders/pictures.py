@@ -1,10 +1,12 @@
-"""Image files: opening without decoding, decoding to RGB, and describing errors."""
+"""Image files: opening without decoding, decoding to RGB, describing errors, and images decoded on access."""
 
 from __future__ import annotations
 
 import io
 import struct
 import zlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ from PIL import Image
 
 from harness.errors import first_line
 
+#: work on one image, (h, w, 3) uint8 in and out
+OneImage = Callable[[np.ndarray], np.ndarray]
 #: bytes or path of an image file
 Encoded = bytes | Path
 #: raised by Pillow for a file that it cannot decode
@@ -51,3 +55,16 @@ def described(error: Exception) -> str:
     """Describe an error in one line, without the memory address in Pillow's message."""
     text = first_line(error)
     return "not an image format that Pillow knows" if "cannot identify image file" in text else text
+
+
+class DecodedImages(Sequence[np.ndarray]):
+    """Images that are decoded on access, each (h, w, 3) uint8."""
+
+    @abstractmethod
+    def worked(self, work: OneImage) -> Iterator[np.ndarray]:
+        """Yield what `work` makes of each image, in order; the next ones are decoded and worked on meanwhile."""
+
+
+def worked(images: Sequence[np.ndarray] | np.ndarray, work: OneImage) -> Iterator[np.ndarray]:
+    """Yield what `work` makes of each image: by several workers for images decoded on access."""
+    return images.worked(work) if isinstance(images, DecodedImages) else map(work, images)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -75,9 +75,16 @@ class SentenceModules(nn.Module):
         vectors: Tensor = self.model(dict(tokens))["sentence_embedding"]
         return vectors
 
-    def embed(self, sentences: Sequence[str]) -> np.ndarray:
-        """Embed n sentences with the library's `encode`: float32 (n, d)."""
+    def embed(
+        self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
+    ) -> np.ndarray:
+        """Embed n sentences with the library's `encode`: float32 (n, d).
+
+        `report` is called with (sentences done, n), before and after.
+        """
+        report(0, len(sentences))
         vectors = self.model.encode(list(sentences), show_progress_bar=False, convert_to_numpy=True)
+        report(len(sentences), len(sentences))
         return np.asarray(vectors, dtype=np.float32)
 
 

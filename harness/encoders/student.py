@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +113,20 @@ class Student(nn.Module):
         return self._heads[0](vectors) if self.pooling.head else vectors
 
     @torch.inference_mode()
-    def embed(self, sentences: Sequence[str]) -> np.ndarray:
+    def embed(
+        self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
+    ) -> np.ndarray:
         """Embed n sentences in evaluation mode and the order given: float32 (n, d).
 
-        Sentences are tokenised once and batched by length, with a bounded number of tokens a batch.
+        Sentences are tokenised once and batched by length, with a bounded number of tokens a batch. `report` is called
+        with (sentences done, n) before the first batch and after each.
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
         was_training = self.training
         self.eval()
+        done = 0
+        report(done, len(sentences))
         encoded = self.tokenizer(list(sentences), truncation=True, max_length=self.longest)["input_ids"]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
@@ -131,6 +136,8 @@ class Student(nn.Module):
             mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths[rows]).unsqueeze(1)).long()
             tokens = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
             vectors[rows] = self.pooled(tokens).float().cpu().numpy()
+            done += len(rows)
+            report(done, len(sentences))
         self.train(was_training)
         return vectors
 

@@ -11,10 +11,46 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from harness.encoders.pictures import worked
 from harness.encoders.teachers import ImageArrays, Teacher, in_batches, reading
 
-#: images or sentences in one forward pass
+#: images or sentences in one forward pass, on the CPU and on other devices
 BATCH = 64
+DEVICE_BATCH = 256
+
+
+class _Preparation:
+    """The preprocessing of a library in two parts: resizing an image, by its worker, and scaling a batch."""
+
+    def __init__(self, chain: Any) -> None:
+        """Take a chain of transforms that ends with the conversion to a tensor and its normalisation."""
+        *resizing, convert, normalise = chain.transforms
+        if type(convert).__name__ not in ("ToTensor", "MaybeToTensor") or type(normalise).__name__ != "Normalize":
+            raise ValueError(f"its preprocessing does not end with ToTensor and Normalize: {chain.transforms}")
+        self._resizing = resizing
+        self._mean, self._std = (
+            torch.as_tensor(values, dtype=torch.float32).view(3, 1, 1) for values in (normalise.mean, normalise.std)
+        )
+
+    def resized(self, image: np.ndarray) -> np.ndarray:
+        """Resize and crop an image, (h, w, 3) uint8, to the size of the network: (H, W, 3) uint8."""
+        picture = Image.fromarray(image)
+        for step in self._resizing:
+            picture = step(picture)
+        return np.asarray(picture)
+
+    def scaled(self, images: np.ndarray, device: str) -> Tensor:
+        """Scale and normalise resized images, (n, H, W, 3) uint8, on a device: (n, 3, H, W) float32."""
+        pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2) / 255
+        return (pixels - self._mean.to(device)) / self._std.to(device)
+
+    def batch(self, images: ImageArrays, device: str) -> Tensor:
+        """Resize, scale and normalise n images: (n, 3, H, W) float32 on a device."""
+        return self.scaled(np.stack(list(worked(images, self.resized))), device).contiguous()
+
+
+def _batch_size(device: str) -> int:
+    return BATCH if device == "cpu" else DEVICE_BATCH
 
 
 class ClipTeacher(Teacher):
@@ -31,32 +67,32 @@ class ClipTeacher(Teacher):
 
         needs = "open_clip_config.json, weights and, unless it is CLIP's own, a tokenizer, as open_clip saves them"
         with reading(folder, needs):
-            model, self._preprocess = open_clip.create_model_from_pretrained(
+            model, chain = open_clip.create_model_from_pretrained(
                 f"local-dir:{folder}", device=device, precision="fp32", return_transform=True
             )
             self._tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+            self._preparation = _Preparation(chain)
         self._model: Any = model.eval()
         self._device = device
-        about = model.visual.preprocess_cfg
-        size = about["size"]
+        size = model.visual.preprocess_cfg["size"]
         self._size = (size, size) if isinstance(size, int) else tuple(size)
-        self._mean, self._std = (torch.tensor(about[name]).view(3, 1, 1) for name in ("mean", "std"))
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32; resized only where the size differs."""
-        return in_batches(pixels, BATCH, lambda part: self._model.encode_image(self._prepared(part).to(self._device)))
+        return in_batches(pixels, _batch_size(self._device), lambda part: self._model.encode_image(self._ready(part)))
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
         """Compute features of n captions: (n, f) float32."""
         tokens = self._tokenizer
-        return in_batches(sentences, BATCH, lambda part: self._model.encode_text(tokens(part).to(self._device)))
+        return in_batches(
+            sentences, _batch_size(self._device), lambda part: self._model.encode_text(tokens(part).to(self._device))
+        )
 
-    def _prepared(self, pixels: ImageArrays) -> Tensor:
+    def _ready(self, pixels: ImageArrays) -> Tensor:
         """Return the input of the image tower, (n, 3, H, W)."""
         if isinstance(pixels, np.ndarray) and pixels.shape[1:3] == self._size:
-            scaled = torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2) / 255
-            return (scaled - self._mean) / self._std
-        return torch.stack([self._preprocess(Image.fromarray(image)) for image in pixels])
+            return self._preparation.scaled(pixels, self._device)
+        return self._preparation.batch(pixels, self._device)
 
 
 class TimmTeacher(Teacher):
@@ -75,15 +111,14 @@ class TimmTeacher(Teacher):
 
         with reading(folder, "config.json and weights, as timm saves them"):
             model = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
+            self._preparation = _Preparation(create_transform(**resolve_model_data_config(model), is_training=False))
         self._model: Any = model.float().eval().to(device)
-        self._transform = create_transform(**resolve_model_data_config(model), is_training=False)
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
         """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
-        return in_batches(pixels, BATCH, self._features)
+        return in_batches(pixels, _batch_size(self._device), self._features)
 
     def _features(self, pixels: ImageArrays) -> Tensor:
-        batch = torch.stack([self._transform(Image.fromarray(image)) for image in pixels])
-        features: Tensor = self._model(batch.to(self._device))
+        features: Tensor = self._model(self._preparation.batch(pixels, self._device))
         return features

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+T = TypeVar("T")
 #: n sentences -> float32 (n, d), rows in the order given. The callable does its own batching and sorting.
 EmbedFunction = Callable[[Sequence[str]], np.ndarray]
 
@@ -91,6 +92,22 @@ class HasFolder(Protocol):
     """An embedder with a folder where a suite may keep partial results of this model."""
 
     keep: Path
+
+
+@runtime_checkable
+class HasReport(Protocol):
+    """An embedder that is told which task of a suite is next."""
+
+    def report(self, task: str, done: int, total: int, /) -> None:
+        """Receive the task that starts, and how many of the suite's tasks are done."""
+
+
+def told(embed: object, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    """Yield tasks by name, each after the embedder was told of it if it wants to be (`HasReport`)."""
+    for done, (name, task) in enumerate(tasks.items()):
+        if isinstance(embed, HasReport):
+            embed.report(name, done, len(tasks))
+        yield name, task
 
 
 class Embedded:

@@ -19,7 +19,7 @@ import numpy as np
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.cosines import spearman, units
-from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasViews
+from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasViews, told
 from harness.evaluation.figure_arrays import (
     clusters_of,
     neighbours_of,
@@ -95,7 +95,7 @@ class FiguresSuite(Suite):
         scores: dict[str, Values] = {}
         arrays: dict[ArrayName, np.ndarray] = {}
         warnings: list[str] = []
-        for name, task in self._tasks.items():
+        for name, task in told(embed, self._tasks):
             if name in registry.names(_RETRIEVAL):
                 data: ImagesWithCaptions = task.load(root)
                 scores[name], found = self._of_captions(name, data, embed)

@@ -25,7 +25,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
 from harness.evaluation.mteb_local import OfflineTask, build
 from harness.evaluation.suites import Suite, SuiteScores, Values
 from harness.metrics import AVERAGE, Metric
@@ -141,8 +141,8 @@ class MTEBSuite(Suite):
 
         disable_progress_bars()
         tasks: list[AbsTask] = []
-        for named in self._tasks.values():
-            tasks += named.build() if isinstance(named, OwnTasks) else [build(named, root)]
+        for given in self._tasks.values():
+            tasks += given.build() if isinstance(given, OwnTasks) else [build(given, root)]
         names = [task.metadata.name for task in tasks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -153,7 +153,8 @@ class MTEBSuite(Suite):
         with warnings.catch_warnings():
             # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")
-            scores = {task.metadata.name: _scores(_evaluated(model, task, cache), task) for task in tasks}
+            named = {task.metadata.name: task for task in tasks}
+            scores = {name: _scores(_evaluated(model, task, cache), task) for name, task in told(embed, named)}
         remarks = [f"{name}: main_score left out, undefined" for name, row in scores.items() if "main_score" not in row]
         if model.not_finite:
             remarks.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")

@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasTraining, ImageTextSpace, TrainedOn
+from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasTraining, ImageTextSpace, TrainedOn, told
 from harness.evaluation.ranking import TOP, both_ways
 from harness.evaluation.suites import Suite, SuiteScores, Task, TaskScores, Values
 from harness.metrics import AVERAGE, Metric
@@ -99,7 +99,7 @@ class RetrievalSuite(Suite):
         if shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
         trained_on = embed.trained_on if isinstance(embed, HasTraining) and self.seen_images == "refuse" else None
-        found = {name: _ranked(name, task.load(root), shared, trained_on) for name, task in self._tasks.items()}
+        found = {name: _ranked(name, task.load(root), shared, trained_on) for name, task in told(embed, self._tasks)}
         scored = self.collect(found)
         if not all(each.parts for each in found.values()):
             return scored

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, HasTraining, TrainedOn
+from harness.evaluation.embed import Embedded, Embedder, HasTraining, TrainedOn, told
 from harness.metrics import AVERAGE, ArrayName, Metric
 from harness.sources import Missing, digest
 
@@ -155,7 +155,7 @@ class PairSuite(Suite):
                 raise UserError(f"the similarity task '{name}' has no pairs in a subset; fix its data or leave it out")
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
         trained_on = embed.trained_on if isinstance(embed, HasTraining) else None
-        found = {name: self.score(subsets, vectors, trained_on) for name, subsets in loaded.items()}
+        found = {name: self.score(subsets, vectors, trained_on) for name, subsets in told(embed, loaded)}
         return self.collect(found, vectors.warnings)
 
     @abstractmethod

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder
+from harness.evaluation.embed import Embedded, Embedder, told
 from harness.evaluation.probes.base import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values
 from harness.evaluation.transfer_tasks import Labelled
@@ -74,7 +74,7 @@ class TransferSuite(Suite):
         sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
-        found = {name: TaskScores(score(splits, vectors, probe)) for name, splits in loaded.items()}
+        found = {name: TaskScores(score(splits, vectors, probe)) for name, splits in told(embed, loaded)}
         return self.collect(found, vectors.warnings)
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:

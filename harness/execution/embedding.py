@@ -74,7 +74,8 @@ class RunEmbedder:
     """The `Embedder` of a run's student.
 
     `keep` is a folder of the run's own for partial results; `shared` and `teacher` are the spaces of captions and
-    images, None where the method or its teacher has none; `trained_on` is None for a run that does not train.
+    images, None where the method or its teacher has none; `trained_on` is None for a run that does not train; `report`
+    is told which task of a suite is next.
     """
 
     student: Student | SentenceModules
@@ -83,6 +84,7 @@ class RunEmbedder:
     shared: HeadSpace | None = None
     teacher: TeacherSpace | None = None
     trained_on: TrainedOn | None = None
+    report: Callable[[str, int, int], None] = lambda task, done, total: None
 
     @property
     def device(self) -> str:

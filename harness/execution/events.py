@@ -9,35 +9,37 @@ from typing import Literal
 from harness.store import Result
 from harness.training.record import TrainingProgress
 
-EventKind = Literal["start", "prepare", "progress", "suite", "evaluated", "done", "failed"]
+EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed"]
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """Work before training: `done` of `total` rows of a subject, such as features of images by a teacher.
+class Stage:
+    """Counted work before training or within an evaluation: `done` of `total` rows, sentences or tasks of a subject.
 
-    `total` is None where it is not known beforehand.
+    The subject is a teacher and what it sees (features), a corpus (tokens) or a suite (sentences, tasks). `total` is
+    None where it is not known beforehand; `item` is the task in work.
     """
 
-    what: Literal["features", "tokens"]
+    what: Literal["features", "tokens", "sentences", "tasks"]
     subject: str
     done: int
     total: int | None = None
+    item: str = ""
 
 
 @dataclass(frozen=True)
 class Event:
     """One report of a run. `run` is its key; of the other fields those of the kind are set.
 
-    start: `device`; prepare: `preparation`; progress: `progress`; suite: `suite`, whose evaluation starts; evaluated:
-    `suite` and its `seconds`; done: `result`; failed: `error`. A teacher that is trained for a run reports under its
-    own key.
+    start: `device`; prepare: `stage`; progress: `progress`; suite: `suite`, whose evaluation starts; evaluate: `stage`
+    of it; evaluated: `suite` and its `seconds`; done: `result`; failed: `error`. A teacher that is trained for a run
+    reports under its own key.
     """
 
     kind: EventKind
     run: str
     device: str = ""
-    preparation: Preparation | None = None
+    stage: Stage | None = None
     progress: TrainingProgress | None = None
     suite: str = ""
     seconds: float = 0.0

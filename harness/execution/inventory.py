@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -63,7 +63,8 @@ class Ingredient(Generic[S]):
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
 
-    `stored` are image features in files beside it, by teacher, and `pixels` its images, if it has them.
+    `stored` are image features in files beside it, by teacher, and `pixels` its images, if it has them. Where the
+    images are there, files that are missing are left out, since the teacher computes the features.
     """
 
     name: str
@@ -148,16 +149,10 @@ class Inventory:
             try:
                 source.check(self.root)
             except UserError as error:
-                raise UnfitSettingError(f"{error}; {self._instead(run)}") from error
+                raise UnfitSettingError(f"{error}; change the option, corpus or setting") from error
             unchanged = source is known.plain.source
             self._corpora[key] = known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
         return self._corpora[key]
-
-    def _instead(self, run: Resolved) -> str:
-        """What to do about a corpus that cannot be read as a run asks."""
-        setting = run.spec.setting
-        other = self.profile.settings[setting.name].all_captions
-        return f"use the setting {replace(setting, name=other)}" if other else "change the option, corpus or setting"
 
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""
@@ -190,9 +185,11 @@ class Inventory:
         return HubModel(hub, recorded or revision, about=about)
 
     def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
+        pixels = Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
         stored = {key: Ingredient(file, self.root) for key, file in plain.source.stored.items()}
-        pixels = plain.source.pixels
-        return UsedCorpus(name, read, plain, stored, Ingredient(pixels, self.root) if pixels is not None else None)
+        if pixels is not None and not pixels.missing:
+            stored = {key: file for key, file in stored.items() if not file.missing or key not in self.profile.teachers}
+        return UsedCorpus(name, read, plain, stored, pixels)
 
     def _task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._found:

@@ -8,17 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from harness.execution.events import Event, Preparation
+from harness.execution.events import Event, Stage
 
 #: Warnings kept per session of a run.
 WARNINGS = 200
 
 
-def preparation_text(preparation: Preparation) -> str:
-    """Describe how far a preparation is."""
-    if preparation.what == "tokens":
-        return f"{preparation.subject}: {preparation.done} sentences tokenised"
-    return f"{preparation.subject} {preparation.done}/{preparation.total}"
+def stage_text(stage: Stage) -> str:
+    """Describe how far counted work is."""
+    counted = f"{stage.done}" if stage.total is None else f"{stage.done}/{stage.total}"
+    if stage.what == "features":
+        return f"{stage.subject} {counted}"
+    if stage.what == "tasks":
+        return f"{stage.subject}: {stage.item}, {counted} tasks done"
+    return f"{stage.subject}: {counted} sentences {'tokenised' if stage.what == 'tokens' else 'embedded'}"
 
 
 class RunLog:
@@ -55,7 +58,7 @@ class RunLog:
 
     def __call__(self, event: Event) -> None:
         """Write the lines of an event; a preparation is held back until another one or another event follows."""
-        held, new = self._pending and self._pending.preparation, event.preparation
+        held, new = self._pending and self._pending.stage, event.stage if event.kind == "prepare" else None
         if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
             self._flush_pending()
         if new:
@@ -92,8 +95,8 @@ class RunLog:
 
     def _flush_pending(self) -> None:
         event, self._pending = self._pending, None
-        if event and event.preparation:
-            self._line(f"{self._prefix(event)}{preparation_text(event.preparation)}")
+        if event and event.stage:
+            self._line(f"{self._prefix(event)}{stage_text(event.stage)}")
 
     def _prefix(self, event: Event) -> str:
         return "" if event.run == self.key else f"{event.run}: "

@@ -186,6 +186,8 @@ def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndar
     if corpus.source.stream != "pairs":
         return None
     source, root = corpus.source.with_captions("all"), corpus.root
+    if source.missing(root):
+        return None
     loaded = source.load(root)
     assert isinstance(loaded, Pairs)
     if loaded.image_of is None or len(loaded) == loaded.image_count:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.corpora.base import Pairs
 from harness.errors import UserError
-from harness.execution.events import Preparation
+from harness.execution.events import Stage
 from harness.execution.inventory import UsedCorpus
 from harness.inputs import FeatureKind
 
@@ -54,4 +54,4 @@ class FeatureContext:
     max_length: int
     device: str
     trained: Callable[[str], Path]
-    listen: Callable[[Preparation], None]
+    listen: Callable[[Stage], None]

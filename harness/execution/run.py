@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import torch
 
+from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
-from harness.execution.events import Event, Listener
+from harness.execution.events import Event, Listener, Stage
 from harness.execution.inventory import Inventory
 from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
@@ -64,12 +68,14 @@ def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Pat
 
 def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
-    embedders = _embedders(run, inventory, found, bench)
+    watch = _Watch(run.key, bench.listen)
+    embedders = _embedders(run, inventory, found, bench, watch)
     evaluations = []
     for name in run.todo:
         suite, protocol = inventory.suites[name], inventory.protocol(name)
         saved = _saved(bench.store, run, name, protocol)
         if not saved.is_file():
+            watch.suite = name
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
             scored = suite.evaluate(embedders[suite.remembers], inventory.root)
@@ -90,20 +96,46 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
     return evaluations
 
 
-def _embedders(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> dict[bool, RunEmbedder]:
+@dataclass
+class _Watch:
+    """Reports how far the evaluation of `suite` is; sentences once a second at most."""
+
+    run: str
+    listen: Listener
+    suite: str = ""
+    last: float = -math.inf
+
+    def task(self, name: str, done: int, total: int) -> None:
+        """Report that a task starts."""
+        self._tell(Stage("tasks", self.suite, done, total, name))
+
+    def sentences(self, done: int, total: int) -> None:
+        """Report sentences embedded."""
+        if done in (0, total) or time.monotonic() - self.last >= 1:
+            self.last = time.monotonic()
+            self._tell(Stage("sentences", self.suite, done, total))
+
+    def _tell(self, stage: Stage) -> None:
+        self.listen(Event("evaluate", self.run, stage=stage))
+
+
+def _embedders(
+    run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench, watch: _Watch
+) -> dict[bool, RunEmbedder]:
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.method.shared_space() if found.method is not None else None
     keep = bench.folder(run.experiment)
     corpora = run.experiment.ingredients.corpora
     trained_on = RunTraining(corpora, found.rows) if found.rows else None
     embedders = {}
+    counted = partial(found.student.embed, report=watch.sentences)
     for caches in (True, False):
-        embed = CachedEmbedding(found.student.embed) if caches else found.student.embed
+        embed: EmbedFunction = CachedEmbedding(counted) if caches else counted
         shared = teacher = None
         if heads is not None:
             contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
             shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
-        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher, trained_on)
+        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher, trained_on, watch.task)
     return embedders
 
 
@@ -125,7 +157,10 @@ def _result(
             "training": resolved.training.model_dump() if resolved.method.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
-        teachers={role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of) for role, used in features.items()},
+        teachers={
+            role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of, source=used.source)
+            for role, used in features.items()
+        },
         evaluations=evaluations,
         dev=DevCurve(
             task=resolved.dev,

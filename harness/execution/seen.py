@@ -81,14 +81,14 @@ def seen_rows(corpora: Iterable[CorpusRows]) -> SeenRows:
 
 def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> frozenset[str] | None:
     known = source.image_ids(root)
-    if known is None or not (known.in_order or rows is None):
+    if known is None:
         return None
     if rows is None:
-        return frozenset(map(image_name, known.ids))
+        return frozenset(map(image_name, known))
     pairs = source.load(root)
     assert isinstance(pairs, Pairs)
     images = np.unique(rows if pairs.image_of is None else pairs.image_of[rows])
-    return frozenset(image_name(known.ids[image]) for image in images)
+    return frozenset(image_name(known[image]) for image in images)
 
 
 def _distinct(corpora: Sequence[CorpusRows]) -> np.ndarray:

@@ -24,7 +24,7 @@ from harness.encoders.lit import Projections, fit
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
 from harness.errors import UserError
-from harness.execution.events import Preparation
+from harness.execution.events import Stage
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.grid import Resolved
@@ -43,6 +43,8 @@ LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
 #: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
 BY_MODEL_ALONE = ("open-clip", "timm")
+#: Rows between two reports, and the most that an interrupted computation loses.
+CHUNK = 512
 #: the rows of features `start` to `stop`, (stop - start, ...)
 Compute = Callable[[int, int], np.ndarray]
 
@@ -211,6 +213,11 @@ class NamedTeacher:
             return [corpus.stored[self.name]]
         return self._made.needs(corpus, self.of)
 
+    def source(self, corpus: UsedCorpus) -> str:
+        """Where its features of a corpus come from: the path of a file, or 'computed'."""
+        stored = self.of == "image" and self.name in corpus.stored
+        return ", ".join(corpus.plain.source.stored[self.name].files) if stored else "computed"
+
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
         if self._is_stored(known):
@@ -225,8 +232,8 @@ class NamedTeacher:
             known.rows(self.of),
             self._from_file(known) if self._is_stored(known) else self._made.compute(known, self.of, context),
             dtype="float16" if self.of == "tokens" else "float32",
-            chunk=512,
-            report=lambda done, rows: context.listen(Preparation("features", subject, done, rows)),
+            chunk=CHUNK,
+            report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
         )
 
     def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
@@ -265,6 +272,11 @@ class RoleFeatures:
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
         return tuple(need for corpus in self.corpora for need in self.teacher.needs(corpus))
+
+    @property
+    def source(self) -> str:
+        """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
 
     @property
     def identity(self) -> list[object]:

@@ -102,7 +102,7 @@ def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
         max_length=experiment.resolved.training.max_length,
         device=bench.device,
         trained=lambda fingerprint: _teacher_folder(experiment, fingerprint, bench),
-        listen=lambda made: bench.listen(Event("prepare", experiment.key, preparation=made)),
+        listen=lambda made: bench.listen(Event("prepare", experiment.key, stage=made)),
     )
     return RunFeatures(experiment, context)
 

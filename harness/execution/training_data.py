@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -12,7 +13,7 @@ from harness.corpora.base import Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
 from harness.encoders.features import Stacked
 from harness.errors import UserError
-from harness.execution.events import Preparation
+from harness.execution.events import Stage
 from harness.execution.ingredients import Experiment
 from harness.execution.inventory import UsedCorpus
 from harness.execution.pairs import FeatureContext, KnownPairs
@@ -84,18 +85,19 @@ def _tokens(
     run: Resolved,
     listed: Sequence[UsedCorpus],
     tokenizer: PreTrainedTokenizerBase,
-    listen: Callable[[Preparation], None],
+    listen: Callable[[Stage], None],
 ) -> Tokens:
     """The tokens of a stream's corpora, in the setting's order."""
 
     def file(corpus: UsedCorpus) -> TokenFile:
         read = corpus.read
+        expected = cache(lambda: read.source.expected(read.root))
         return cached_tokens(
             read.fingerprint,
             lambda: read.source.texts(read.root),
             tokenizer,
             run.training.max_length,
-            lambda done: listen(Preparation("tokens", corpus.name, done)),
+            lambda done: listen(Stage("tokens", corpus.name, done, expected())),
         )
 
     return Tokens([file(corpus) for corpus in listed], tokenizer.pad_token_id, listed[0].read.source.per_row)

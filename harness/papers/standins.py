@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
-from harness.errors import PlugInError, UserError
+from harness.errors import PlugInError
 from harness.metrics import Score
 from harness.papers.schema import PaperColumn, PaperRow
 from harness.profiles.schema import Profile, StandsFor
@@ -33,55 +32,28 @@ def readings(method: str) -> Collection[str]:
         return (DEFAULT_READING,)
 
 
-@lru_cache(maxsize=256)
-def asks_for_all_captions(variant: str) -> bool:
-    """Whether a variant's method reads every caption of an image. False if it cannot be imported or configured."""
-    from harness.method import method_named
-
-    parsed = Variant.parse(variant)
-    try:
-        method = method_named(parsed.name)
-        options = {key: value for key, value in parsed.options if key in method.Hyperparameters.options()}
-        return method.captions(method.configure(parsed.reading, options)) == "all"
-    except (PlugInError, UserError):
-        return False
-
-
 @dataclass(frozen=True)
 class StandIns:
     """The papers' names under a profile: its stand-ins, None where it has none, or the names themselves.
 
-    `all_captions` maps settings whose files have one caption an image to settings that have them all; `tests` has, by
-    setting, the tasks that replace those of a paper's table for models trained there.
+    `tests` has, by setting, the tasks that replace those of a paper's table for models trained there.
     """
 
     stands: StandsFor | None = None
     options: TeacherOptions = teacher_options
-    all_captions: Mapping[str, str] = field(default_factory=dict)
     tests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, profile: Profile, options: TeacherOptions = teacher_options) -> StandIns:
         """Take a profile's table [stands_for]; a profile without one uses the papers' own names."""
-        found = {name: table.all_captions for name, table in profile.settings.items()}
-        captions = {name: other for name, other in found.items() if other}
-        return cls(profile.stands_for, options, captions, {name: own.tests for name, own in profile.settings.items()})
+        return cls(profile.stands_for, options, {name: own.tests for name, own in profile.settings.items()})
 
     def place(self, variant: str, setting: str, encoder: str) -> Place | None:
-        """Return the variant, setting and encoder that are run for those of a paper.
-
-        A method that reads all captions of an image is run where they are.
-        """
+        """Return the variant, setting and encoder that are run for those of a paper."""
         found: tuple[str | None, ...] = variant, setting, encoder
         if self.stands is not None:
             found = self._variant(variant), self._setting(setting, self.stands), self.stands.encoders.get(encoder)
-        if not all(found):
-            return None
-        place = Place(*map(str, found))
-        named = parse_setting(place.setting)
-        if named.name in self.all_captions and asks_for_all_captions(place.variant):
-            return place._replace(setting=str(replace(named, name=self.all_captions[named.name])))
-        return place
+        return Place(*map(str, found)) if all(found) else None
 
     def score(self, row: PaperRow, column: PaperColumn, setting: str) -> Score | None:
         """Return the score of a model trained in a setting that fills a cell; None for a cell that is printed only."""

@@ -89,9 +89,6 @@ class Setting(Table):
     corpora: Annotated[tuple[Name, ...], Field(min_length=1)]
     description: str = ""
     dev: Annotated[Name | None, Field(description="default: the profile's")] = None
-    all_captions: Annotated[
-        Name | None, Field(description="the setting with all captions, where this one's file has one an image")
-    ] = None
     tests: Annotated[
         dict[Name, Name], Field(description="task of a paper's table -> the task whose split fits the training images")
     ] = {}
@@ -251,8 +248,6 @@ class Profile(Table):
         """Refuse names of tables that the profile does not have."""
         for name, setting in self.settings.items():
             _exist(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
-            if setting.all_captions is not None:
-                _exist(f"settings.{name}.all_captions", [setting.all_captions], "settings", self.settings)
         for kind in ("settings", "encoders"):
             known = getattr(self, kind)
             _exist(f"defaults.{kind}", getattr(self.defaults, kind), kind, known)

@@ -106,10 +106,14 @@ class Evaluation(Record):
 
 
 class TeacherUse(Record):
-    """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe."""
+    """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe.
+
+    `source` is where they came from, such as a file of published features; older results do not say.
+    """
 
     teacher: str
     of: Literal["image", "caption", "tokens"]
+    source: str = ""
 
 
 class Result(Record):

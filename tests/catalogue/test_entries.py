@@ -22,6 +22,8 @@ def test_every_entry_is_whole():
         files = {origin.file for origin in entry.origins}
         for output in entry.outputs:
             assert output.origin in files if entry.recipe in ("place", "unpack") else output.origin is None
+        made_from = [origin.output for origin in entry.origins if origin.output]
+        assert all(len(catalogue.providers(path)) == 1 for path in made_from)
         if entry.recipe == "unpack":
             inside = entry.options["inside"]
             assert files == set(inside)
@@ -29,10 +31,13 @@ def test_every_entry_is_whole():
     assert len(placed) == len(set(placed))
 
 
-def test_every_corpus_of_the_papers_has_an_entry():
-    """Except for features that are not published."""
-    files = [corpus.options.get("file") for corpus in load_profile("paper").corpora.values()]
-    assert all(catalogue.providers(file) for file in files if file)
+def test_every_file_of_the_papers_corpora_has_an_entry():
+    """Captions, the files that they are matched to, published features and images."""
+    for name, corpus in load_profile("paper").corpora.items():
+        options = corpus.options
+        tables = [options.get("matched", {}), *options.get("features", {}).values()]
+        files = [options.get("file"), options.get("images"), *(table.get("file") for table in tables)]
+        assert all(catalogue.providers(file) for file in files if file), name
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 
 import h5py
@@ -12,6 +13,7 @@ import pytest
 from harness import catalogue
 from harness.catalogue import fetching
 from harness.catalogue.entries import read_entries
+from harness.catalogue.recipes import RECIPES
 from harness.errors import UserError
 
 SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
@@ -177,3 +179,37 @@ def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeyp
         import_given(tmp_path, made(), folder)
     assert not (tmp_path / "y").exists()
     assert catalogue.state(tmp_path, made()).word == "absent"
+
+
+def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path, monkeypatch):
+    text = f"""
+        [raw]
+        title = "raw"
+        licence = "none"
+        origins = [{{ file = "raw.txt", hub = "o/n", revision = "{40 * "c"}" }}]
+        outputs = [{{ path = "x/raw.txt", origin = "raw.txt" }}]
+
+        [doubled]
+        title = "doubled"
+        licence = "none"
+        recipe = "doubled"
+        origins = [{{ file = "in.txt", output = "x/raw.txt" }}]
+        outputs = [{{ path = "x/doubled.txt" }}]
+    """
+    known = read_entries(text)
+    monkeypatch.setattr(sys.modules[read_entries.__module__], "entries", lambda: known)
+    monkeypatch.setitem(RECIPES, "doubled", _doubled)
+    assert [entry.name for entry in catalogue.with_inputs(known["doubled"])] == ["raw", "doubled"]
+    with pytest.raises(UserError, match=r"^raw: "):
+        catalogue.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/raw.txt").write_text("ab")
+    catalogue.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
+    assert (tmp_path / "x/doubled.txt").read_text() == "abab"
+    assert (tmp_path / "x/raw.txt").read_text() == "ab"
+    assert catalogue.verify(tmp_path, known["doubled"]) == []
+
+
+def _doubled(entry, got, out, take):
+    (out / "x").mkdir()
+    (out / "x/doubled.txt").write_text(2 * got["in.txt"][0].read_text())

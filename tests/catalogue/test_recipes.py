@@ -21,10 +21,11 @@ from harness.catalogue.recipes import RECIPES
 from harness.catalogue.recipes.wikipedia import sentences
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
-from harness.corpora.retrieval import COCO, CaptionedFile
+from harness.corpora.retrieval import COCO, FLICKR30K_ENTITIES, CaptionedFile
 from harness.errors import UserError
 from harness.evaluation.sts_files import SICK as SICK_TASK
 from harness.evaluation.sts_files import STS12, STSB_DEV
+from harness.profiles import load_profile
 
 
 def copy(source: Path, target: Path) -> None:
@@ -92,20 +93,121 @@ def test_karpathys_splits_are_read_by_corpus_and_suite(tmp_path):
     assert (tmp_path / "again" / "captions" / "coco_karpathy_captions.tsv.gz").read_bytes() == before
 
 
-def test_the_split_of_entities_is_one_table_in_the_order_of_the_numbers(tmp_path, data_root):
-    splits = dict(table(data_root / "captions" / "flickr30k_entities_split.tsv")[1])
-    lists: dict[str, list[str]] = {}
-    for image, split in reversed(splits.items()):
-        lists.setdefault(f"{split}.txt", []).append(image.removesuffix(".jpg"))
-    for name, numbers in lists.items():
-        (tmp_path / name).write_text("\n".join(numbers) + "\n")
-    got = {name: [tmp_path / name] for name in lists}
-    run("flickr30k-entities", got, tmp_path / "out")
-    made = tmp_path / "out" / "captions" / "flickr30k_entities_split.tsv"
-    assert made.read_bytes() == (data_root / "captions" / "flickr30k_entities_split.tsv").read_bytes()
-    (tmp_path / "val.txt").write_text(lists["test.txt"][0])
-    with pytest.raises(UserError, match=r"no list of images in one split each: '\d+'"):
-        run("flickr30k-entities", got, tmp_path / "again")
+TRAIN, VAL, TEST = ("31", "9", "205"), ("7",), ("1000", "12")
+
+
+def entities_files(folder: Path) -> dict[str, list[Path]]:
+    """Flickr30k Entities in small: three lists, and five annotated captions an image."""
+    for name, numbers in (("train", TRAIN), ("val", VAL), ("test", TEST)):
+        (folder / f"{name}.txt").write_text("".join(f"{number}\n" for number in numbers))
+    with zipfile.ZipFile(folder / "annotations.zip", "w") as packed:
+        for number in (*TRAIN, *VAL, *TEST):
+            marked = f"[/EN#1/people The man {number}] holds [/EN#2/other/bodyparts a red\u00e9 [ box ]] , no {{}} .\n"
+            packed.writestr(f"annotations/Sentences/{number}.txt", "".join(marked.format(n) for n in range(5)) + "\n")
+            packed.writestr(f"annotations/Annotations/{number}.xml", "<annotation/>")
+            packed.writestr(f"__MACOSX/annotations/Sentences/{number}.txt", "\x00\x05")
+    return {name: [folder / name] for name in ("train.txt", "val.txt", "test.txt", "annotations.zip")}
+
+
+def entities_captions(number: str) -> list[str]:
+    return [f"The man {number} holds a red\u00e9 [ box ] , no {n} ." for n in range(5)]
+
+
+def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(tmp_path):
+    run("flickr30k-entities", entities_files(tmp_path), tmp_path / "out")
+    made = tmp_path / "out" / FLICKR30K_ENTITIES.files[0]
+    header, rows = table(made)
+    assert header == ["split", "image_id", "caption_no", "caption"]
+    assert [row[1] for row in rows[::5]] == [f"{number}.jpg" for number in (*TRAIN, *VAL, *TEST)]
+    assert [row[0] for row in rows[::5]] == ["train"] * 3 + ["val"] + ["test"] * 2
+    task = CaptionedFile("mine", FLICKR30K_ENTITIES.files[0], "", {}, split=FLICKR30K_ENTITIES.split)
+    loaded = task.load(tmp_path / "out")
+    assert loaded.texts == [text for number in TEST for text in entities_captions(number)]
+    assert loaded.ids == ["1000.jpg", "12.jpg"]
+    before = made.read_bytes()
+    run("flickr30k-entities", entities_files(tmp_path), tmp_path / "again")
+    assert (tmp_path / "again" / FLICKR30K_ENTITIES.files[0]).read_bytes() == before
+
+
+def test_wrong_files_of_entities_are_refused(tmp_path):
+    got = entities_files(tmp_path)
+    (tmp_path / "val.txt").write_text("205\n")
+    with pytest.raises(UserError, match=r"no list of images in one split each: '205'"):
+        run("flickr30k-entities", got, tmp_path / "twice")
+    (tmp_path / "val.txt").write_text("8\n")
+    with pytest.raises(UserError, match=r"the image 8 has 0 captions, not 5"):
+        run("flickr30k-entities", got, tmp_path / "lacking")
+    (tmp_path / "val.txt").write_text("7\n")
+    (tmp_path / "annotations.zip").write_bytes(b"<html>")
+    with pytest.raises(UserError, match=r"no archive of annotations: File is not a zip file"):
+        run("flickr30k-entities", got, tmp_path / "html")
+
+
+def matched(folder: Path, name: str, got: dict[str, list[Path]], lines: list[str]) -> tuple[bytes, dict[str, object]]:
+    """Match lines, and check the corpus that reads them; the matched file and its note."""
+    (folder / "captions.txt").write_text("".join(f"{line}\n" for line in lines))
+    before = set(folder.iterdir())
+    out = folder / f"out-{len(before)}"
+    run(name, got | {"captions.txt": [folder / "captions.txt"]}, out)
+    data_set = name.removesuffix("-matched")
+    (out / data_set / "captions.txt").write_bytes((folder / "captions.txt").read_bytes())
+    return (out / data_set / "captions.parquet").read_bytes(), json.loads(
+        (out / data_set / "captions.json").read_text()
+    )
+
+
+def corpus(root: Path, name: str, captions: str = "one") -> CaptionsFile:
+    options = load_profile("paper").corpora[name].options
+    return CaptionsFile(**{**options, "captions": captions})
+
+
+def test_mcses_captions_of_flickr_are_matched_to_entities(tmp_path):
+    run("flickr30k-entities", entities_files(tmp_path), tmp_path / "e")
+    got = {"captions.tsv.gz": [tmp_path / "e" / FLICKR30K_ENTITIES.files[0]]}
+    lines = [entities_captions(number)[n] for number, n in zip(TRAIN, (4, 0, 2), strict=True)]
+    raw, note = matched(tmp_path, "flickr-matched", got, lines)
+    assert note == {
+        "lines": 3,
+        "images": 3,
+        "methods": {"exact": 3, "order": 0, "elimination": 0, "wording": 0, "guess": 0},
+    }
+    out = next(tmp_path.glob("out-*"))
+    for captions, texts in (("one", lines), ("all", [text for number in TRAIN for text in entities_captions(number)])):
+        source = corpus(out, "flickr", captions)
+        assert source.missing(out) == []
+        assert list(source.load(out).texts) == texts
+        assert source.image_ids(out) == [f"{number}.jpg" for number in TRAIN]
+    assert matched(tmp_path, "flickr-matched", got, lines) == (raw, note)
+    reordered, _ = matched(tmp_path, "flickr-matched", got, lines[::-1])
+    assert parquet.read_table(io.BytesIO(reordered))["image_id"].to_pylist() == ["205.jpg", "9.jpg", "31.jpg"]
+    with pytest.raises(UserError, match=r"flickr-matched: 0 of 3 captions match an image"):
+        matched(tmp_path, "flickr-matched", got, ["other words", "of another", "data set"])
+
+
+def test_mcses_captions_of_coco_are_matched_to_the_official_annotations(tmp_path):
+    ids = [57870, 384029, 9]
+    known = {
+        "images": [{"id": number, "file_name": f"COCO_train2014_{number:012}.jpg"} for number in ids],
+        "annotations": [
+            {"image_id": number, "id": n, "caption": f"Picture {number}\nwith caption {n}. "}
+            for n in range(6)
+            for number in reversed(ids)
+        ],
+    }
+    archive = tmp_path / "annotations_trainval2014.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("annotations/captions_train2014.json", json.dumps(known))
+    lines = [f"Picture {number} with caption {n}." for n, number in enumerate(ids)]
+    got = {archive.name: [archive]}
+    raw, note = matched(tmp_path, "coco-matched", got, lines)
+    assert note["methods"]["exact"] == 3
+    rows = parquet.read_table(io.BytesIO(raw)).to_pydict()
+    assert rows["image_id"] == [image["file_name"] for image in known["images"]]
+    assert rows["captions"][0] == [f"Picture 57870 with caption {n}." for n in range(5)], "MCSE draws from five"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("annotations/captions_train2014.json", json.dumps({"images": [{}]}))
+    with pytest.raises(UserError, match=r"holds no annotations/captions_train2014.json with images and captions: 'id'"):
+        matched(tmp_path, "coco-matched", got, lines)
 
 
 @pytest.mark.parametrize(("name", "labels"), [("cifar10", 1), ("cifar100", 2)])

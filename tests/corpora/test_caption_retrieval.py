@@ -15,7 +15,6 @@ from harness.corpora.retrieval import (
     COCO,
     FLICKR8K,
     FLICKR30K,
-    FLICKR30K_ENTITIES,
     TOY_RETRIEVAL,
     CaptionedFile,
     LikeTraining,
@@ -151,23 +150,6 @@ def test_the_captions_of_the_papers_test_images(
     assert np.bincount(data.image_of).tolist() == [5] * images
     assert data.images.features["clip"][:, 0].tolist() == list(range(images))
     assert len(set(data.texts)) > 4.9 * images
-
-
-def test_the_test_split_of_entities_has_the_captions_of_the_other_split(data_root: Path, tmp_path: Path) -> None:
-    """962 of its 1,000 images are in the table of Karpathy and Fei-Fei, most of them among the training images."""
-    for file in FLICKR30K_ENTITIES.files:
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).symlink_to(data_root / file)
-    np.save(tmp_path / "net.npy", np.arange(962, dtype=np.float32)[:, None])
-    features = {"net": FeatureFile("net.npy", "fetch it")}
-    caption_file, split_file = FLICKR30K_ENTITIES.files
-    data = CaptionedFile("mine", caption_file, "", features, split="test", split_file=split_file).load(tmp_path)
-    assert data.ids is not None
-    assert len(data.ids) == len(set(data.ids)) == 962
-    split = dict(line.split("\t") for line in (data_root / split_file).read_text().splitlines()[1:])
-    assert {split[image] for image in data.ids} == {"test"}
-    assert np.bincount(data.image_of).tolist() == [5] * 962
-    assert FLICKR30K_ENTITIES.missing(None)[1].what == split_file
 
 
 def test_positions_in_a_file_are_no_ids(tmp_path: Path) -> None:

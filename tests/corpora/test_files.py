@@ -4,6 +4,7 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
@@ -161,6 +162,51 @@ def test_all_captions_of_a_file_with_one_caption_an_image_are_refused(tmp_path: 
         captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all").check(tmp_path)
     captions(tmp_path, {"a": ["a1"], "b": ["b1", "b2"]}, captions="all").check(tmp_path)
     CaptionsFile("absent.parquet", HOW, captions="all").check(tmp_path)
+
+
+LINES = ["two cats", "A dog ."]
+MATCHED = {"image_id": ["7.jpg", "3.jpg"], "caption": LINES, "captions": [["two cats", "cats"], ["A dog .", "b", "c"]]}
+
+
+def lines_matched(root: Path, rows: dict[str, object], **options: object) -> CaptionsFile:
+    (root / "captions.txt").write_text("\n".join(LINES))
+    parquet.write_table(pa.table(rows), root / "matched.parquet")
+    return CaptionsFile("captions.txt", HOW, matched={"file": "matched.parquet", "how": "match it"}, **options)  # type: ignore[arg-type]
+
+
+def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path: Path) -> None:
+    """Published features have the rows of the lines; one caption an image trains alike with and without ids."""
+    np.save(tmp_path / "features.npy", np.array([[7.0], [3.0]], np.float32))
+    one = lines_matched(tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures")
+    loaded, known = one.load(tmp_path), one.fingerprint(tmp_path)
+    assert (list(loaded.texts), one.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
+    whole = one.with_captions("all")
+    whole.check(tmp_path)
+    rows = whole.load(tmp_path)
+    assert list(rows.texts) == ["two cats", "cats", "A dog .", "b", "c"]
+    assert rows.image_of is not None
+    for corpus in (loaded, rows):
+        assert corpus.image_count == 2
+        assert corpus.features["net"].tolist() == [[7], [3]]
+    changed = lines_matched(tmp_path, MATCHED | {"captions": [["two cats"], ["A dog .", "b", "d"]]}).with_captions(
+        "all"
+    )
+    assert len({known, whole.images_fingerprint(tmp_path), changed.fingerprint(tmp_path)}) == 3
+    (tmp_path / "matched.parquet").unlink()
+    assert (one.missing(tmp_path), one.image_ids(tmp_path)) == ([], None)
+    assert list(one.load(tmp_path).texts) == LINES
+    assert one.fingerprint(tmp_path) == known
+    assert [str(item) for item in whole.missing(tmp_path)] == ["matched.parquet: match it"]
+    assert one.pixels is not None
+    assert [item.what for item in one.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
+
+
+def test_a_file_that_was_matched_to_other_lines_is_refused(tmp_path: Path) -> None:
+    for wrong in (["two cats", "A dog"], ["two cats"]):
+        rows = {"image_id": ["7", "3"][: len(wrong)], "caption": wrong, "captions": [["x"], ["y"]][: len(wrong)]}
+        with pytest.raises(UserError, match=r"matched\.parquet was matched to other captions .* and match it") as error:
+            lines_matched(tmp_path, rows, captions="all").load(tmp_path)
+        message(error)
 
 
 def test_a_text_file_has_one_caption_a_line_and_keeps_blank_lines_in_place(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from harness.corpora.base import Pairs
 from harness.corpora.files import CaptionsFile
 from harness.corpora.pixels import Decoder, Pixels
 from harness.corpora.toy import clip_folder
+from harness.encoders.pictures import worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
 
@@ -75,6 +77,24 @@ def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.Mo
     assert [len(image) for image in whole[2:4]] == [22, 23]
     whole.decoder.pool.shutdown()
     assert sorted(read) == [2, 3, 4]
+
+
+def test_images_are_worked_on_where_they_are_decoded_in_order_and_once(root: Path) -> None:
+    """Of two works on the same images, such as two teachers' preprocessing, neither gets what is the other's."""
+    main, calls = threading.get_ident(), []
+
+    def halved(image: np.ndarray) -> np.ndarray:
+        calls.append(threading.get_ident())
+        return image[::2]
+
+    whole = Pixels(Decoder(png, str, 20))
+    first, second = whole[:3], whole[3:20]
+    for part, start in ((first, 0), (second, 3)):
+        for number, image in enumerate(worked(part, halved), start):
+            np.testing.assert_array_equal(image, picture(number)[::2])
+    assert len(calls) == 20
+    assert main not in calls
+    np.testing.assert_array_equal(next(iter(whole[5:6])), picture(5))
 
 
 def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.seen import SeenRows, cached_hashes, image_name, normalised_text, text_hashes
+from harness.corpora.seen import SeenRows, cached_hashes, image_name, text_hashes
+from harness.textfiles import normalised_text
 
 
 def hashes(*texts: str) -> np.ndarray:

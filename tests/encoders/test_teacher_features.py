@@ -79,7 +79,7 @@ def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
     compute, reported = Computed(), []
     first = cached_features("key", ROWS, compute, chunk=CHUNK, report=lambda done, rows: reported.append((done, rows)))
     assert compute.calls == [(0, 4), (4, 8), (8, 10)]
-    assert reported == [(4, 10), (8, 10), (10, 10)]
+    assert reported == [(0, 10), (4, 10), (8, 10), (10, 10)]
     second = cached_features("key", ROWS, compute, chunk=CHUNK)
     assert len(compute.calls) == 3
     for array in (first, second):

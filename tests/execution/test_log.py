@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.execution import log as log_module
-from harness.execution.events import Event, Listener, Preparation
+from harness.execution.events import Event, Listener, Stage
 from harness.execution.executors.base import execute
 from harness.execution.log import RunLog
 from harness.execution.plan import Plan, make_plan
@@ -51,7 +51,7 @@ def progress(step: int, run: str = "mine", *, scored: bool = False, first: int =
 
 
 def features(subject: str, done: int, total: int) -> Event:
-    return Event("prepare", "mine", preparation=Preparation("features", subject, done, total))
+    return Event("prepare", "mine", stage=Stage("features", subject, done, total))
 
 
 def test_what_is_worth_a_line(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_is_worth_a_line(tmp_path: Path) -> None:
             mine(features("clip text", done, 20))
         for step in (10, 20, 40, 50):
             mine(progress(step, scored=step == 40))
-        mine(Event("prepare", "mine", preparation=Preparation("tokens", "wiki", 7)))
+        mine(Event("prepare", "mine", stage=Stage("tokens", "wiki", 7)))
     assert mine.text().splitlines() == [
         "2026-01-02T03:04:05Z  start",
         "2026-01-02T03:04:06Z  clip image 30/30",

@@ -6,17 +6,24 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import h5py
 import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
+from PIL import Image
 
 from harness import registry
-from harness.corpora.toy import student_folder
+from harness.corpora.toy import clip_folder, student_folder
 from harness.encoders.student import Student
+from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
+from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.execution.plan import make_plan
 from harness.execution.request import Request
+from harness.execution.teachers import RoleFeatures
 from harness.execution.train import Bench, run_features, train
 from harness.execution.training_data import training_data
 from harness.grid import resolve
@@ -182,3 +189,52 @@ def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
     ]
     assert shuffled.ingredients.features["image"].asked.teacher == "shuffled"
     assert plain.ingredients.features["image"].asked.teacher == load_profile("tiny").images
+
+
+@pytest.fixture
+def paper_root(tmp_path: Path) -> Path:
+    """MCSE's lines of three images, their images and the file that they are matched to; no features."""
+    (tmp_path / "flickr/images").mkdir(parents=True)
+    lines, ids = ["one", "two", "three"], ["11.jpg", "5.jpg", "7.jpg"]
+    (tmp_path / "flickr/captions.txt").write_text("\n".join(lines))
+    rows = {"image_id": ids, "caption": lines, "captions": [[line, f"{line} more"] for line in lines]}
+    parquet.write_table(pyarrow.table(rows), tmp_path / "flickr/captions.parquet")
+    for number, name in enumerate(ids):
+        Image.new("RGB", (40, 30), (60 * number, 0, 200)).save(tmp_path / "flickr/images" / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("setting", ["flickr", "flickr[captions=all]"])
+def test_published_features_are_read_and_images_stand_in_for_missing_ones(paper_root: Path, setting: str) -> None:
+    """Both say which; features of images are computed once an image, whatever the number of captions."""
+    profile = load_profile("paper")
+    table = TeacherTable(kind="open-clip", registered="toy-clip")
+    profile = profile.model_copy(update={"teachers": {**profile.teachers, "resnet": table, "clip": table}})
+
+    def features(text: str) -> RoleFeatures:
+        run = resolve(profile, RunSpec.parse(f"{text}/{setting}/bert-base-uncased/seed-0"), {})
+        found = Experiments(Inventory(profile, paper_root, {}), {}).of(run).ingredients
+        return next(role for role in found.features.values() if role.asked.of == "image")
+
+    computed = features("mcse")
+    assert computed.source == features("kdmcse").source == "computed"
+    assert not [need for need in computed.needs if need.missing]
+    listed = [KnownPairs.of_corpus(corpus) for corpus in computed.corpora]
+    context = FeatureContext(student_folder(), 32, "cpu", lambda _: Path(), lambda _: None)
+    found = computed.load(listed, 0, context)
+    captions = 2 if "all" in setting else 1
+    assert len(found) == 3 * captions
+    expected = open_teacher("open-clip", clip_folder()).images(
+        [np.array(Image.open(paper_root / "flickr/images" / name)) for name in ("11.jpg", "5.jpg", "7.jpg")]
+    )
+    np.testing.assert_allclose(found[np.arange(len(found))], np.repeat(expected, captions, axis=0), atol=1e-5)
+
+    with h5py.File(paper_root / "flickr/resnet50.hdf5", "w") as file:
+        file["features"] = np.array([[1.0], [2.0], [3.0]], np.float32)
+    stored = features("mcse")
+    assert stored.source == "flickr/resnet50.hdf5"
+    assert features("kdmcse").source == "computed"
+    assert stored.identity != computed.identity
+    listed = [KnownPairs.of_corpus(corpus) for corpus in stored.corpora]
+    rows = stored.load(listed, 0, context)
+    assert rows[np.arange(len(rows))][:, 0].tolist() == np.repeat([1.0, 2.0, 3.0], captions).tolist()

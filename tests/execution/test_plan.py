@@ -16,6 +16,7 @@ from harness.errors import UserError
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.profiles import Training, load_profile
+from harness.profiles.schema import Corpus
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 
@@ -77,23 +78,36 @@ def test_every_axis_changes_the_fingerprint(tmp_path: Path, changes: dict[str, o
 
 
 @pytest.mark.parametrize(
-    ("method", "setting", "other"),
+    ("variant", "lacking"),
     [
-        ("kdmcse@official", "wiki+flickr", "wiki+flickr-karpathy"),
-        ("dalr@official", "wiki+coco", "wiki+coco-karpathy"),
-        ("mcse", "wiki+coco[captions=all,shot=100]", "wiki+coco-karpathy[captions=all,shot=100]"),
+        ("mcse", {"flickr/captions.txt", "flickr/resnet50.hdf5"}),
+        ("mcse[captions=all]", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/resnet50.hdf5"}),
+        ("kdmcse", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
+        ("kdmcse@official", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
+        ("dalr@official", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
     ],
 )
-def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(
-    tmp_path: Path, method: str, setting: str, other: str
-) -> None:
-    asked = {"profile": load_profile("paper"), "encoders": ["bert-base-uncased"], "suites": []}
-    settings = [parse_setting(setting), parse_setting(other)]
-    made = plan(tmp_path, methods=[Variant.parse(method)], settings=settings, **asked)
+def test_what_a_setting_with_mcses_captions_lacks_can_be_got(tmp_path: Path, variant: str, lacking: set[str]) -> None:
+    """Published features need no ids; images and all captions need the matched file."""
+    setting = "flickr[captions=all]" if "captions" in variant else "flickr"
+    asked = {"profile": load_profile("paper"), "encoders": ["bert-base-uncased"], "suites": [], "data": tmp_path}
+    methods, settings = [Variant.parse(variant.partition("[")[0])], [parse_setting(setting)]
+    made = plan(tmp_path, methods=methods, settings=settings, **asked)
+    assert not made.skipped
+    assert {one.what for one in made.missing if one.what.startswith("flickr/")} == lacking
+
+
+def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tmp_path: Path) -> None:
+    profile = load_profile("paper")
+    alone = Corpus.model_validate({**profile.corpora["flickr"].model_dump(), "matched": None})
+    profile = profile.model_copy(update={"corpora": {**profile.corpora, "flickr": alone}})
+    asked = {"profile": profile, "encoders": ["bert-base-uncased"], "suites": []}
+    settings = [parse_setting("wiki+flickr"), parse_setting("wiki+coco")]
+    made = plan(tmp_path, methods=[Variant.parse("kdmcse@official")], settings=settings, **asked)
     (skip,) = made.skipped
-    assert skip.what == f"{method}/{setting}"
-    assert skip.why.endswith(f"captions.txt has one caption an image; use the setting {other}")
-    assert [str(run.resolved.spec.setting) for run in made.runs] == [other]
+    assert skip.what == "kdmcse@official/wiki+flickr"
+    assert skip.why.endswith("captions.txt has one caption an image; change the option, corpus or setting")
+    assert [str(run.resolved.spec.setting) for run in made.runs] == ["wiki+coco"]
 
 
 def test_options_in_any_order_and_spelling_are_one_experiment(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from harness.execution import progress
-from harness.execution.events import Event, Listener, Preparation
-from harness.execution.progress import display, progress_text
+from harness.execution.events import Event, EventKind, Listener, Stage
+from harness.execution.progress import LOOK_S, SILENCE_S, Lines, display, progress_text
 from harness.training.record import TrainingProgress
 
 RUN = "mcse[images=shuffled]/toy/toy-bert/seed-0"
@@ -19,7 +21,7 @@ HALF = TrainingProgress(50, 100, 12.5, {"text": 1.23456}, 71.234, scored=True)
 
 def report(listen: Listener) -> None:
     listen(Event("start", RUN, device="cpu"))
-    listen(Event("prepare", RUN, preparation=Preparation("features", "clip: features of images", 5, 10)))
+    listen(Event("prepare", RUN, stage=Stage("features", "clip: features of images", 5, 10)))
     listen(Event("progress", RUN, progress=HALF))
     listen(Event("progress", RUN, progress=HALF))
     listen(Event("suite", RUN, suite="sts"))
@@ -48,6 +50,72 @@ def test_plain_lines_where_nobody_watches() -> None:
         f"{RUN}  evaluating sts",
         f"[1/3] {RUN}  FAILED: OSError: [disk] full",
     ]
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves() -> None:
+    """No run is silent for 30 s, whether its stages report or not."""
+    out, clock = io.StringIO(), Clock()
+    lines = Lines(1, Console(file=out, width=20), clock)
+    images = "clip: features of images"
+
+    def after(seconds: float, event: Event | None = None) -> list[str]:
+        """The new lines after a while, of an event or of a look at the silence."""
+        before = len(out.getvalue())
+        clock.now += seconds
+        lines.look() if event is None else lines.show(event)
+        return [line.removeprefix(f"{RUN}  ") for line in out.getvalue()[before:].splitlines()]
+
+    def stage(kind: EventKind, *about: Any) -> Event:
+        return Event(kind, RUN, stage=Stage(*about))
+
+    assert after(0, Event("start", RUN, device="cpu")) == ["starts"]
+    assert after(SILENCE_S - 1) == []
+    assert after(1) == ["loading"]
+    assert after(3, stage("prepare", "features", images, 1000, 4000)) == []
+    assert after(SILENCE_S - 3) == [f"{images} 1000/4000"]
+    assert after(18, stage("prepare", "features", images, 2000, 4000)) == [
+        f"{images} 2000/4000  25.0/s  1 min 20 s left"
+    ]
+    assert after(1, stage("prepare", "tokens", "wiki", 0, None)) == []
+    assert after(10, stage("prepare", "tokens", "wiki", 5000, None)) == ["wiki: 5000 sentences tokenised  500.0/s"]
+    assert after(1, Event("suite", RUN, suite="transfer")) == ["evaluating transfer"]
+    assert after(1, stage("evaluate", "sentences", "transfer", 0, 900)) == []
+    assert after(9, stage("evaluate", "sentences", "transfer", 450, 900)) == [
+        "transfer: 450/900 sentences embedded  50.0/s  9.0 s left"
+    ]
+    assert after(1, stage("evaluate", "tasks", "transfer", 0, 3, "MR")) == []
+    assert after(59, stage("evaluate", "tasks", "transfer", 1, 3, "CR")) == [
+        "transfer: CR, 1/3 tasks done  1 min 58 s left"
+    ]
+    assert after(12, stage("evaluate", "sentences", "transfer", 0, 70)) == ["transfer: 0/70 sentences embedded"]
+    assert after(10, stage("evaluate", "sentences", "transfer", 20, 70)) == [
+        "transfer: 20/70 sentences embedded  2.0/s  25.0 s left"
+    ]
+    assert after(SILENCE_S) == ["transfer: 20/70 sentences embedded  2.0/s  25.0 s left"]
+    assert len(after(0, Event("failed", RUN, error="disk full"))) == 1
+    assert after(10 * SILENCE_S) == [], "a run that ended is silent"
+    assert SILENCE_S + LOOK_S <= 30
+
+
+def test_silence_is_broken_while_nothing_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SILENCE_S", 0.0)
+    monkeypatch.setattr(progress, "LOOK_S", 0.001)
+    out = io.StringIO()
+    spoken = threading.Event()
+    monkeypatch.setattr(Lines, "say", lambda lines, run, text: spoken.set() if text == "loading" else None)
+    with display(1, Console(file=out)) as listen:
+        listen(Event("start", RUN, device="cpu"))
+        assert spoken.wait(60), "nothing is said without an event"
+    assert not [one for one in threading.enumerate() if "look" in one.name], "its thread ends with the display"
 
 
 def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,8 +50,8 @@ def test_they_are_computed_once_and_reported_as_counts(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     events: list[Event] = []
     first = features("mcse", tmp_path, events).of_images(other, "twelve")
-    made = [event.preparation for event in events]
-    assert [(one.what, one.done, one.total) for one in made if one] == [("features", 12, 12)]
+    made = [event.stage for event in events]
+    assert [(one.what, one.done, one.total) for one in made if one] == [("features", 0, 12), ("features", 12, 12)]
     again: list[Event] = []
     np.testing.assert_array_equal(features("mcse", tmp_path, again).of_images(other, "twelve"), first)
     assert not again

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.corpora.base import Pairs
 from harness.corpora.toy import student_folder
 from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.events import Event
 from harness.execution.executors.base import execute
-from harness.execution.log import preparation_text
+from harness.execution.log import stage_text
 from harness.execution.plan import Plan, PlannedRun, make_plan
 from harness.execution.request import Request
 from harness.execution.train import Bench, run_features
@@ -49,7 +50,7 @@ def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
     events: list[Event] = []
     ends = execute(made, events.append, jobs=jobs, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
-    return [preparation_text(event.preparation) for event in events if event.preparation]
+    return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
 
 def data_of(run: PlannedRun, tmp_path: Path) -> TrainingData:
@@ -99,6 +100,11 @@ def test_a_teacher_that_cannot_be_is_one_line(tmp_path: Path, teacher: str, mess
     assert "\n" not in str(refusal.value)
 
 
+def captions() -> Pairs:
+    """The captioned pictures of the profile."""
+    return ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None)
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, monkeypatch, jobs: int) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
@@ -108,14 +114,14 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
     assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
     (dalr,) = (result for result in results if result["spec"]["method"] == "dalr")
-    assert dalr["teachers"]["teacher1"] == {"teacher": TEACHER, "of": "caption"}
+    assert dalr["teachers"]["teacher1"] == {"teacher": TEACHER, "of": "caption", "source": "computed"}
     assert not plan(tmp_path, f"dalr[text={TEACHER}]").todo
     # what the run learnt from is what the finished teacher says of the captions
     one = next(run for run in made.runs if run.resolved.spec.variant.name == "dalr")
     data = data_of(one, tmp_path)
     folder = Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best"
     rows = np.arange(5)
-    said = Student.load(folder).embed(ToyPairs().load(None).texts[:5])
+    said = Student.load(folder).embed(captions().texts[:5])
     np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.seen import image_name, normalised_text
+from harness.corpora.seen import image_name
 from harness.evaluation.suites import pairs_of
 from harness.execution.environment import Machine
 from harness.execution.ingredients import Experiments
@@ -25,6 +25,7 @@ from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
 from harness.spec import RunSpec
 from harness.store import Store
+from harness.textfiles import normalised_text
 from harness.training.batching import Order
 
 FILE = {"kind": "captions-file", "how": "fetch it"}
@@ -68,22 +69,20 @@ def test_rows_of_two_corpora_are_numbered_on_and_their_images_have_their_names(t
     assert read.images(captions, image_of, None).tolist() == [False, False, True, True, False]
 
 
-def test_a_list_of_ids_names_the_images_of_all_captions_but_not_of_some(tmp_path: Path) -> None:
-    (tmp_path / "b.txt").write_text("four\nfive\nsix\n")
-    (tmp_path / "split.tsv").write_text("image_id\tsplit\n21.jpg\ttrain\n22.jpg\ttest\n23.jpg\ttrain\n")
-    listed = {"file": "split.tsv", "split": "train"}
-    used = profile(b={**FILE, "file": "b.txt", "image_ids": listed})
+def test_images_of_a_text_file_are_known_by_the_file_that_it_is_matched_to(tmp_path: Path) -> None:
+    lines, images = ["four", "five", "six"], ["21.jpg", "23.jpg", "24.jpg"]
+    (tmp_path / "b.txt").write_text("\n".join(lines))
+    rows = {"image_id": images, "caption": lines, "captions": [[text, f"{text} more"] for text in lines]}
+    write_parquet(tmp_path / "b.parquet", rows)
+    used = profile(b={**FILE, "file": "b.txt", "matched": {"file": "b.parquet", "how": "match it"}})
     captions, ids = ["x", "four", "x"], ["21", "22", "23"]
     whole = training(tmp_path, used, "mine", {"pairs": np.arange(3)})
     assert whole.images(captions, np.arange(3), ids).tolist() == [True, False, True]
-    some = training(tmp_path, used, "mine", {"pairs": np.arange(2)})
-    assert some.images(captions, np.arange(3), ids).tolist() == [False, True, False]
-    (tmp_path / "split.tsv").unlink()
-    assert training(tmp_path, used, "mine", {"pairs": np.arange(3)}).images(captions, np.arange(3), ids).tolist() == [
-        False,
-        True,
-        False,
-    ]
+    some = training(tmp_path, used, "mine", {"pairs": np.arange(1)})
+    assert some.images(captions, np.arange(3), ids).tolist() == [True, False, False]
+    (tmp_path / "b.parquet").unlink()
+    by_text = training(tmp_path, used, "mine", {"pairs": np.arange(3)})
+    assert by_text.images(captions, np.arange(3), ids).tolist() == [False, True, False]
 
 
 def test_all_three_texts_of_a_triplet_are_read(tmp_path: Path) -> None:

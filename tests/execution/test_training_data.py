@@ -69,5 +69,5 @@ def test_tokens_are_reported_by_corpus_while_they_are_made(tmp_path: Path, monke
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     events: list[Event] = []
     data("simcse/toy-text/toy-bert/seed-0", tmp_path, events=events)
-    made = [event.preparation for event in events if event.preparation]
+    made = [event.stage for event in events if event.stage]
     assert (made[-1].what, made[-1].subject, made[-1].done) == ("tokens", "toy-text", 8192)

@@ -53,21 +53,6 @@ def test_a_method_is_asked_for_its_options() -> None:
     assert names.place("visualcse[contrast=simclr]", "flickr", "b") is not None
 
 
-def test_a_variant_that_reads_all_captions_has_the_setting_that_has_them() -> None:
-    names = StandIns(all_captions={"flickr": "flickr-five"})
-    places = {
-        "kdmcse": "flickr[shot=9]",
-        "kdmcse[captions=all,epochs=4]": "flickr-five[shot=9]",
-        "kdmcse@official": "flickr-five[shot=9]",
-        "kdmcse[captions=setting]@official": "flickr[shot=9]",
-        "mcse@official": "flickr[shot=9]",
-        "unknown@official": "flickr[shot=9]",
-    }
-    for variant, setting in places.items():
-        assert names.place(variant, "flickr[shot=9]", "b") == (variant, setting, "b")
-    assert names.place("kdmcse@official", "nli", "b") == ("kdmcse@official", "nli", "b")
-
-
 def test_a_table_reads_the_split_that_fits_where_a_model_was_trained() -> None:
     """MCSE's captions are of training images of Flickr30k Entities; other settings keep the table's own task."""
     row = PaperRow(variant="mcse", setting="flickr", task="Flickr30k", published="mcse")

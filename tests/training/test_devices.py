@@ -84,11 +84,10 @@ def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 def trainer(variant: str, precision: str, device: torch.device, folder: Path) -> Trainer:
     """The trainer of a run, built as `train` builds it."""
     asked, _, data = loaded(variant)
-    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling).to(device)
+    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
     method = build_method(asked, student, data)
     training = asked.resolved.training.model_copy(update={"precision": precision})
-    place = {"seed": 0, "setting": "toy", "folder": folder}
-    return Trainer(student, method, data, training, dev=lambda embed: 0.0, **place)
+    return Trainer(student, method, data, training, seed=0, setting="toy", dev=lambda embed: 0.0, folder=folder)
 
 
 def first_steps(one: Trainer) -> list[int]:
@@ -105,7 +104,8 @@ def test_losses_of_every_method_stay_on_the_device(variant: str, tmp_path: Path)
         outputs: set[torch.dtype] = set()
         with fake_cuda():
             one = trainer(variant, precision, CUDA, tmp_path)
-            one.student.model.encoder.layer[0].attention.self.query.register_forward_hook(
+            encoder: Any = one.student.model
+            encoder.encoder.layer[0].attention.self.query.register_forward_hook(
                 lambda module, given, found, seen=outputs: seen.add(found.dtype)
             )
             found = [loss for step in first_steps(one) for loss in one.losses(step)]

@@ -71,9 +71,13 @@ def clean(text: str) -> str:
 def raw_lines(path: Path) -> list[str]:
     """Lines of a text file in UTF-8, or else Latin-1, split at line feeds only. Raises UserError."""
     try:
-        raw = path.read_bytes()
+        return text_lines(path.read_bytes())
     except FileNotFoundError as error:
         raise UserError(f"there is no {path.name} in {path.parent}; check the input") from error
+
+
+def text_lines(raw: bytes) -> list[str]:
+    """Lines of a text in UTF-8, or else Latin-1, split at line feeds only."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

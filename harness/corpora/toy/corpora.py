@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, ImageIds, Pairs, Sentences, Triplets
+from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
 from harness.corpora.toy.grammar import describe
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes, frequent_scenes
@@ -102,9 +102,9 @@ class ToyPairs(ToyCorpus):
         scenes[repeated] = frequent[rng.integers(0, len(frequent), repeated.sum())]
         return scenes
 
-    def image_ids(self, root: Path | None) -> ImageIds:
+    def image_ids(self, root: Path | None) -> list[str]:
         """Each picture is drawn once, for one split."""
-        return ImageIds([f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)])
+        return [f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)]
 
 
 class ToyTriplets(ToyCorpus):

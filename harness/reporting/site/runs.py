@@ -13,7 +13,7 @@ from harness.reporting.figures.curves import run_charts
 from harness.reporting.site.html import Pages, slug
 from harness.reporting.tables.grids import ABSENT
 from harness.spec import UNTRAINED
-from harness.store import Evaluation, Result, Store, is_earlier, overrides_text
+from harness.store import Evaluation, Result, Store, TeacherUse, is_earlier, overrides_text
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
@@ -148,10 +148,15 @@ def _table(
     return ScoreTable(title, suite, heads, tuple(metric.name for metric in columns), texts, folded)
 
 
+def _teacher_text(use: TeacherUse) -> str:
+    source = {"": "", "computed": "; features computed"}.get(use.source, f"; features from {use.source}")
+    return f"{use.teacher} (reads the {use.of}{source})"
+
+
 def _content(result: Result, log: str) -> dict[str, object]:
     """What the page of a run shows besides its name and the other seeds."""
     best, spec = result.dev.best_score, result.spec
-    teachers = {role: f"{use.teacher} (reads the {use.of})" for role, use in result.teachers.items()}
+    teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     return {
         "result": result,
         "command": run_command(result),
