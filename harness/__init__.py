@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         SentenceModel,
         evaluate,
         execute,
+        fetch,
         load_model,
         overlaps,
         plan,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         report,
         results,
         run,
+        to_fetch,
     )
     from harness.errors import UserError
     from harness.reporting.results import Results
@@ -26,6 +28,7 @@ __all__ = [
     "UserError",
     "evaluate",
     "execute",
+    "fetch",
     "load_model",
     "overlaps",
     "plan",
@@ -33,6 +36,7 @@ __all__ = [
     "report",
     "results",
     "run",
+    "to_fetch",
 ]
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from harness.encoders.student import Student
     from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
+    from harness.execution.fetch import FetchList
     from harness.execution.overlap import Overlaps
     from harness.execution.plan import Plan
     from harness.execution.request import Names
@@ -169,6 +170,7 @@ def execute(
 
 def _check_inputs(plan: Plan) -> None:
     """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
+    from harness.execution.lacking import how_to_get
     from harness.formatting import count_of
 
     if plan.skipped and not plan.runs:
@@ -177,14 +179,49 @@ def _check_inputs(plan: Plan) -> None:
         raise UserError(f"every run is skipped, nothing can be trained: {skip.what}: {skip.why}{more}")
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
-        raise MissingData(
-            f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0]}{more}; the profile `tiny` needs none"
-        )
+        what = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}{more}"
+        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs none")
     if plan.without_data and not any(run.todo for run in plan.todo):
         name, missing = next(iter(plan.without_data.items()))
-        raise MissingData(
-            f"no suite of this plan has its data; {name} is missing {missing[0]}; the profile `tiny` needs none"
-        )
+        what = f"no suite of this plan has its data; {name} is missing {missing[0].what}"
+        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs none")
+
+
+def to_fetch(plan: Plan) -> FetchList:
+    """List what `fetch` would download for a plan, with sizes and licences, and what is left by hand.
+
+    The hub is asked for sizes; where it does not answer, they are approximate or unknown.
+
+    >>> import harness
+    >>> found = harness.to_fetch(harness.plan("tiny"))
+    >>> found.items, found.by_hand
+    ((), ())
+    """
+    from harness.execution.lacking import fetch_list, lacking
+
+    return fetch_list(lacking(plan), plan.inventory.root)
+
+
+def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
+    """Download what `to_fetch` listed into the data root and the hub's cache, several things at a time.
+
+    `accept_licences` are names of the list whose licences restrict use and are agreed to. Returns why downloads failed,
+    by name; the others go on. `progress` shows lines or bars on standard error.
+
+    >>> import harness
+    >>> harness.fetch(harness.to_fetch(harness.plan("tiny")))
+    {}
+
+    Raises UserError, before anything is downloaded, for a licence that is not agreed to and a disk that is too small.
+    """
+    from harness.catalogue import shown
+
+    names = accept_licences.split(",") if isinstance(accept_licences, str) else accept_licences
+    found.check({name.strip() for name in names})
+    if not progress:
+        return found.carry_out(lambda line: None, lambda name: lambda done, total: None)
+    with shown() as (say, watch):
+        return found.carry_out(say, watch)
 
 
 def results(folder: str | Path = DEFAULT_RESULTS) -> Results:

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
-from harness.catalogue.entries import Origin
+from harness.catalogue.entries import Entry, Origin
 from harness.errors import UserError
 from harness.seeds import generator
 
@@ -73,21 +74,39 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
     return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
 
 
+def size_of(entry: Entry) -> int | None:
+    """Bytes of the files of an entry, if all of them are on the hub and it states them. Raises UserError."""
+    from huggingface_hub import HfApi
+
+    total = 0
+    for origin in entry.origins:
+        if origin.hub is None:
+            return None
+        files = [each.file for each in resolve(origin, entry.name)]
+        with _plain_errors(origin, entry.name):
+            found = HfApi().get_paths_info(origin.hub, files, repo_type="dataset", revision=origin.revision)
+        total += sum(getattr(each, "size", 0) for each in found)
+    return total
+
+
 @contextmanager
-def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
-    """Convert the client's errors into a UserError of one line."""
+def plain_errors(what: str, kind: Literal["model", "dataset"], place: str, by_hand: str) -> Iterator[None]:
+    """Convert the client's errors into a UserError of one line.
+
+    `place` is what is asked of the repository `what`; `by_hand` is what to do without the hub.
+    """
     from huggingface_hub import errors
 
-    place = f"{origin.hub}/{origin.file} at {origin.revision}"
+    word = "data set" if kind == "dataset" else "model"
     log_in = "log in with `hf auth login` or HF_TOKEN, or"
     found: Exception
     try:
         yield
     except errors.GatedRepoError as error:
-        address = f"https://huggingface.co/datasets/{origin.hub}"
-        why, found = f"{origin.hub} is gated; accept its terms at {address} and {log_in}", error
+        address = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{what}"
+        why, found = f"{what} is gated; accept its terms at {address} and {log_in}", error
     except errors.RepositoryNotFoundError as error:
-        why, found = f"the hub shows no data set {origin.hub} to you; {log_in}", error
+        why, found = f"the hub shows no {word} {what} to you; {log_in}", error
     except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
         why, found = f"the hub has no {place} (404);", error
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:
@@ -102,4 +121,16 @@ def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
         why, found = f"the connection to the hub failed: {text}; run the command again, or", error
     else:
         return
-    raise UserError(f"{what}: {why} download {origin.name} manually and run `harness data import`") from found
+    raise UserError(f"{why} {by_hand}") from found
+
+
+@contextmanager
+def _plain_errors(origin: Origin, what: str) -> Iterator[None]:
+    """`plain_errors` for an origin of an entry."""
+    place = f"{origin.hub}/{origin.file} at {origin.revision}"
+    by_hand = f"download {origin.name} manually and run `harness data import`"
+    try:
+        with plain_errors(str(origin.hub), "dataset", place, by_hand):
+            yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from error.__cause__

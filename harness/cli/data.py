@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ from harness.cli.tables import plain_table
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
-    from harness.catalogue import Entry, Watch
+    from harness.catalogue import Entry
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
@@ -37,7 +35,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     """
     from harness import catalogue
     from harness.execution.inventory import Inventory
-    from harness.execution.needs import needed_files
+    from harness.execution.needs import disk_needs, needed_files
     from harness.profiles import load_profile
     from harness.sources import data_root as find_root
 
@@ -48,7 +46,9 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
         return
     loaded = load_profile(profile)
     click.echo(f"profile {loaded.name}, data root {root or 'none; give --data-root or HARNESS_DATA'}")
-    plain_table(("for", "files", "state", "entry"), needed_files(Inventory(loaded, root, {})))
+    inventory = Inventory(loaded, root, {})
+    plain_table(("for", "files", "state", "entry"), needed_files(inventory))
+    plain_table(("disk need of", "about"), disk_needs(inventory))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
     plain_table(head, [_row(entry, root) for entry in catalogue.entries().values()])
     click.echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
@@ -64,9 +64,9 @@ def fetch(names: tuple[str, ...], offline: bool, data_root: Path | None) -> None
 
     root = _root(data_root)
     wanted = [catalogue.entry(name) for name in names]
-    with _watching() as watch:
+    with catalogue.shown() as (say, watch):
         for entry in wanted:
-            catalogue.fetch(root, entry, _say, watch, offline)
+            catalogue.fetch(root, entry, say, watch, offline)
 
 
 @data.command("import")
@@ -78,8 +78,8 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     """Check files of NAME that were downloaded by hand to FOLDER, and install them below the data root."""
     from harness import catalogue
 
-    with _watching() as watch:
-        catalogue.import_folder(_root(data_root), catalogue.entry(name), folder.expanduser(), link, _say, watch)
+    with catalogue.shown() as (say, watch):
+        catalogue.import_folder(_root(data_root), catalogue.entry(name), folder.expanduser(), link, say, watch)
 
 
 @data.command("verify")
@@ -127,27 +127,6 @@ def _root(given: Path | None) -> Path:
     if root is None:
         raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
     return root
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
-@contextmanager
-def _watching() -> Iterator[Watch]:
-    """Show progress bars on a terminal, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-
-        def watch(name: str) -> Callable[[int, int | None], None]:
-            task = bars.add_task(name, total=None)
-            return lambda done, total: bars.update(task, completed=done, total=total)
-
-        yield watch
 
 
 def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.options import data_option, results_option
 from harness.cli.tables import plain_table
+from harness.command_line import DEFAULT_PROFILE, harness_command
+
+if TYPE_CHECKING:
+    from harness.execution.fetch import FetchList
 
 
 @click.command()
 @data_option
 @results_option
 def doctor(data_root: Path | None, results: Path) -> None:
-    """Show versions, devices, memory and the data that is found."""
+    """Show versions, devices, memory, the data that is found, and what each table and figure of the papers lacks."""
     from harness.execution.environment import machine, package_versions
     from harness.execution.inventory import Inventory
+    from harness.execution.lacking import paper_needs
     from harness.execution.needs import all_needs
     from harness.profiles import load_profile, shipped_profiles
     from harness.sources import cache_folder
@@ -36,5 +42,16 @@ def doctor(data_root: Path | None, results: Path) -> None:
     for name in shipped_profiles():
         for need in all_needs(Inventory(load_profile(name), root, {})):
             missing = need.source.missing(root)
-            rows.append((name, need.label, f"missing {missing[0]}" if missing else "found"))
+            rows.append((name, need.label, f"missing {missing[0].what}" if missing else "found"))
     plain_table(("profile", "needs", "state"), rows)
+    for option, name, found in paper_needs(load_profile(DEFAULT_PROFILE), root):
+        click.echo(f"{name} - {_to_do(option, name, found)}")
+
+
+def _to_do(option: str, name: str, found: FetchList) -> str:
+    """What is missing for a table or figure, in one line."""
+    left = ", ".join(one.name for one in found.by_hand)
+    if not found.items:
+        return f"{left} by hand" if left else "all there"
+    command = harness_command("fetch", **{option: name})
+    return f"{command}, {found.size_text}{f', and {left} by hand' if left else ''}"

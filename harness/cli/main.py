@@ -26,6 +26,7 @@ COMMANDS = {
     "list": "listing:list_command",
     "doctor": "doctor:doctor",
     "data": "data:data",
+    "fetch": "fetch:fetch",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from harness.cli.completion import registered
+from harness.cli.fetch import accept_option, bring
 from harness.cli.options import (
     data_option,
     device_option,
@@ -40,10 +41,20 @@ _NOTES = {
 @names_option(
     "--executor", "NAME", "How runs are executed (default: serial for one job, else processes).", registered("executor")
 )
+@click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
+@accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
 def run(
-    context: click.Context, /, jobs: int, device: DeviceChoice, executor: str | None, dry_run: bool, **grid: Any
+    context: click.Context,
+    /,
+    jobs: int,
+    device: DeviceChoice,
+    executor: str | None,
+    fetch: bool,
+    accept_licences: str,
+    dry_run: bool,
+    **grid: Any,
 ) -> None:
     """Train and evaluate a grid of runs.
 
@@ -51,6 +62,8 @@ def run(
     """
     from harness import api
 
+    if fetch:
+        bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
     _describe(plan)
     if not dry_run:
@@ -128,16 +141,23 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
+    from harness.execution.lacking import fetch_command, fetch_list, lacking
+
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
     for state, note in _NOTES.items():
         if count := sum(run.state == state for run in plan.todo):
             yield f"{state:9} {count}: {note}"
     for name, missing in plan.without_data.items():
-        first, more = missing[0], f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
     for item in plan.missing:
-        yield f"missing   {item}"
+        yield f"missing   {item.what}"
+    found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
+    if found.items:
+        yield f"fetch     `{fetch_command(plan)}` brings {count_of(len(found.items), 'thing')}, {found.size_text}"
+    for one in found.by_hand:
+        yield f"by hand   {one.name}: {one.steps}"
 
 
 def _estimate(plan: Plan) -> Iterator[str]:

@@ -5,18 +5,33 @@ Nothing here imports torch or transformers: plans are made of these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.encoders.modules import module_files
-from harness.errors import MissingData, UserError
+from harness.errors import MissingData
 from harness.sources import Missing, Source, digest, file_hash
 
 #: Files that a model's output depends on; a README or a second weight format does not count.
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
+#: one of them is in every model: that of transformers and timm, of sentence-transformers and of open_clip
+_CONFIGURATIONS = ("config.json", "modules.json", "open_clip_config.json")
 #: in place of a commit: the commit in the local cache, which then counts as pinned
 MAIN = "main"
+
+
+@dataclass(frozen=True)
+class MissingModel(Missing):
+    """A hub model that is not in the local cache, at a commit or MAIN.
+
+    `reader` is the kind of teacher that reads it, '' for an encoder; `about` the approximate size in bytes.
+    """
+
+    hub: str
+    revision: str
+    reader: str = ""
+    about: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -52,12 +67,14 @@ class FolderModel(Source):
 class HubModel(Source):
     """A hub model at a pinned commit, or at the cached commit of 'main'; nothing is downloaded.
 
-    `trusted` allows code in its repository to be executed.
+    `about` is the approximate size of its files in bytes, where it is known; `trusted` allows code in its repository
+    to be executed.
     """
 
     hub: str
     revision: str
     trusted: bool = False
+    about: int | None = field(default=None, compare=False)
 
     def missing(self, root: Path | None) -> list[Missing]:
         """Report a snapshot that is not in the local cache."""
@@ -65,7 +82,10 @@ class HubModel(Source):
             f"run `hf download {self.hub} --revision {self.revision}`, or give a folder "
             "(an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
         )
-        return [] if self._snapshot() else [Missing(f"the weights of {self.hub}", how)]
+        if self._snapshot():
+            return []
+        what = f"the weights of {self.hub} at {self.revision}"
+        return [MissingModel(what, how, self.hub, self.revision, about=self.about)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the hub name and commit."""
@@ -87,23 +107,11 @@ class HubModel(Source):
 ModelSource = FolderModel | HubModel
 
 
-def cached_revision(hub: str, name: str) -> str:
-    """Return the commit of a hub model's branch or tag in the local cache. Raises UserError."""
-    folder = _cached(hub, name)
-    if folder is None:
-        raise UserError(
-            f"the encoder '{hub}' is in no profile and not in the local hub cache; run `hf download {hub}`, "
-            f"pin a commit with {hub}@COMMIT, or give a folder: --encoders NAME=FOLDER"
-        )
-    return folder.name
-
-
 def _cached(hub: str, revision: str) -> Path | None:
     """Return the folder of a snapshot in the local hub cache."""
     from huggingface_hub import try_to_load_from_cache
 
-    # a model of sentence-transformers need not have a config.json of its own
-    for name in ("config.json", "modules.json"):
+    for name in _CONFIGURATIONS:
         found = try_to_load_from_cache(hub, name, revision=revision)
         if isinstance(found, str):
             return Path(found).parent

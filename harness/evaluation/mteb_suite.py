@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,25 @@ if TYPE_CHECKING:
 _BATCH = 1024
 
 
+@dataclass(frozen=True)
+class MissingTask(Missing):
+    """A task of mteb without its data: its name and subsets, and the hub's data set with its commit and licence."""
+
+    task: str
+    subsets: tuple[str, ...]
+    hub: str
+    revision: str
+    licence: str | None
+
+    def fetch(self) -> None:
+        """Download the data into the cache that the task is read from. Raises what mteb and its clients raise."""
+        import mteb
+        from datasets import disable_progress_bars
+
+        disable_progress_bars()
+        mteb.get_task(self.task, hf_subsets=list(self.subsets)).load_data()
+
+
 class OwnTasks(Source):
     """Tasks of mteb: one by its name, or a part of a benchmark."""
 
@@ -48,7 +68,7 @@ class OwnTasks(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """List the tasks whose data are not in the local cache."""
-        return [_absent(task.metadata.name) for task in self._parts() if not _is_cached(task.metadata.dataset)]
+        return [_absent(task) for task in self._parts() if not _is_cached(task)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash names, pinned revisions, splits and subsets."""
@@ -196,7 +216,7 @@ def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> Ta
         # what `datasets` raises for an incomplete download
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
-        raise MissingData(f"{_absent(task.metadata.name)} ({str(error).splitlines()[0]})") from error
+        raise MissingData(f"{_absent(task)} ({str(error).splitlines()[0]})") from error
     return found.task_results[0]
 
 
@@ -217,16 +237,25 @@ def _count(task: AbsTask) -> int | None:
     return len(data["test"]) if "test" in data else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
 
 
-def _is_cached(dataset: Mapping[str, Any]) -> bool:
-    """Whether `datasets` has this revision of a hub data set in its cache (in the folder name/config/version)."""
+def _is_cached(task: AbsTask) -> bool:
+    """Whether `datasets` has the task's data in its cache (in the folder name/config/version/revision).
+
+    A retrieval task needs three of its tables: documents, queries and judgements.
+    """
     from datasets import config
     from datasets.naming import camelcase_to_snakecase
+    from mteb.abstasks import AbsTaskRetrieval
 
+    dataset = task.metadata.dataset
     *owner, name = dataset["path"].split("/")
     folder = Path(config.HF_DATASETS_CACHE, "___".join([*owner, camelcase_to_snakecase(name)]))
-    return any(folder.glob(f"*/*/{dataset['revision']}"))
+    tables = 3 if isinstance(task, AbsTaskRetrieval) else 1
+    return sum(1 for _ in folder.glob(f"*/*/{dataset['revision']}")) >= tables
 
 
-def _absent(name: str) -> Missing:
-    how = f"python -c \"import mteb; mteb.get_task('{name}').load_data()\""
-    return Missing(f"the mteb task {name}", f"download it when online, with: {how}")
+def _absent(task: AbsTask) -> MissingTask:
+    about = task.metadata
+    how = f"python -c \"import mteb; mteb.get_task('{about.name}').load_data()\""
+    path, revision = about.dataset["path"], about.dataset["revision"]
+    what, how = f"the mteb task {about.name}", f"download it when online, with: {how}"
+    return MissingTask(what, how, about.name, tuple(task.hf_subsets), path, revision, about.license)

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from harness.catalogue import recorded_commit
 from harness.corpora.base import CorpusSource
-from harness.encoders.locate import FolderModel, HubModel, ModelSource, cached_revision
+from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Resolved, UnfitSettingError
@@ -101,7 +102,7 @@ class Inventory:
         if name in self.profile.released:
             return self.once(self.place("encoder", self.profile.released[name]))
         if "/" in name:
-            return self.once(HubModel(name, cached_revision(name, "main")))
+            return self.once(self._hub_model(name, MAIN))
         hint = suggest(name, sorted(self.profile.encoders))
         raise UserError(
             f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
@@ -118,7 +119,7 @@ class Inventory:
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
         """Where a model of the profile is found; `kind` is that of registered ones."""
         if table.hub is not None:
-            return HubModel(table.hub, str(table.revision))
+            return self._hub_model(table.hub, str(table.revision), table.about)
         if table.registered is not None:
             with errors_of(kind, table.registered):
                 return FolderModel(get(kind, table.registered)())
@@ -177,6 +178,11 @@ class Inventory:
             data = found.identity(self.root)
             self._protocols[suite] = EvaluationProtocol(version=found.version, data=data, metrics=found.metrics)
         return self._protocols[suite]
+
+    def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
+        """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is one."""
+        recorded = recorded_commit(self.root, hub) if revision == MAIN else None
+        return HubModel(hub, recorded or revision, about=about)
 
     def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
         pixels = Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None

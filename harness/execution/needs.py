@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from harness.catalogue import providers
+from harness.encoders.locate import MissingModel
 from harness.execution.inventory import Checkable, Inventory
+from harness.execution.lacking import disk_need
 
 
 class Need(NamedTuple):
@@ -34,6 +36,28 @@ def all_needs(inventory: Inventory) -> Iterator[Need]:
     for name in inventory.profile.encoders:
         yield Need(f"encoder {name}", inventory.encoder(name).source)
     yield from data_needs(inventory)
+
+
+def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """The disk need of each suite, of all models and of the whole profile, in words."""
+    suites = {name: suite.missing(None) for name, suite in inventory.suites.items()}
+    for name, files in suites.items():
+        yield f"the suite {name}", disk_need(files)
+    profile = inventory.profile
+    tables = (
+        *profile.encoders.values(),
+        *profile.teachers.values(),
+        *profile.patches.values(),
+        *profile.released.values(),
+    )
+    models = [
+        MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about) for table in tables if table.hub
+    ]
+    yield "all models", disk_need(models)
+    data = [item for need in data_needs(inventory) for item in need.source.missing(None)]
+    pixels = (corpus.pixels for corpus in inventory.corpora.values())
+    images = [item for one in pixels if one is not None for item in one.source.missing(None)]
+    yield f"the profile {profile.name}", disk_need([*models, *data, *images])
 
 
 class NeededFiles(NamedTuple):

@@ -56,6 +56,7 @@ class Request:
 
     `given` are encoders by name that the profile need not have, `data` the data root. `entries` names the tables and
     figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
+    `selection` is what the user named.
     """
 
     profile: Profile
@@ -69,6 +70,7 @@ class Request:
     data: Path | None = None
     wanted: Mapping[RunSpec, Sequence[str]] | None = None
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection, compare=False)
 
 
 def make_request(selection: Selection) -> Request:
@@ -78,10 +80,10 @@ def make_request(selection: Selection) -> Request:
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
     if selection.released:
-        return _released_request(selection, profile, data)
+        return replace(_released_request(selection, profile, data), selection=selection)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
-        return _paper_request(selection, profile, seeds, data)
+        return replace(_paper_request(selection, profile, seeds, data), selection=selection)
     if selection.readings is not None:
         raise UserError(
             "--readings is for the runs of --table, --figure and --paper; in a grid, name readings in --methods, as in "
@@ -98,6 +100,7 @@ def make_request(selection: Selection) -> Request:
         overrides=_overrides(selection.set),
         given=given,
         data=data,
+        selection=selection,
     )
 
 

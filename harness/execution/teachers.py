@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -21,7 +21,7 @@ import numpy as np
 from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
 from harness.encoders.lit import Projections, fit
-from harness.encoders.locate import ModelSource
+from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
 from harness.errors import UserError
 from harness.execution.events import Stage
@@ -74,7 +74,8 @@ class _FrozenModel(Source):
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return self.model.missing(root)
+        absent = self.model.missing(root)
+        return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
 
     def fingerprint(self, root: Path | None) -> str:
         """The model's fingerprint with the kind, and the pooling if the kind depends on it."""

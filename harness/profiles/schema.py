@@ -101,6 +101,7 @@ class ModelTable(Table):
     revision: Commit | None = None
     folder: Name | None = None
     registered: Name | None = None
+    about: Annotated[int | None, Field(gt=0, description="approximate size of its files in bytes")] = None
 
     @property
     def origin(self) -> str:

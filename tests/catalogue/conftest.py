@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -41,11 +41,33 @@ class StandIn:
         """The ranges of the GET requests for a path, '' for a whole one."""
         return [wanted for method, asked, wanted in self.asked if method == "GET" and asked == path]
 
+    #: model or data set, as in addresses -> what its card says
+    cards: dict[str, dict[str, str]] = field(default_factory=dict)
+
     def hub_file(self, hub: str, file: str, content: bytes, commit: str = COMMIT) -> str:
         """Put a file into a data set; its path."""
-        path = f"/datasets/{hub}/resolve/{commit}/{file}"
+        return self.model_file(f"datasets/{hub}", file, content, commit)
+
+    def model_file(self, hub: str, file: str, content: bytes, commit: str = COMMIT) -> str:
+        """Put a file into a model; its path."""
+        path = f"/{hub}/resolve/{commit}/{file}"
         self.files[path] = content
         return path
+
+    def inside(self, hub: str, commit: str) -> dict[str, bytes]:
+        """The files of a repository, as in addresses, by name."""
+        start = f"/{hub}/resolve/{commit}/"
+        return {path.removeprefix(start): content for path, content in self.files.items() if path.startswith(start)}
+
+
+def _entries(files: dict[str, bytes]) -> list[dict[str, Any]]:
+    """Files and folders of a repository as the hub lists them."""
+    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents} - {"."}
+    found: list[dict[str, Any]] = [{"type": "directory", "path": name, "oid": "0" * 40} for name in sorted(folders)]
+    return found + [
+        {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+        for name, content in files.items()
+    ]
 
 
 def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
@@ -70,21 +92,55 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
                 self._send(code, ({"X-Error-Code": error} if error else {}) | standin.headers.get(path, {}), b"no")
             elif path.startswith("/api/datasets/") and "/tree/" in path:
                 self._tree(path)
+            elif path.startswith("/api/"):
+                self._repository(path)
             elif path in standin.files:
                 self._file(path, wanted, body)
             else:
-                code = "EntryNotFound" if path.startswith("/datasets/") else ""
+                code = "EntryNotFound" if "/resolve/" in path else ""
                 self._send(404, {"X-Error-Code": code} if code else {}, b"no")
 
         def _tree(self, path: str) -> None:
-            hub, _, commit = path.removeprefix("/api/datasets/").partition("/tree/")
-            start = f"/datasets/{hub}/resolve/{commit}/"
-            found = [
-                {"type": "file", "path": name.removeprefix(start), "size": len(content), "oid": "0" * 40}
-                for name, content in standin.files.items()
-                if name.startswith(start)
-            ]
+            """A folder of a repository, with all that is below it where that is asked."""
+            hub, _, place = path.removeprefix("/api/").partition("/tree/")
+            commit, _, folder = place.partition("/")
+            found = _entries(standin.inside(hub, commit))
+            start = f"{folder}/" if folder else ""
+            inside = [one for one in found if one["path"].startswith(start)]
+            if "recursive=true" not in self.path.lower():
+                inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
+            if inside:
+                self._send(200, {"Content-Type": "application/json"}, json.dumps(inside).encode())
+            else:
+                self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
+
+        def do_POST(self) -> None:
+            """What is known of some paths of a repository."""
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
+            found = [one for one in _entries(standin.inside(hub, commit)) if one["path"] in asked["paths"]]
             self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
+
+        def _repository(self, path: str) -> None:
+            """What a repository holds; `main` is the commit that all its files have."""
+            hub, _, wanted = path.removeprefix("/api/").removeprefix("models/").partition("/revision/")
+            commit = COMMIT if wanted == "main" else wanted
+            found = standin.inside(hub, commit)
+            if not found:
+                self._send(404, {"X-Error-Code": "RevisionNotFound"}, b"no")
+                return
+            files = [
+                {
+                    "rfilename": name,
+                    "size": len(content),
+                    "blobId": "0" * 40,
+                    "lfs": {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "pointerSize": 1},
+                }
+                for name, content in found.items()
+            ]
+            known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
+            known |= {"cardData": standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
+            self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
 
         def _file(self, path: str, wanted: str, body: bool) -> None:
             content = standin.files[path]
@@ -143,7 +199,7 @@ def standin() -> Iterator[StandIn]:
 
 SCRIPT = """
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from harness import catalogue
 from harness.catalogue.entries import read_entries
 from harness.errors import UserError

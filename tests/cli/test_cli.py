@@ -150,6 +150,7 @@ def test_show_and_list_and_doctor(finished: Path) -> None:
     shown = harness("doctor", cwd=finished).stdout
     assert "torch" in shown
     assert "corpus toy-pairs" in shown
+    assert "\nmcse:T1 - harness fetch --table mcse:T1, " in shown
 
 
 MISTAKES = [
@@ -167,7 +168,12 @@ MISTAKES = [
     (("run", "--profile", "tiny", "--encoders", "mine=./nowhere"), "has no config.json"),
     (("run", "--profile", "tiny", "--encoders", "owner/model@main"), "does not pin a hub model"),
     (("run", "--profile", "tiny", "--encoders", f"owner/model@{'0' * 40}"), "1 input missing"),
-    (("run", "--profile", "tiny", "--encoders", "owner/model"), "not in the local hub cache"),
+    (
+        ("run", "--profile", "tiny", "--encoders", "owner/model"),
+        "1 input missing: the weights of owner/model at main; run `h",
+    ),
+    (("fetch", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
+    (("fetch", "--methods", "none"), "there is no data root"),
     (("run", "--profile", "tiny", "--data-root", "./nowhere"), "is not a folder"),
     (("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"), "cannot be written"),
     (("run",), "the profile `tiny` needs none"),

@@ -19,6 +19,7 @@ def test_the_list_names_what_a_profile_needs(data_root):
     rows = {line.split("  ")[0].strip(): line for line in shown.output.splitlines()}
     assert "found" in rows["suite sts"]
     assert "senteval" in rows["suite sts"]
+    assert "90 MB" in rows["the suite sts"]
     for name in catalogue.entries():
         assert name in rows
     assert "by hand" in rows["flickr-images"]

@@ -210,9 +210,9 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
     [
         (("./nowhere",), "no folder ./nowhere"),
         (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
+        (("nobody/nothing", "--pooling", "cls"), "missing: the weights of nobody/nothing at main; run `harness fetch"),
         (("mcse/toy/toy-bert/seed-0", "--trust-remote-code"), "remove --trust-remote-code"),
-        (("nobody/nothing",), "not in the local hub cache"),
-        (("nobody/nothing", "--pooling", "cls"), "not in the local hub cache"),
+        (("nobody/nothing",), "the weights of nobody/nothing at main: run `hf download nobody/nothing"),
         (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
     ],
 )

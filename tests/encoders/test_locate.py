@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.encoders.locate import FolderModel, HubModel, cached_revision
-from harness.errors import MissingData, UserError
+from harness.encoders.locate import MAIN, FolderModel, HubModel, MissingModel
+from harness.errors import MissingData
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -32,7 +32,8 @@ def test_a_cached_commit_is_found_and_its_name_is_its_fingerprint(hub: Path) -> 
     model = HubModel("owner/model", COMMIT)
     assert model.missing(None) == []
     assert model.path() == hub
-    assert cached_revision("owner/model", "main") == COMMIT
+    assert HubModel("owner/model", MAIN).path() == hub
+    assert HubModel("owner/model", MAIN).fingerprint(None) == model.fingerprint(None)
     assert model.fingerprint(None) != HubModel("owner/model", COMMIT[::-1]).fingerprint(None)
 
 
@@ -41,8 +42,8 @@ def test_a_missing_model_is_reported_with_its_command(hub: Path) -> None:
     assert f"hf download owner/model --revision {COMMIT[::-1]}" in other.missing(None)[0].how
     with pytest.raises(MissingData):
         other.path()
-    with pytest.raises(UserError, match="hf download owner/unknown"):
-        cached_revision("owner/unknown", "main")
+    assert isinstance(other.missing(None)[0], MissingModel)
+    assert "hf download owner/unknown --revision main" in HubModel("owner/unknown", MAIN).missing(None)[0].how
 
 
 def test_a_snapshot_without_weights_is_missing(hub: Path) -> None:

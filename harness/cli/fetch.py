@@ -1,0 +1,74 @@
+"""`harness fetch`: download the data and models that a plan lacks; and the same for `harness run --fetch`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import grid_options
+from harness.cli.tables import plain_table
+from harness.formatting import count_of
+
+if TYPE_CHECKING:
+    from harness.execution.fetch import FetchList
+
+accept_option = click.option(
+    "--accept-licences",
+    metavar="NAME,...",
+    default="",
+    help="Agree to the licences of these data sets and models, which restrict use.",
+)
+
+
+@click.command()
+@grid_options
+@accept_option
+@click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
+@click.pass_context
+def fetch(context: click.Context, /, accept_licences: str, dry_run: bool, **grid: Any) -> None:
+    """Download the data and models that a grid of runs lacks.
+
+    The selection is that of `harness run`. Sizes, free space, restricted licences and steps by hand are printed first.
+    An interrupted download resumes. A proxy, a mirror (HF_ENDPOINT), a token (HF_TOKEN) and offline use
+    (HF_HUB_OFFLINE) are those of huggingface_hub.
+    """
+    from harness import api
+
+    if not bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run):
+        context.exit(1)
+
+
+def bring(found: FetchList, accept_licences: str, dry_run: bool) -> bool:
+    """Print what is to be fetched, fetch it, and print what is left; False if something failed."""
+    from harness import api
+
+    _show(found)
+    if dry_run:
+        return True
+    failed = api.fetch(found, accept_licences=accept_licences, progress=True)
+    for name, why in failed.items():
+        click.echo(f"failed    {name}: {why}", err=True)
+    if failed:
+        click.echo(f"{len(failed)} of {len(found.items)} failed; the same command tries them again", err=True)
+    elif found.items:
+        click.echo(f"fetched   {count_of(len(found.items), 'thing')}")
+    return not failed
+
+
+def _show(found: FetchList) -> None:
+    from harness.catalogue import readable
+
+    if found.items:
+        click.echo(f"to fetch  {count_of(len(found.items), 'thing')}, {found.size_text}")
+        rows = [(item.name, "unknown" if item.size is None else readable(item.size), item.what) for item in found.items]
+        plain_table(("name", "download", "what"), rows)
+        for place, needed, free in found.room():
+            click.echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")
+    for item in found.items:
+        if item.terms:
+            click.echo(f"licence   {item.name}: {item.terms}")
+    for one in found.by_hand:
+        click.echo(f"by hand   {one.name}: {one.steps}")
+    if not found.items:
+        click.echo("nothing to fetch" + (" but by hand" if found.by_hand else ": all is there"))
