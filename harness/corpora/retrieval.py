@@ -91,10 +91,10 @@ class CaptionedFile(FileSource):
         self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root).ids) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The captions, and stored features unless the images or the features of some teacher exist."""
+        """The captions, and the images or else all stored features, unless the images or some features exist."""
         absent = [file.missing(root) for file in self.features.values()]
-        features = [item for each in absent for item in each] if all(absent) and not self._pixels(root) else []
-        return super().missing(root) + features
+        lacking = self.pixels.missing(root) if self.pixels else [item for each in absent for item in each]
+        return super().missing(root) + (lacking if all(absent) else [])
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of the features and images that exist."""

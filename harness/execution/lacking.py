@@ -87,7 +87,10 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
         elif isinstance(one, MissingTask):
             tasks[one.task] = one
         elif entry := provider(one):
-            entries[entry.name] = entry
+            needed = (
+                each for each in catalogue.with_inputs(entry) if each == entry or catalogue.state(root, each).absent
+            )
+            entries |= {each.name: each for each in needed}
         else:
             by_hand[one.what] = ByHand(one.what, one.how)
     manual = {name: ByHand(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}

@@ -16,6 +16,8 @@ import pytest
 from pyarrow import parquet
 
 from harness.corpora.toy import clip_folder, student_folder
+from harness.execution.lacking import fetch_list
+from harness.sources import Missing
 
 COMMIT = "c" * 40
 WORDS = b"".join(b"a red circle above a blue ring number %d\n" % number for number in range(200))
@@ -126,6 +128,15 @@ def harness(world: Path, client_env: dict[str, str]) -> Harness:
 def snapshot(world: Path, hub: str) -> set[str]:
     folder = world / "hf" / "hub" / f"models--{hub.replace('/', '--')}" / "snapshots" / COMMIT
     return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+
+
+def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
+    missing = [Missing("flickr/captions.parquet", "fetch it")]
+    listed = ["flickr-captions", "flickr-matched", "flickr30k-entities"]
+    assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed
+    (tmp_path / "flickr").mkdir()
+    (tmp_path / "flickr/captions.txt").write_text("a caption\n")
+    assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed[1:]
 
 
 def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from harness import catalogue
 from harness.corpora.features import FeatureFile
 from harness.corpora.retrieval import (
     COCO,
@@ -81,7 +82,7 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
     (tmp_path / "captions.tsv").write_text(content)
     features = {"net": FeatureFile("net.npy", "fetch it")}
     task = CaptionedFile("small", "captions.tsv", "fetch it", features, split="test", images="pictures")
-    assert [absent.what for absent in task.missing(tmp_path)] == ["net.npy"]
+    assert [absent.what for absent in task.missing(tmp_path)] == ["pictures"]
     (tmp_path / "pictures").mkdir()
     for name, grey in (("x", 10), ("y", 200), ("z", 90)):
         Image.new("RGB", (4, 3), (grey, grey, grey)).save(tmp_path / "pictures" / f"{name}.png")
@@ -145,7 +146,9 @@ def test_the_captions_of_the_papers_test_images(
     captions.symlink_to(data_root / task.files[0])
     with h5py.File(features, "w") as file:
         file["features"] = np.arange(images, dtype=np.float32)[:, None]
-    assert [absent.what for absent in task.missing(data_root)] == [file.files[0] for file in task.features.values()]
+    assert task.pixels is not None
+    assert [absent.what for absent in task.missing(data_root)] == [task.pixels.images]
+    assert catalogue.providers(task.pixels.images)
     data = task.load(tmp_path)
     assert np.bincount(data.image_of).tolist() == [5] * images
     assert data.images.features["clip"][:, 0].tolist() == list(range(images))
