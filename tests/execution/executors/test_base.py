@@ -53,7 +53,8 @@ def test_a_held_lock_is_respected_and_a_finished_run_is_not_repeated(tmp_path: P
     result = job.perform(ONE, events.append)
     assert isinstance(result, Result)
     kinds = [event.kind for event in events]
-    assert kinds[:2] == ["start", "suite"] and kinds[-2:] == ["evaluated", "done"]
+    assert kinds[:2] == ["start", "suite"]
+    assert kinds[-2:] == ["evaluated", "done"]
     assert set(kinds[2:-2]) == {"evaluate"}
     assert job.perform(ONE, events.append) == result
     assert [event.kind for event in events[len(kinds) :]] == ["done"]
