@@ -95,7 +95,7 @@ def test_the_battery_and_stand_ins_treat_it_like_this_project_s(install: Install
     assert list(teacher_options("guided")) == ["guide"]
     place = StandIns.of(load_profile("tiny")).place("guided[close=true,guide=simcse]", "wiki", "bert-base-uncased")
     assert place is not None
-    assert place.variant == "guided[close=true,guide=run:simcse/toy/toy-bert/seed-0]"
+    assert place.variant == "guided[close=true,guide=run:mcse/toy/toy-bert/seed-0]"
 
 
 @pytest.mark.parametrize(
