@@ -24,8 +24,8 @@ from harness.sources import write_text
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
 #: kind of teacher -> weights that it prefers to these
 _FIRST = {"open-clip": ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")}
-#: configurations and tokenizers
-_TEXTS = ("*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
+#: configurations, tokenizers, and the card, which can name the pooling
+_TEXTS = ("README.md", "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
 #: folders of the modules of sentence-transformers, such as 1_Pooling
 _MODULE = re.compile(r"\d+_\w+")
 _BY_HAND = "give a folder instead (an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
@@ -115,7 +115,7 @@ def fetch_model(found: HubRepository, files: Sequence[HubFile], progress: Progre
             )
         before += file.size or 0
         progress(before, total)
-    return place.parent
+    return place.parents[files[-1].name.count("/")]
 
 
 def _counter(progress: Progress, before: int, total: int | None) -> Any:

@@ -27,14 +27,14 @@ UNREADABLE = (
 _POOLER = "pooler."
 #: Weights beside an encoder that its vectors do not depend on, by the beginning of their names without the base model's
 #: prefix: heads of masked language models, of classifiers and of question answering; decoders; what SimCSE (`mlp`),
-#: DiffCSE (`discriminator`, `generator`, `electra_head`), VisualCSE (`image_mlp`, `vit_embeddings`) and AudioCSE (`v_`)
-#: train beside the encoder and save with it.
+#: DiffCSE (`aux_bert`, `discriminator`, `generator`, `electra_head`), VisualCSE (`image_mlp`, `vit_embeddings`) and
+#: AudioCSE (`v_`) train beside the encoder and save with it; their converter writes `mlp` as `pooler`.
 _BESIDE = (
     *(_POOLER, "cls.", "lm_head.", "predictions.", "lm_predictions.", "mask_predictions.", "sop_classifier."),
     *("vocab_transform.", "vocab_projector.", "vocab_layer_norm.", "seq_relationship.", "classifier."),
     *("pre_classifier.", "score.", "qa_outputs.", "discriminator_predictions.", "generator_predictions."),
     *("generator_lm_head.", "decoder.", "mlp.", "discriminator.", "generator.", "electra_head."),
-    *("image_mlp.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
+    *("aux_", "image_mlp.", "image_pooler.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
 )
 #: buffers that older versions saved
 _BUFFERS = ("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")

@@ -171,6 +171,13 @@ class Inventory:
                 found[name] = get_class("suite", name, Suite)(table.tasks, **table.options)
         return found
 
+    def suite(self, name: str) -> Suite:
+        """A suite of the profile. Raises UserError for an unknown name."""
+        if name not in self.suites:
+            hint = suggest(name, sorted(self.suites))
+            raise UserError(f"the profile '{self.profile.name}' has no suite '{name}'; {hint}")
+        return self.suites[name]
+
     def protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
         if suite not in self._protocols:

@@ -99,7 +99,7 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
         *(partial(_model, same, root, ask) for same in models.values()),
         *(partial(_task, task, ask) for task in tasks.values()),
     ]
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(REQUESTS) as pool:
         items = tuple(pool.map(lambda make: make(), makers))
     return FetchList(items, (*manual.values(), *by_hand.values()))
 

@@ -17,7 +17,7 @@ from harness.evaluation.suites import PairSuite, SentencePair, SimilarityTask, S
 from harness.execution.inventory import Ingredient, Inventory
 from harness.execution.seen import CorpusRows, seen_rows
 from harness.grid import check_setting
-from harness.registry import get, suggest
+from harness.registry import get
 from harness.setting import kept_rows, read_with
 from harness.spec import Variant
 
@@ -172,13 +172,11 @@ def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
     if not asked:
         kinds = (STSSuite, RetrievalSuite)
         return {name: suite for name, suite in known.items() if isinstance(suite, kinds) and not tables[name].asked}
-    for name in asked:
-        if name not in known:
-            hint = suggest(name, sorted(known))
-            raise UserError(f"the profile '{inventory.profile.name}' has no suite '{name}'; {hint}")
-        if not isinstance(known[name], PairSuite | RetrievalSuite):
+    found = {name: inventory.suite(name) for name in asked}
+    for name, suite in found.items():
+        if not isinstance(suite, PairSuite | RetrievalSuite):
             raise UserError(f"the suite '{name}' has neither pairs of sentences nor captioned images; name another")
-    return {name: known[name] for name in asked}
+    return found
 
 
 def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:

@@ -12,7 +12,6 @@ from harness.execution.inventory import Inventory
 from harness.execution.request import Request
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method import method_named
-from harness.registry import suggest
 from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -162,9 +161,5 @@ def _group(experiment: Experiment, others: Sequence[Result]) -> str:
 
 def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
     """Requested suites that cannot run, with what is missing. Raises UserError for an unknown suite."""
-    for name in request.suites:
-        if name not in inventory.suites:
-            hint = suggest(name, sorted(inventory.suites))
-            raise UserError(f"the profile '{request.profile.name}' has no suite '{name}'; {hint}")
-    absent = {name: tuple(inventory.suites[name].missing(inventory.root)) for name in request.suites}
+    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in request.suites}
     return {name: missing for name, missing in absent.items() if missing}

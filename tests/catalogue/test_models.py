@@ -10,9 +10,9 @@ from harness.catalogue import HubRepository, files_read, record_commit, recorded
 from harness.catalogue.models import HubFile
 from harness.errors import UserError
 
-TEXTS = ["config.json", "merges.txt", "tokenizer.json", "vocab.txt"]
+TEXTS = ["README.md", "config.json", "merges.txt", "tokenizer.json", "vocab.txt"]
 ELSE = [
-    "README.md", "tf_model.h5", "flax_model.msgpack", "rust_model.ot", "model.onnx", "onnx/config.json",
+    "tf_model.h5", "flax_model.msgpack", "rust_model.ot", "model.onnx", "onnx/config.json",
     "onnx/model.onnx", "openvino/openvino_model.bin", "training_args.bin", "coreml/model.safetensors",
 ]  # fmt: skip
 

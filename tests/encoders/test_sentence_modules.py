@@ -240,7 +240,14 @@ def test_what_a_folder_lacks_is_not_made_up(reader: str, harm: str, save: Save) 
 def test_heads_beside_the_encoder_are_no_obstacle(reader: str, save: Save) -> None:
     folder = save(Pooling(64, "cls"))
     without("pooler.")(folder)
-    heads = ("cls.predictions.bias", "mlp.dense.weight", "embeddings.position_ids", "pooler.extra", "v_cls_token")
+    heads = ("cls.predictions.bias", "mlp.dense.weight", "embeddings.position_ids", "pooler.extra")
+    # DiffCSE's and NonLing's, as trained and as converted
+    heads += (
+        "aux_bert.embeddings.word_embeddings.weight",
+        "aux_encoder.layer.0.output.dense.bias",
+        "electra_head.bias",
+    )
+    heads += ("image_mlp.dense.weight", "image_pooler.dense.weight", "vit_embeddings.cls_token", "v_cls_token")
     change(
         folder,
         lambda weights: (

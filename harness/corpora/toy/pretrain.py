@@ -3,7 +3,7 @@
     python -m harness.corpora.toy.pretrain --out FOLDER
 
 writes FOLDER/student, a small BERT trained by masked language modelling on the sentences of the world, and FOLDER/clip,
-a small CLIP of open_clip, each in one to two minutes on two cores. CLIP was not trained on the papers' corpora, so this
+a small CLIP of open_clip, each in a few minutes. CLIP was not trained on the papers' corpora, so this
 one is trained on pairs drawn with another seed. Its contrastive loss alone needs many thousands of batches to find the
 shape and the place of a scene, where CLIP saw 400 million pairs; classifying each attribute from the features of both
 towers finds them in hundreds. The classifiers are not saved. Without --out, the shipped files are replaced, which

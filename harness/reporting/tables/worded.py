@@ -204,6 +204,22 @@ def verdict_note(margin: float | None) -> str:
 
 
 def _notes(filled: FilledTable) -> Iterator[str]:
+    yield from _origins(filled)
+    yield from _lines(filled)
+    yield from _comparisons(filled)
+    if filled.table.note and filled.is_paper:
+        yield filled.table.note
+    older = sum(line.older for line in _all_lines(filled))
+    if older:
+        yield f"{older_text(older)}."
+
+
+def _all_lines(filled: FilledTable) -> list[FilledLine]:
+    return [*filled.lines, *(line for row in filled.rows for line in row.released)]
+
+
+def _origins(filled: FilledTable) -> Iterator[str]:
+    """Where printed and measured numbers come from."""
     if filled.is_paper:
         group = "setting and encoder" if filled.table.groups == "setting" else "encoder"
         stars = " Stars of printed numbers are the paper's." if filled.table.test else ""
@@ -220,6 +236,10 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "seeds."
         )
         yield f"Columns: {', '.join(f'{column.name} is {tasks[column.name]}' for column in filled.columns)}."
+
+
+def _lines(filled: FilledTable) -> Iterator[str]:
+    """What the measured lines of a row are."""
     if any(family.reading for family in filled.families):
         yield (
             "A row that was run in several readings of its method has a measured line for each: paper follows the "
@@ -231,14 +251,6 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             f"The numbers have {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold "
             "print compares lines of one definition."
         )
-    tests = [len(own_tests(lines)) for lines in filled.families.values()]
-    if filled.table.test and any(tests):
-        over = f"the table's {count_of(tests[0], 'test')}" if len(tests) == 1 else "the table's tests in one reading"
-        yield (
-            "Measured rows: * better, † worse than the row they are compared with (independent two-sample t-test at "
-            f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over {over}; (*) and "
-            "(†) only without the correction."
-        )
     public = [
         f"{' / '.join(row.own.place)} is {line.place.encoder}, {line.place.variant}"
         for row in filled.rows
@@ -249,14 +261,20 @@ def _notes(filled: FilledTable) -> Iterator[str]:
             "Authors' weights are published models of these rows, evaluated here as their authors do; no test compares "
             f"them with other rows: {'; '.join(dict.fromkeys(public))}."
         )
+
+
+def _comparisons(filled: FilledTable) -> Iterator[str]:
+    """How lines are compared with others and with print."""
+    tests = [len(own_tests(lines)) for lines in filled.families.values()]
+    if filled.table.test and any(tests):
+        over = f"the table's {count_of(tests[0], 'test')}" if len(tests) == 1 else "the table's tests in one reading"
+        yield (
+            "Measured rows: * better, † worse than the row they are compared with (independent two-sample t-test at "
+            f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over {over}; (*) and "
+            "(†) only without the correction."
+        )
     apart = [f"{' / '.join(line.place)}: {line.apart} of {line.against}" for line in filled.lines if line.apart]
     if apart:
         yield f"Rows trained otherwise than the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
-    lines = [*filled.lines, *(line for row in filled.rows for line in row.released)]
-    if any(cell.judgement for line in lines for cell in line.cells.values()):
+    if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)
-    if filled.table.note and filled.is_paper:
-        yield filled.table.note
-    older = sum(line.older for line in lines)
-    if older:
-        yield f"{older_text(older)}."
