@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from harness.catalogue.download import Progress
 from harness.catalogue.fetching import Watch
@@ -41,13 +41,13 @@ def shown() -> Iterator[tuple[Say, Watch]]:
 
 def _lines(name: str, say: Say) -> Progress:
     """Say how far a file is, at most every LINE_EVERY_S seconds."""
-    start = last = time.monotonic()
+    start = last = monotonic()
     first: int | None = None
 
     def progress(done: int, total: int | None) -> None:
         nonlocal last, first
         first = done if first is None else first
-        now = time.monotonic()
+        now = monotonic()
         if now - last >= LINE_EVERY_S:
             last = now
             rate = readable(round((done - first) / (now - start)))

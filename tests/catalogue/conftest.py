@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -41,6 +42,8 @@ class StandIn:
         """The ranges of the GET requests for a path, '' for a whole one."""
         return [wanted for method, asked, wanted in self.asked if method == "GET" and asked == path]
 
+    #: name of a file -> SHA-256 that the hub states for it instead of the true one
+    stated: dict[str, str] = field(default_factory=dict)
     #: model or data set, as in addresses -> what its card says
     cards: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -116,7 +119,7 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             """What is known of some paths of a repository."""
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
             hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
             found = [one for one in _entries(standin.inside(hub, commit)) if one["path"] in asked["paths"]]
             self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
@@ -134,7 +137,11 @@ def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
                     "rfilename": name,
                     "size": len(content),
                     "blobId": "0" * 40,
-                    "lfs": {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "pointerSize": 1},
+                    "lfs": {
+                        "size": len(content),
+                        "sha256": standin.stated.get(name, hashlib.sha256(content).hexdigest()),
+                        "pointerSize": 1,
+                    },
                 }
                 for name, content in found.items()
             ]

@@ -97,14 +97,14 @@ def world(standin, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _write_entries(folder: Path, restricted: bool = False, about: int = 9_000, more: str = "") -> None:
+def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9_000, more: str = "") -> None:
     checksum = f"sha256:{hashlib.sha256(WORDS).hexdigest()}"
     (folder / "entries.toml").write_text(f"""
         [words]
         title = "two hundred words"
         licence = "for non-commercial research"
         restricted = {str(restricted).lower()}
-        about = {about}
+        {f"about = {about}" if about else ""}
         origins = [{{ file = "words.txt", hub = "owner/words", revision = "{COMMIT}", checksum = "{checksum}" }}]
         outputs = [{{ path = "text/words.txt", origin = "words.txt", rows = 200 }}]
         {more}
@@ -224,6 +224,27 @@ def test_a_cut_connection_goes_on(standin, world, harness):
     assert len(standin.gets(path)) == 2
     held = world / "hf" / "hub" / "models--owner--bert" / "snapshots" / COMMIT / "model.safetensors"
     assert held.read_bytes() == (student_folder() / "model.safetensors").read_bytes()
+
+
+def test_weights_that_differ_from_what_the_hub_states_are_removed(standin, world, harness):
+    standin.stated["model.safetensors"] = "0" * 64
+    failed = harness("fetch", "--methods", "none")
+    assert failed.returncode == 1
+    assert (
+        "failed    owner/bert: owner/bert: model.safetensors has another SHA-256 than the hub states" in failed.stderr
+    )
+    assert "model.safetensors" not in snapshot(world, "owner/bert")
+    standin.stated.clear()
+    assert harness("fetch", "--methods", "none").returncode == 0
+    assert "model.safetensors" in snapshot(world, "owner/bert")
+
+
+def test_sizes_that_the_catalogue_does_not_know_come_from_the_hub(world, harness):
+    _write_entries(world, about=None)
+    rows = {line.split()[0]: line for line in harness("fetch", "--dry-run").stdout.splitlines() if line.strip()}
+    assert f"{len(WORDS) / 1000:.0f} kB" in rows["words"]
+    offline = harness("fetch", "--dry-run", HF_HUB_OFFLINE="1").stdout
+    assert "unknown" in next(line for line in offline.splitlines() if line.split()[:1] == ["words"])
 
 
 def test_a_disk_too_small_is_said_before_anything_starts(standin, world, harness):
