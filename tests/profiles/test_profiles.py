@@ -160,9 +160,8 @@ def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
     assert (theirs.epochs, theirs.precision, theirs.eval_every) == (1, "fp16", 125)
     roberta = training("simcse@official", "wiki", "roberta-base")
     assert (roberta.batch_size, roberta.learning_rate) == (512, 1e-5)
-    assert training("mcse", "wiki+flickr", "bert-base-uncased") == training(
-        "mcse@official", "wiki+flickr", "bert-base-uncased"
-    )
+    paper, official = (training(name, "wiki+flickr", "bert-base-uncased") for name in ("mcse", "mcse@official"))
+    assert official == paper.model_copy(update={"precision": "fp32"})
 
 
 @pytest.mark.parametrize("encoder", ["bert-base-uncased", "roberta-base"])
