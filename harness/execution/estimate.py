@@ -8,7 +8,6 @@ is an order of magnitude: methods differ, and so do batches and machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +16,7 @@ from harness.grid import Resolved
 from harness.inputs import Stream
 from harness.papers.published import read_published
 from harness.setting import kept_rows
-from harness.store import Result
+from harness.store import IndexedResults
 
 #: Examples of the papers' corpora: MCSE section 4.1, SimCSE's NLI file, KDMCSE appendix B (a million pairs each).
 EXAMPLES = {"flickr": 29_783, "coco": 82_783, "nli": 275_601}
@@ -36,9 +35,9 @@ class Estimate:
 
 def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None where nothing like them is finished or printed."""
-    finished = [result for result in plan.store.load()[0] if result.profile == plan.request.profile.name]
+    finished = plan.store.indexed().of_profile(plan.request.profile.name)
     if finished or not plan.todo:
-        return Estimate(sum(_from_finished(run, finished) for run in plan.todo), "finished runs")
+        return Estimate(sum(map(_Pools(finished).expected, plan.todo)), "finished runs")
     examples = [examples_seen(run.resolved) for run in plan.todo]
     known = [count for count in examples if count is not None]
     if len(known) < len(examples):
@@ -82,13 +81,33 @@ def _size(run: Resolved, corpus: str, stream: Stream) -> int | None:
     return min(rows, kept.rows) if rows and kept and not kept.steps_of_all else rows
 
 
-def _from_finished(run: PlannedRun, finished: Sequence[Result]) -> float:
-    """The mean time of finished runs of the same method and encoder, or of all without any."""
-    spec = run.resolved.spec
-    same = [one for one in finished if one.spec.method == spec.variant.name and one.spec.encoder == spec.encoder]
-    pool = same or finished
-    seconds = 0.0 if run.result else sum(one.train_seconds for one in pool) / len(pool)
-    for suite in run.todo:
-        found = [evaluation.seconds for one in pool if (evaluation := one.latest(suite))]
-        seconds += sum(found) / len(found) if found else 0.0
-    return seconds
+class _Pool:
+    """Times of finished runs: the sum of seconds and the number of runs, of training ('') and of each suite."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[float, int]] = {}
+
+    def add(self, what: str, seconds: float) -> None:
+        total, count = self._found.get(what, (0.0, 0))
+        self._found[what] = total + seconds, count + 1
+
+    def mean(self, what: str) -> float:
+        total, count = self._found.get(what, (0.0, 1))
+        return total / count
+
+
+class _Pools:
+    """The pool of each method and encoder, and that of all runs."""
+
+    def __init__(self, finished: IndexedResults) -> None:
+        self._all, self._same = _Pool(), dict[tuple[str, str], _Pool]()
+        for method, encoder, training, suites in finished.times():
+            for pool in (self._all, self._same.setdefault((method, encoder), _Pool())):
+                for what, seconds in {"": training, **suites}.items():
+                    pool.add(what, seconds)
+
+    def expected(self, run: PlannedRun) -> float:
+        """The mean time of finished runs of the same method and encoder, or of all without any."""
+        spec = run.resolved.spec
+        pool = self._same.get((spec.variant.name, spec.encoder), self._all)
+        return (0.0 if run.result else pool.mean("")) + sum(map(pool.mean, run.todo))
