@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
     from harness.execution.fetch import FetchList
     from harness.execution.overlap import Overlaps
     from harness.execution.plan import Plan
     from harness.execution.request import Names
+    from harness.execution.resources import DeviceChoice
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
 

@@ -10,7 +10,7 @@ import click
 
 from harness.cli.completion import Offer, complete_profile, completer, from_papers, from_profile, registered
 from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
-from harness.execution.environment import DeviceChoice
+from harness.execution.resources import DeviceChoice
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -23,8 +23,8 @@ from harness.command_line import DEFAULT_JOBS, harness_command
 from harness.formatting import count_of, duration, fixed
 
 if TYPE_CHECKING:
-    from harness.execution.environment import DeviceChoice
     from harness.execution.plan import Plan
+    from harness.execution.resources import DeviceChoice
     from harness.reporting.results import Results
 
 _NOTES = {
