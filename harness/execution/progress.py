@@ -108,6 +108,8 @@ class Lines:
             if event.kind in ("done", "failed"):
                 self.doing.pop(event.run, None)
                 self.line(self.end(event))
+            elif event.kind == "prepared":
+                self.doing.pop(event.run, None)
             elif event.kind == "start":
                 self.doing[event.run] = "loading"
                 self.say(event.run, "starts")
@@ -157,6 +159,8 @@ class _Rows(Lines):
         if event.kind in ("done", "failed"):
             self.rows.pop(event.run, None)
             self.line(self.end(event))
+        elif event.kind == "prepared":
+            self.rows.pop(event.run, None)
         elif event.kind != "evaluated":
             self.rows[event.run] = event, _doing(event, self.pace)
 

@@ -9,6 +9,8 @@ from harness.processors import asked_threads, cores
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
+#: Runs at a time: a number, or as many as there is room for.
+Jobs = int | Literal["auto"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from harness.errors import UserError
 from harness.execution.events import Listener
@@ -16,15 +16,13 @@ from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import Plan
-from harness.execution.resources import Allocation, DeviceChoice
+from harness.execution.resources import Allocation, DeviceChoice, Jobs
+from harness.processors import cores
 from harness.registry import get_class, suggest
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 
 log = logging.getLogger(__name__)
-
-#: Runs at a time: a number, or as many as the machines have room for.
-Jobs = int | Literal["auto"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Executor(ABC):
     def share(self) -> Allocation:
         """An equal share of this machine for each of the jobs at a time."""
         jobs = self.options.jobs
-        return Allocation.equal(self.options.device, 1 if jobs == "auto" else jobs)
+        return Allocation.equal(self.options.device, cores() if jobs == "auto" else jobs)
 
     @abstractmethod
     def work(self, queue: Queue, listen: Listener) -> None:

@@ -15,7 +15,7 @@ from harness.execution.executors.base import Executor
 from harness.execution.executors.job import Again, End, Job
 from harness.execution.executors.queue import RETRY_S, Queue
 from harness.execution.resources import Allocation
-from harness.processors import passive_threads
+from harness.processors import cores, passive_threads
 
 
 class Processes(Executor):
@@ -23,7 +23,9 @@ class Processes(Executor):
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Assign jobs to idle workers and pass on their events until every job has ended."""
-        workers = [_Worker.start(self.share) for _ in range(int(self.options.jobs))]
+        workers = [
+            _Worker.start(self.share) for _ in range(cores() if self.options.jobs == "auto" else self.options.jobs)
+        ]
         try:
             while queue:
                 for worker in workers:
