@@ -35,10 +35,6 @@ SUMS = {
     "`--table dalr:T1`": {"table": "dalr:T1"},
     "`--table dalr:T1 --readings official`": {"table": "dalr:T1", "readings": "official"},
     "`--methods dalr,kdmcse --seeds 5`": {"methods": "dalr,kdmcse", "seeds": 5},
-    "`--paper dalr`": {"paper": "dalr"},
-    "`--paper kdmcse`": {"paper": "kdmcse"},
-    "`--paper mcse`": {"paper": "mcse"},
-    "`--paper nonling`": {"paper": "nonling"},
 }
 
 
