@@ -61,7 +61,7 @@ device_option = click.option(
 )
 
 
-class _Jobs(click.ParamType):
+class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
     """A positive number, or 'auto'."""
 
     name = "jobs"
