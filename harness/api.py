@@ -161,7 +161,8 @@ def execute(
     _check_inputs(plan)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     if plan.todo:
-        shown = display(len(plan.todo)) if progress is True else nullcontext(progress or (lambda event: None))
+        planned = {one.key: one.fingerprint for one in plan.todo}
+        shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
         with shown as listen:
             ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor)
     finished = tuple(end for end in ends if isinstance(end, Result))

@@ -52,6 +52,8 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text:
             raise UserError(f"--set '{pair}' is not key=value; write for example --set learning_rate=1e-4")
+        if key in values:
+            raise UserError(f"--set gives {key} twice; keep one of them")
         values[key] = _value(canonical(text))
     return values
 

@@ -14,8 +14,19 @@ from harness.execution.environment import DeviceChoice
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-#: a folder on the command line, as a Path
-FOLDER = click.Path(path_type=Path)
+
+class _Folder(click.Path):
+    """A folder as a Path; an empty text, such as an unset shell variable, is refused rather than read as '.'."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read one value."""
+        if value == "":
+            self.fail("an empty text names no folder; give one, or leave the option out", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+#: a folder on the command line
+FOLDER = _Folder(path_type=Path)
 
 
 def names_option(flag: str, metavar: str, text: str, offer: Offer) -> Callable[[Command], Command]:

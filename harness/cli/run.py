@@ -166,16 +166,17 @@ def _estimate(plan: Plan) -> Iterator[str]:
     expected = estimate(plan) if plan.todo else None
     if expected is None:
         return
-    hours = expected.seconds / 3600
-    if expected.source == "finished runs":
-        each = f" ({fixed(hours, 1)} device-hours)" if plan.request.entries else ""
-        time = f"about {duration(expected.seconds)}{each}"
-        yield f"estimate  {time}, one run at a time; from finished runs of this profile"
+    if expected.here is not None:
+        each = f" ({fixed(expected.here / 3600, 1)} device-hours)" if plan.request.entries else ""
+        yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
     else:
-        yield (
-            f"estimate  about {hours:,.0f} hours of one A100; from the minutes printed in DALR Table 7, scaled by "
-            "examples seen (steps x batch) and size of encoder"
-        )
+        hours = ", ".join(f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items())
+        yield f"estimate  about {hours}, one run at a time; from counted operations (docs/reproduce.md), not measured"
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{fixed(hours, 1) if hours < 10 else format(hours, ',.0f')} h"
 
 
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:

@@ -183,7 +183,8 @@ class Student(nn.Module):
         """
         head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
         state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}
-        self.model.save_pretrained(str(folder), state_dict=state)  # type: ignore[operator]
+        # transformers 5 would write the names of the file that the encoder came from, such as the first BERT's `gamma`
+        self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
 

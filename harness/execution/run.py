@@ -23,6 +23,7 @@ from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
 from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
+from harness.store.logs import running_log
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
@@ -57,8 +58,8 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
 
 
 def log_file(store: Store, run: PlannedRun) -> Path:
-    """The log of a run in progress; `Store.save_log` keeps it beside the result."""
-    return store.work(run.fingerprint) / "run.log"
+    """The log of a run in progress."""
+    return running_log(store, run.fingerprint)
 
 
 def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:

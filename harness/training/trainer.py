@@ -20,6 +20,7 @@ from harness.method import Encode, Method
 from harness.profiles import Training
 from harness.seeds import derive_seed
 from harness.training.checkpoint import load_checkpoint, replace_folder, save_checkpoint
+from harness.training.chunks import Chunked
 from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.stepper import Stepper
 from harness.training.streams import Batches, TrainingData
@@ -44,8 +45,12 @@ class Trainer:
         dev: Callable[[EmbedFunction], float],
         folder: Path,
         report: Callable[[TrainingProgress], None] = lambda progress: None,
+        chunk: int | None = None,
     ) -> None:
-        """`dev` scores an embedding function; `folder` holds the checkpoint and the best model."""
+        """`dev` scores an embedding function; `folder` holds the checkpoint and the best model.
+
+        `chunk` is the number of rows that are encoded at a time where a batch does not fit; None encodes it whole.
+        """
         self.student, self.method, self.training = student, method, training
         self.seed, self.dev, self.folder, self.report = seed, dev, folder, report
         own = method.own_steps(method.hyperparameters)
@@ -56,7 +61,8 @@ class Trainer:
         modules = (student, method)
         self.main = Stepper(modules, training, self.steps, self.device, None)
         self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
-        self.encode: Encode = torch.compile(student.encode, dynamic=True) if training.compile else student.encode
+        encode: Encode = torch.compile(student.encode, dynamic=True) if training.compile else student.encode
+        self.encode: Encode = Chunked(encode, chunk) if chunk else encode
         self.record = TrainingRecord()
         self.window = LossWindow()
         self.first = 0

@@ -266,7 +266,7 @@ def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> 
         ('images = "squeezenet"', 'picture = "x"', ["mine.toml", "top level", "picture", "not permitted"]),
         ("batch_size = 8", "bach_size = 8", ["mine.toml", "[training]", "bach_size", "not permitted"]),
         ("batch_size = 8", 'batch_size = "many"', ["mine.toml", "[training]", "batch_size", "integer"]),
-        ("batch_size = 8", "batch_size = 0", ["mine.toml", "[training]", "batch_size", "greater than or equal to 1"]),
+        ("batch_size = 8", "batch_size = 0", ["mine.toml", "[training]", "batch_size", "greater than or equal to 2"]),
         ('["captions"]', '["caption"]', ["mine.toml", "settings.pairs.corpora", "[corpora.caption]"]),
         ('settings = ["pairs"]', 'settings = ["pears"]', ["mine.toml", "defaults.settings", "[settings.pears]"]),
         ('encoders = ["mine"]', 'encoders = ["yours"]', ["mine.toml", "defaults.encoders", "[encoders.yours]"]),
