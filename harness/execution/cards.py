@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.execution.operations import Shape, Work
+from harness.execution.operations import Passes, Shape
 
 #: The part of a card's peak rate that a training is taken to reach. Nothing here was measured on a card; with it, four
 #: epochs of DALR and KDMCSE in float32 on an A100 come within a factor of two of the minutes that DALR Table 7 prints.
@@ -30,11 +30,11 @@ class Card:
     half: float
     single: float
 
-    def seconds(self, shape: Shape, work: Iterable[Work]) -> float:
+    def seconds(self, shape: Shape, work: Iterable[Passes]) -> float:
         """Return how long the work takes with an encoder of this shape."""
         return sum(self._one(shape, part) * part.count for part in work)
 
-    def _one(self, shape: Shape, part: Work) -> float:
+    def _one(self, shape: Shape, part: Passes) -> float:
         """Return the seconds of one pass."""
         rate = UTILISATION * (self.single if part.precision == "fp32" else self.half)
         return max(part.operations / rate, shape.layers * SENT_S[part.trains]) + part.written / DISK

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.execution.cards import CARDS
-from harness.execution.operations import Work, shape_of, suite_work, training_work
+from harness.execution.operations import Passes, shape_of, suite_work, training_work
 from harness.execution.plan import Plan, PlannedRun
 from harness.store import Result
 
@@ -34,9 +34,9 @@ def estimate(plan: Plan) -> Estimate | None:
     return Estimate(cards=cards)
 
 
-def planned_work(run: PlannedRun) -> list[Work] | None:
+def planned_work(run: PlannedRun) -> list[Passes] | None:
     """What a run has still to compute, as far as it is counted; None where a corpus is none of the papers'."""
-    training: list[Work] | None = [] if run.result else training_work(run.resolved)
+    training: list[Passes] | None = [] if run.result else training_work(run.resolved)
     return None if training is None else [*training, *suite_work(run.resolved, run.todo)]
 
 

@@ -63,7 +63,7 @@ BASE, LARGE = Shape(12, 768, 3072), Shape(24, 1024, 4096)
 
 
 @dataclass(frozen=True)
-class Work:
+class Passes:
     """Equal passes through an encoder: `count` of them, each of so many operations.
 
     `trains` says whether backward and update are part of them; each writes so many bytes to disk.
@@ -81,7 +81,7 @@ def shape_of(run: Resolved) -> Shape:
     return LARGE if "large" in run.spec.encoder else BASE
 
 
-def training_work(run: Resolved) -> list[Work] | None:
+def training_work(run: Resolved) -> list[Passes] | None:
     """Return the steps and dev scores of a training; None where a corpus is none of the papers'."""
     if not run.method.trains:
         return []
@@ -99,7 +99,7 @@ def training_work(run: Resolved) -> list[Work] | None:
 
     def add(count: int, rows: int, length: float) -> None:
         if count:
-            found.append(Work(count, TRAINING * shape.forward(rows, length), training.precision, trains=True))
+            found.append(Passes(count, TRAINING * shape.forward(rows, length), training.precision, trains=True))
 
     for count, names in ((steps - paired, texts), (paired, pairs)):
         if names:
@@ -108,14 +108,14 @@ def training_work(run: Resolved) -> list[Work] | None:
     for stream, own in run.own_steps.items():
         add(steps, VIEWS * own.batch_size, VECTORS[stream])
     scores = -(-steps // training.eval_every)
-    return [*found, Work(scores, shape.forward(*DEV), "fp32", trains=False, written=SAVED * shape.weights)]
+    return [*found, Passes(scores, shape.forward(*DEV), "fp32", trains=False, written=SAVED * shape.weights)]
 
 
-def suite_work(run: Resolved, suites: Iterable[str]) -> Iterator[Work]:
+def suite_work(run: Resolved, suites: Iterable[str]) -> Iterator[Passes]:
     """Yield the embedding of each suite's sentences; suites whose sentences are not counted here are left out."""
     for name in suites:
         if name in SENTENCES:
-            yield Work(1, shape_of(run).forward(*SENTENCES[name]), "fp32", trains=False)
+            yield Passes(1, shape_of(run).forward(*SENTENCES[name]), "fp32", trains=False)
 
 
 def _length(run: Resolved, names: list[str], counts: dict[str, int]) -> float:

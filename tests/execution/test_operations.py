@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
 
 from harness.execution.cards import CARDS, SENT_S, UTILISATION, Card
-from harness.execution.operations import BASE, LARGE, TRAINING, Shape, Work, shape_of, training_work
+from harness.execution.operations import BASE, LARGE, TRAINING, Passes, Shape, shape_of, training_work
 from harness.grid import Resolved, resolve
 from harness.papers.published import read_published
 from harness.profiles import load_profile
@@ -23,7 +23,7 @@ def run(key: str, **overrides: object) -> Resolved:
     return resolve(PAPER, RunSpec.parse(key), overrides)
 
 
-def work(key: str, **overrides: object) -> Sequence[Work]:
+def work(key: str, **overrides: object) -> Sequence[Passes]:
     found = training_work(run(key, **overrides))
     assert found is not None
     return found
@@ -95,10 +95,10 @@ def test_a_large_encoder_has_its_own_shape() -> None:
 def test_seconds_are_of_operations_or_of_launches_and_of_what_is_written() -> None:
     card = Card("made", 24, half=1e12, single=1e11)
     slow = 1e12 / (UTILISATION * 1e12)
-    assert card.seconds(BASE, [Work(2, 1e12, "bf16", trains=True)]) == pytest.approx(2 * slow)
-    assert card.seconds(BASE, [Work(2, 1e12, "fp32", trains=True)]) == pytest.approx(20 * slow)
-    assert card.seconds(BASE, [Work(3, 1.0, "bf16", trains=True)]) == pytest.approx(3 * 12 * SENT_S[True])
-    assert card.seconds(BASE, [Work(1, 1.0, "fp32", trains=False, written=2_000_000_000)]) == pytest.approx(
+    assert card.seconds(BASE, [Passes(2, 1e12, "bf16", trains=True)]) == pytest.approx(2 * slow)
+    assert card.seconds(BASE, [Passes(2, 1e12, "fp32", trains=True)]) == pytest.approx(20 * slow)
+    assert card.seconds(BASE, [Passes(3, 1.0, "bf16", trains=True)]) == pytest.approx(3 * 12 * SENT_S[True])
+    assert card.seconds(BASE, [Passes(1, 1.0, "fp32", trains=False, written=2_000_000_000)]) == pytest.approx(
         2 + 12 * SENT_S[False]
     )
 
