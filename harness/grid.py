@@ -141,12 +141,16 @@ def _known(method: type[Method]) -> set[str]:
 
 @lru_cache(maxsize=8)
 def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
-    """Refuse a rule that would silently replace values of a method's reading. Raises UserError.
+    """Refuse a rule for a method that is not installed, and one that would silently replace values of a reading.
 
-    Methods that fail to import are not checked: they cost only their own runs.
+    Methods that fail to import are not checked: they cost only their own runs. Raises UserError.
     """
+    installed = names("method")
+    for name in (name for rule in rules for name in rule.methods):
+        if name not in installed:
+            raise UserError(f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}")
     readings = {}
-    for name in names("method"):
+    for name in installed:
         with suppress(PlugInError):
             readings[name] = method_named(name).reading_values
     check_readings(profile, rules, readings)
@@ -158,7 +162,9 @@ def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserError(f"the training value '{key}' = {first['input']!r} is refused: {first['msg']}") from error
+        why = first["msg"].removeprefix("Value error, ")
+        what = f"the training value '{key}' = {first['input']!r} is" if key else "these training values are"
+        raise UserError(f"{what} refused: {why}") from error
 
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:

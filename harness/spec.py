@@ -27,6 +27,8 @@ UNTRAINED = "none"
 CONTROLS = ("shuffled", "random", "noise")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
+#: a number of seeds above it is a mistake, such as a seed without its comma
+MOST_SEEDS = 10_000
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
@@ -135,6 +137,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         return tuple(dict.fromkeys(numbers))
     if numbers[0] < 1:
         raise SpecError("seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself")
+    if numbers[0] > MOST_SEEDS:
+        raise SpecError(
+            f"seeds '{text}' are more than {MOST_SEEDS:,} runs of each variant; for that seed write '{text},'"
+        )
     return tuple(range(numbers[0]))
 
 

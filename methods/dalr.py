@@ -62,27 +62,34 @@ def text_teachers(text: str) -> tuple[str, ...]:
 class DALRHyperparameters(Hyperparameters):
     """Hyperparameters of DALR; the defaults are those of @paper."""
 
-    temperature: float = hyper(0.05, origin="text", source="appendix B")
-    temperature_multimodal: float = hyper(0.05, origin="text", source="appendix B: one temperature")
-    lambda_: float = hyper(0.1, origin="text", source="appendix B, Eq. 14", unit="weight of cons and cma")
-    mu: float = hyper(0.2, origin="text", source="appendix B, Eq. 14", unit="weight of rank and ima")
-    info_weight: float = hyper(1.0, origin="text", source="Eq. 14; the public code 0.1")
-    projection_dim: int = hyper(256, origin="text", source="appendix B", unit="dimensions of the shared space")
+    temperature: float = hyper(0.05, above=0, origin="text", source="appendix B")
+    temperature_multimodal: float = hyper(0.05, above=0, origin="text", source="appendix B: one temperature")
+    lambda_: float = hyper(0.1, at_least=0, origin="text", source="appendix B, Eq. 14", unit="weight of cons and cma")
+    mu: float = hyper(0.2, at_least=0, origin="text", source="appendix B, Eq. 14", unit="weight of rank and ima")
+    info_weight: float = hyper(1.0, at_least=0, origin="text", source="Eq. 14; the public code 0.1")
+    projection_dim: int = hyper(
+        256, at_least=1, origin="text", source="appendix B", unit="dimensions of the shared space"
+    )
     info_views: str = hyper(
         "first", origin="text", source="Eq. 4; the public code averages both", choices=("first", "mean")
     )
     text_on_pairs: bool = hyper(False, origin="text", source="Eq. 14", unit="whether paired batches have the text term")
     angular_margin_text: float = hyper(
         0.0,
+        at_least=0,
         origin="text",
         source="Eq. 1, 6, 10 and 11 have none; public scripts 0.18",
         unit="radians, on the text head's scores",
     )
     angular_margin_image: float = hyper(
-        0.0, origin="text", source="Eq. 4 has none; public scripts 0.18", unit="radians, KDMCSE's margin in info"
+        0.0,
+        at_least=0,
+        origin="text",
+        source="Eq. 4 has none; public scripts 0.18",
+        unit="radians, KDMCSE's margin in info",
     )
     margin: float = hyper(
-        0.2, origin="text", source="section 3.2, Eq. 5", unit="cosine of mismatched pairs without penalty"
+        0.2, at_least=0, origin="text", source="section 3.2, Eq. 5", unit="cosine of mismatched pairs without penalty"
     )
     shift: int = hyper(
         5,
@@ -91,7 +98,7 @@ class DALRHyperparameters(Hyperparameters):
         unit="rows by which images are rolled",
     )
     consistency_weight: float = hyper(
-        1.0, origin="text", source="Eq. 9; the public code 0.01", unit="factor of cons within lambda"
+        1.0, at_least=0, origin="text", source="Eq. 9; the public code 0.01", unit="factor of cons within lambda"
     )
     consistency_heads: str = hyper("shared", origin="text", source="Eq. 2, 3 and 5", choices=("shared", "own"))
     space: str = hyper(
@@ -105,21 +112,25 @@ class DALRHyperparameters(Hyperparameters):
         choices=("raw", "projected"),
     )
     teacher_weight: float = hyper(
-        0.33, origin="code", source="public scripts; section 3.3 gives no weights", unit="of the first text teacher"
+        0.33,
+        at_least=0,
+        origin="code",
+        source="public scripts; section 3.3 gives no weights",
+        unit="of the first text teacher",
     )
     teacher_mix: str = hyper(
         "vectors", origin="text", source="section 3.3", unit="weighted for rank", choices=("vectors", "scores")
     )
-    teacher_temperature: float = hyper(1.0, origin="text", source="Eq. 7 and 12 have none; public code 0.5")
-    student_temperature: float = hyper(1.0, origin="text", source="Eq. 6 and 11 have none; public code 0.45")
+    teacher_temperature: float = hyper(1.0, above=0, origin="text", source="Eq. 7 and 12 have none; public code 0.5")
+    student_temperature: float = hyper(1.0, above=0, origin="text", source="Eq. 6 and 11 have none; public code 0.45")
     ranking: str = hyper("listmle", origin="text", source="Eq. 10", choices=("listmle", "listnet"))
     rank_floor: float = hyper(
         0.0, origin="text", source="Eq. 10; the public code 1e-7", unit="added inside the logarithm of ListMLE"
     )
     temperature_ranking: float = hyper(
-        0.05, origin="code", source="public scripts; without effect on ListMLE", unit="of the teachers"
+        0.05, above=0, origin="code", source="public scripts; without effect on ListMLE", unit="of the teachers"
     )
-    gamma: float = hyper(1.0, origin="text", source="Eq. 13 has none", unit="factor of rank within mu")
+    gamma: float = hyper(1.0, at_least=0, origin="text", source="Eq. 13 has none", unit="factor of rank within mu")
     token_term: bool = hyper(
         False, origin="text", source="in no equation; the public code has it", unit="whether to add g2l"
     )

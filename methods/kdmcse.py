@@ -53,15 +53,21 @@ MIXING = {"ceil": every_ceil, "floor": by_batches}
 class KDMCSEHyperparameters(Hyperparameters):
     """Hyperparameters of KDMCSE; the defaults are those of @paper."""
 
-    temperature: float = hyper(0.05, origin="text", source="section 4.2")
-    temperature_multimodal: float = hyper(0.05, origin="text", source="section 4.2")
+    temperature: float = hyper(0.05, above=0, origin="text", source="section 4.2")
+    temperature_multimodal: float = hyper(0.05, above=0, origin="text", source="section 4.2")
     lambda_: float = hyper(
-        1.0, origin="text", source="Eq. 14 has none; public scripts 0.01", unit="weight of visual and textual"
+        1.0,
+        at_least=0,
+        origin="text",
+        source="Eq. 14 has none; public scripts 0.01",
+        unit="weight of visual and textual",
     )
-    projection_dim: int = hyper(256, origin="text", source="section 4.2", unit="dimensions of the shared space")
-    margin: float = hyper(0.125, origin="text", source="section 6.1, Figure 7", unit="radians")
+    projection_dim: int = hyper(
+        256, at_least=1, origin="text", source="section 4.2", unit="dimensions of the shared space"
+    )
+    margin: float = hyper(0.125, at_least=0, origin="text", source="section 6.1, Figure 7", unit="radians")
     margin_text: float = hyper(
-        0.0, origin="text", source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative"
+        0.0, at_least=0, origin="text", source="Eq. 1 has none; public scripts 0.15", unit="radians, on every negative"
     )
     near: str = hyper(
         "clamp",
@@ -122,10 +128,10 @@ class KDMCSEHyperparameters(Hyperparameters):
         unit="parts of DALR",
         choices=("", "cml", "iml", "cml+iml"),
     )
-    lambda_cml: float = hyper(0.1, origin="text", source="DALR appendix B", unit="weight of cons and cma")
-    mu: float = hyper(0.2, origin="text", source="DALR appendix B", unit="weight of rank and ima")
+    lambda_cml: float = hyper(0.1, at_least=0, origin="text", source="DALR appendix B", unit="weight of cons and cma")
+    mu: float = hyper(0.2, at_least=0, origin="text", source="DALR appendix B", unit="weight of rank and ima")
     consistency_margin: float = hyper(
-        0.2, origin="text", source="DALR Eq. 5", unit="cosine of mismatched pairs without penalty"
+        0.2, at_least=0, origin="text", source="DALR Eq. 5", unit="cosine of mismatched pairs without penalty"
     )
 
 

@@ -20,12 +20,14 @@ from harness.method import Batch, Dimensions, Encode, Feature, Hyperparameters, 
 class MCSEHyperparameters(Hyperparameters):
     """Hyperparameters of MCSE; lambda differs by setting and encoder (Table 3), so profiles set it."""
 
-    temperature: float = hyper(0.05, origin="text", source="appendix A")
-    temperature_multimodal: float = hyper(0.05, origin="text", source="appendix A")
+    temperature: float = hyper(0.05, above=0, origin="text", source="appendix A")
+    temperature_multimodal: float = hyper(0.05, above=0, origin="text", source="appendix A")
     lambda_: float = hyper(
-        0.01, origin="text", source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss"
+        0.01, at_least=0, origin="text", source="Eq. 4; Table 3 (0.01 or 0.05)", unit="weight of the multimodal loss"
     )
-    projection_dim: int = hyper(256, origin="text", source="appendix A", unit="dimensions of the shared space")
+    projection_dim: int = hyper(
+        256, at_least=1, origin="text", source="appendix A", unit="dimensions of the shared space"
+    )
     view_reduction: str = hyper("sum", origin="text", source="Eq. 3; the public code averages", choices=("sum", "mean"))
     images: str = hyper(
         "default",

@@ -134,11 +134,13 @@ OFFICIAL_IMAGES: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_fir
 class ImageHyperparameters(ContrastHyperparameters):
     """Hyperparameters of the images; rates and omega differ by encoder, so profiles set them."""
 
-    temperature_image: float = hyper(0.07, origin="text", source="section 3.3, Eq. 4")
-    image_weight: float = hyper(0.05, origin="code", source="omega of Eq. 1: VisualCSE/README.md (BERT)")
-    image_batch_size: int = hyper(48, origin="text", source="section 4.1, Table C.1", unit="images per step")
-    image_learning_rate: float = hyper(1e-6, origin="text", source="Table C.1 (BERT-base)")
-    image_weight_decay: float = hyper(0.0, origin="code", source="VisualCSE/run_unsup_example.sh")
+    temperature_image: float = hyper(0.07, above=0, origin="text", source="section 3.3, Eq. 4")
+    image_weight: float = hyper(0.05, at_least=0, origin="code", source="omega of Eq. 1: VisualCSE/README.md (BERT)")
+    image_batch_size: int = hyper(
+        48, at_least=2, origin="text", source="section 4.1, Table C.1", unit="images per step"
+    )
+    image_learning_rate: float = hyper(1e-6, above=0, origin="text", source="Table C.1 (BERT-base)")
+    image_weight_decay: float = hyper(0.0, at_least=0, origin="code", source="VisualCSE/run_unsup_example.sh")
     image_schedule: Schedule = hyper(
         "cosine", origin="code", source="VisualCSE/src/trainers.py", choices=get_args(Schedule)
     )
@@ -210,11 +212,13 @@ OFFICIAL_AUDIO: Mapping[str, OptionValue] = {"supcon": "class-rank", "audio_firs
 class AudioHyperparameters(ContrastHyperparameters):
     """Hyperparameters of the recordings; the learning rate and omega differ by encoder, so profiles set them."""
 
-    temperature_audio: float = hyper(0.07, origin="code", source="AudioCSE/README.md")
-    audio_weight: float = hyper(0.01, origin="code", source="omega of Eq. 1: AudioCSE/README.md (BERT)")
-    audio_batch_size: int = hyper(48, origin="text", source="section 4.1, Table C.1", unit="recordings per step")
-    audio_learning_rate: float = hyper(2e-7, origin="text", source="Table C.1 (BERT-base)")
-    audio_weight_decay: float = hyper(0.0, origin="code", source="AudioCSE/README.md")
+    temperature_audio: float = hyper(0.07, above=0, origin="code", source="AudioCSE/README.md")
+    audio_weight: float = hyper(0.01, at_least=0, origin="code", source="omega of Eq. 1: AudioCSE/README.md (BERT)")
+    audio_batch_size: int = hyper(
+        48, at_least=2, origin="text", source="section 4.1, Table C.1", unit="recordings per step"
+    )
+    audio_learning_rate: float = hyper(2e-7, above=0, origin="text", source="Table C.1 (BERT-base)")
+    audio_weight_decay: float = hyper(0.0, at_least=0, origin="code", source="AudioCSE/README.md")
     audio_schedule: Schedule = hyper(
         "cosine", origin="code", source="AudioCSE/src/trainers.py", choices=get_args(Schedule)
     )
@@ -229,7 +233,11 @@ class AudioHyperparameters(ContrastHyperparameters):
         choices=AUGMENTATIONS,
     )
     patch_size: int = hyper(
-        24, origin="code", source="AudioCSE/src/models.py: gives the 211 tokens of appendix B", unit="frames, bins"
+        24,
+        at_least=1,
+        origin="code",
+        source="AudioCSE/src/models.py: gives the 211 tokens of appendix B",
+        unit="frames, bins",
     )
     positions: bool = hyper(
         False, origin="code", source="AudioCSE/src/models.py", unit="position embeddings, as SSAST has"

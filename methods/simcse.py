@@ -23,7 +23,7 @@ from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, S
 class SimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of SimCSE."""
 
-    temperature: float = hyper(0.05, origin="text", source="SimCSE section 3; MCSE appendix A")
+    temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 3; MCSE appendix A")
 
 
 class SimCSE(Method):
@@ -60,7 +60,7 @@ class SimCSE(Method):
 class SupervisedSimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of supervised SimCSE."""
 
-    temperature: float = hyper(0.05, origin="text", source="SimCSE section 4; NonLing Eq. 3")
+    temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 4; NonLing Eq. 3")
     hard_negative_weight: float = hyper(
         0.0,
         origin="text",

@@ -87,6 +87,13 @@ def test_a_run_knows_its_corpora_and_features_without_the_profile() -> None:
     assert run.dev == TINY.dev_of("toy")
 
 
+def test_a_rule_for_a_method_that_is_not_installed_is_refused() -> None:
+    rules = (*TINY.hyperparameters, Rule(methods=("mcsee",), source="a test"))
+    profile = TINY.model_copy(update={"hyperparameters": rules})
+    with pytest.raises(UserError, match=r"rule for the method 'mcsee': did you mean mcse"):
+        resolve(profile, RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})
+
+
 def test_unknown_names_have_one_line() -> None:
     for key, message in (
         ("simcse/toi/toy-bert/seed-0", "no setting 'toi'; did you mean toy"),

@@ -22,6 +22,7 @@ COMMANDS = {
     "power": "power:power",
     "audit": "audit:audit",
     "status": "run:status",
+    "logs": "logs:logs",
     "show": "show:show",
     "list": "listing:list_command",
     "doctor": "doctor:doctor",

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +26,10 @@ from harness import registry
 from harness.errors import MissingData, UserError
 from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
 from harness.evaluation.mteb_local import OfflineTask, build
+from harness.evaluation.mteb_tasks import KnownTask, OwnTasks
 from harness.evaluation.suites import Suite, SuiteScores, Values
 from harness.metrics import AVERAGE, Metric
-from harness.sources import Missing, Source, digest
+from harness.sources import digest
 
 if TYPE_CHECKING:
     from mteb import ResultCache
@@ -39,63 +39,6 @@ if TYPE_CHECKING:
 
 #: Sentences in a batch of mteb; all batches of a call are embedded together, so it changes no score.
 _BATCH = 1024
-
-
-@dataclass(frozen=True)
-class MissingTask(Missing):
-    """A task of mteb without its data: its name and subsets, and the hub's data set with its commit and licence."""
-
-    task: str
-    subsets: tuple[str, ...]
-    hub: str
-    revision: str
-    licence: str | None
-
-    def fetch(self) -> None:
-        """Download the data into the cache that the task is read from. Raises what mteb and its clients raise."""
-        import mteb
-        from datasets import disable_progress_bars
-
-        disable_progress_bars()
-        mteb.get_task(self.task, hf_subsets=list(self.subsets)).load_data()
-
-
-class OwnTasks(Source):
-    """Tasks of mteb: one by its name, or a part of a benchmark."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """List the tasks whose data are not in the local cache."""
-        return [_absent(task) for task in self._parts() if not _is_cached(task)]
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash names, pinned revisions, splits and subsets."""
-        return digest(
-            [[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in self._parts()]
-        )
-
-    def _parts(self) -> list[AbsTask]:
-        """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts."""
-        return [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
-
-    def build(self) -> list[AbsTask]:
-        """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
-        import mteb
-
-        benchmark, colon, part = self.name.rpartition(":")
-        try:
-            if not colon:
-                return [mteb.get_task(self.name)]
-            tasks = list(mteb.get_benchmark(benchmark).tasks)
-        except KeyError as error:
-            raise UserError(f"mteb task '{self.name}': {error.args[0].removeprefix('KeyError: ')}") from error
-        chosen = [task for task in tasks if part in (task.metadata.type, task.metadata.name)]
-        if not chosen:
-            types = ", ".join(sorted({task.metadata.type for task in tasks}))
-            raise UserError(f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}")
-        return chosen
 
 
 class MTEBSuite(Suite):
@@ -216,7 +159,7 @@ def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> Ta
         # what `datasets` raises for an incomplete download
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
-        raise MissingData(f"{_absent(task)} ({str(error).splitlines()[0]})") from error
+        raise MissingData(f"{KnownTask.of(task).missing} ({str(error).splitlines()[0]})") from error
     return found.task_results[0]
 
 
@@ -235,27 +178,3 @@ def _count(task: AbsTask) -> int | None:
         return None
     data: Any = task.dataset
     return len(data["test"]) if "test" in data else sum(len(data["default"]["test"][k]) for k in ("corpus", "queries"))
-
-
-def _is_cached(task: AbsTask) -> bool:
-    """Whether `datasets` has the task's data in its cache (in the folder name/config/version/revision).
-
-    A retrieval task needs three of its tables: documents, queries and judgements.
-    """
-    from datasets import config
-    from datasets.naming import camelcase_to_snakecase
-    from mteb.abstasks import AbsTaskRetrieval
-
-    dataset = task.metadata.dataset
-    *owner, name = dataset["path"].split("/")
-    folder = Path(config.HF_DATASETS_CACHE, "___".join([*owner, camelcase_to_snakecase(name)]))
-    tables = 3 if isinstance(task, AbsTaskRetrieval) else 1
-    return sum(1 for _ in folder.glob(f"*/*/{dataset['revision']}")) >= tables
-
-
-def _absent(task: AbsTask) -> MissingTask:
-    about = task.metadata
-    how = f"python -c \"import mteb; mteb.get_task('{about.name}').load_data()\""
-    path, revision = about.dataset["path"], about.dataset["revision"]
-    what, how = f"the mteb task {about.name}", f"download it when online, with: {how}"
-    return MissingTask(what, how, about.name, tuple(task.hf_subsets), path, revision, about.license)

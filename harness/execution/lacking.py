@@ -15,7 +15,7 @@ from harness.catalogue import Entry, Say, Watch, readable
 from harness.command_line import harness_command
 from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
-from harness.evaluation.mteb_suite import MissingTask
+from harness.evaluation.mteb_tasks import MissingTask
 from harness.execution.fetch import ByHand, Fetchable, FetchList
 from harness.execution.ingredients import Experiments
 from harness.execution.inventory import Inventory

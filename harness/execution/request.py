@@ -75,6 +75,7 @@ class Request:
 
 def make_request(selection: Selection) -> Request:
     """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
+    _check_named(selection)
     profile = load_profile(selection.profile)
     data = Path(selection.data_root) if selection.data_root is not None else None
     if data is not None and not data.is_dir():
@@ -102,6 +103,14 @@ def make_request(selection: Selection) -> Request:
         data=data,
         selection=selection,
     )
+
+
+def _check_named(selection: Selection) -> None:
+    """Refuse an empty list of names, such as that of an unset shell variable, which would stand for the default."""
+    for option in ("methods", "settings", "encoders", "suites", "table", "figure", "paper", "readings"):
+        given = getattr(selection, option)
+        if given is not None and not _listed(given):
+            raise UserError(f"--{option} names nothing; give a name, or leave the option out for the default")
 
 
 def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...] | None, data: Path | None) -> Request:

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
@@ -23,6 +21,7 @@ from harness.execution.train import Bench, Trained, run_features, train
 from harness.sources import write_text
 from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import read_named_arrays, write_named_arrays
+from harness.store.logs import running_log
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
@@ -30,7 +29,6 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
-    torch.set_num_threads(machine.threads)
     started = _now()
     with RunLog(log_file(store, run), run.key) as log:
 
@@ -57,8 +55,8 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
 
 
 def log_file(store: Store, run: PlannedRun) -> Path:
-    """The log of a run in progress; `Store.save_log` keeps it beside the result."""
-    return store.work(run.fingerprint) / "run.log"
+    """The log of a run in progress."""
+    return running_log(store, run.fingerprint)
 
 
 def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:

@@ -25,11 +25,15 @@ def hyper(
     origin: ValueOrigin | None = None,
     unit: str = "",
     choices: tuple[str, ...] = (),
+    above: float | None = None,
+    at_least: float | None = None,
     registered: str = "",
     teacher: bool = False,
     later: bool = False,
 ) -> V:
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
+
+    `choices` lists the values of a text, `above` and `at_least` bound a number.
 
     `origin` says whether the default is the paper's text, its public code or a mended text; None says nothing.
     `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
@@ -38,7 +42,8 @@ def hyper(
     results keep their fingerprint.
     """
     metadata = {"source": source, "origin": origin, "unit": unit, "choices": choices, "registered": registered}
-    return field(default=default, metadata=metadata | {"teacher": teacher, "later": later})
+    bounds = {"above": above, "at_least": at_least}
+    return field(default=default, metadata=metadata | bounds | {"teacher": teacher, "later": later})
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,17 @@ def _converted(what: str, item: dataclasses.Field[Any], value: Any) -> OptionVal
     kind: type[Any] = type(item.default)
     try:
         converted: OptionValue = {"true": True, "false": False}[str(value).lower()] if kind is bool else kind(value)
-        if kind is int and float(value) != converted:
+        if (kind is int and float(value) != converted) or (kind is not bool and isinstance(value, bool)):
             raise ValueError
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{what} must be of type {kind.__name__}, not '{value}'") from error
     if isinstance(converted, float) and not math.isfinite(converted):
         raise UserError(f"{what} must be a finite number, not '{value}'")
+    above, at_least = item.metadata["above"], item.metadata["at_least"]
+    if above is not None and not float(converted) > above:
+        raise UserError(f"{what} must be above {above:g}, not '{value}'")
+    if at_least is not None and not float(converted) >= at_least:
+        raise UserError(f"{what} must be {at_least:g} or more, not '{value}'")
     if item.metadata["registered"]:
         target(item.metadata["registered"], str(converted))
     choices = item.metadata["choices"]

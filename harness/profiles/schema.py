@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from harness import registry
 from harness.errors import UserError
@@ -59,7 +59,7 @@ class Rule(BaseModel):
 class Training(Table):
     """Training values of a run; the defaults are those of the public code of SimCSE and MCSE."""
 
-    batch_size: Annotated[int, Field(ge=1, description="rows per batch")] = 64
+    batch_size: Annotated[int, Field(ge=2, description="rows per batch; a batch of one has no negatives")] = 64
     learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")] = 3e-5
     epochs: Annotated[int, Field(ge=1, description="passes over text and paired batches; ignored if steps is set")] = 1
     steps: Annotated[int | None, Field(ge=1, description="optimizer steps, instead of epochs")] = None
@@ -75,6 +75,19 @@ class Training(Table):
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
     precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_as_number(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, bool) and info.field_name != "compile":
+            raise ValueError("true and false are no number or name")
+        return value
+
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> Self:
+        if self.steps is not None and self.warmup_steps >= self.steps:
+            raise ValueError(f"warmup_steps = {self.warmup_steps} leave none of {self.steps} steps at the full rate")
+        return self
 
 
 class Corpus(OpenTable):

@@ -12,6 +12,7 @@ import torch
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens
 from harness.encoders.student import Student
+from harness.errors import UserError
 from harness.inputs import Stream
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
@@ -91,7 +92,12 @@ def rows_read(
 def _steps(data: TrainingData, training: Training, rule: MixingRule) -> tuple[Mixing, int]:
     """The mixing of text with pairs, and the number of steps."""
     mixing = data.mixing(training.batch_size, rule)
-    return mixing, training.steps or training.epochs * mixing.epoch
+    steps = training.steps or training.epochs * mixing.epoch
+    if training.warmup_steps >= steps:
+        raise UserError(
+            f"warmup_steps = {training.warmup_steps} leave none of {steps} steps at the full rate; lower it"
+        )
+    return mixing, steps
 
 
 class Batches:
@@ -139,7 +145,7 @@ class Batches:
         if stream in self.data.subsets:
             rows = self.data.subsets[stream].rows[rows]
         device = self.student.device
-        tokens = {name: value.to(device) for name, value in self.data.tokens[stream].batch(rows).items()}
+        tokens = self.data.tokens[stream].batch(rows).to(device)
         if stream == "triplets":
             return TripletBatch(tokens)
         if stream == "sentences":

@@ -1,207 +1,22 @@
-"""A stand-in hub on loopback that speaks what the installed huggingface_hub client asks, and plain addresses."""
+"""Fetches in processes of their own, with the real clients against the stand-in hub."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
-
-COMMIT = "c" * 40
-
-
-@dataclass
-class StandIn:
-    """What the server holds and does; files are named by the path of their address."""
-
-    address: str
-    files: dict[str, bytes] = field(default_factory=dict)
-    #: path -> headers besides the usual ones
-    headers: dict[str, dict[str, str]] = field(default_factory=dict)
-    #: path -> status and X-Error-Code
-    refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
-    #: path -> where each of the next connections is cut, in bytes of the body
-    cuts: dict[str, list[int]] = field(default_factory=dict)
-    #: path -> the body hangs after so many bytes until this is set
-    hangs: dict[str, int] = field(default_factory=dict)
-    go_on: threading.Event = field(default_factory=threading.Event)
-    ranges: bool = True
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
-
-    def gets(self, path: str) -> list[str]:
-        """The ranges of the GET requests for a path, '' for a whole one."""
-        return [wanted for method, asked, wanted in self.asked if method == "GET" and asked == path]
-
-    #: name of a file -> SHA-256 that the hub states for it instead of the true one
-    stated: dict[str, str] = field(default_factory=dict)
-    #: model or data set, as in addresses -> what its card says
-    cards: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def hub_file(self, hub: str, file: str, content: bytes, commit: str = COMMIT) -> str:
-        """Put a file into a data set; its path."""
-        return self.model_file(f"datasets/{hub}", file, content, commit)
-
-    def model_file(self, hub: str, file: str, content: bytes, commit: str = COMMIT) -> str:
-        """Put a file into a model; its path."""
-        path = f"/{hub}/resolve/{commit}/{file}"
-        self.files[path] = content
-        return path
-
-    def inside(self, hub: str, commit: str) -> dict[str, bytes]:
-        """The files of a repository, as in addresses, by name."""
-        start = f"/{hub}/resolve/{commit}/"
-        return {path.removeprefix(start): content for path, content in self.files.items() if path.startswith(start)}
-
-
-def _entries(files: dict[str, bytes]) -> list[dict[str, Any]]:
-    """Files and folders of a repository as the hub lists them."""
-    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents} - {"."}
-    found: list[dict[str, Any]] = [{"type": "directory", "path": name, "oid": "0" * 40} for name in sorted(folders)]
-    return found + [
-        {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
-        for name, content in files.items()
-    ]
-
-
-def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-        def do_HEAD(self) -> None:
-            self._answer(body=False)
-
-        def do_GET(self) -> None:
-            self._answer(body=True)
-
-        def _answer(self, body: bool) -> None:
-            path = self.path.partition("?")[0]
-            wanted = self.headers.get("Range", "")
-            standin.asked.append((self.command, path, wanted))
-            if path in standin.refuse:
-                code, error = standin.refuse[path]
-                self._send(code, ({"X-Error-Code": error} if error else {}) | standin.headers.get(path, {}), b"no")
-            elif path.startswith("/api/datasets/") and "/tree/" in path:
-                self._tree(path)
-            elif path.startswith("/api/"):
-                self._repository(path)
-            elif path in standin.files:
-                self._file(path, wanted, body)
-            else:
-                code = "EntryNotFound" if "/resolve/" in path else ""
-                self._send(404, {"X-Error-Code": code} if code else {}, b"no")
-
-        def _tree(self, path: str) -> None:
-            """A folder of a repository, with all that is below it where that is asked."""
-            hub, _, place = path.removeprefix("/api/").partition("/tree/")
-            commit, _, folder = place.partition("/")
-            found = _entries(standin.inside(hub, commit))
-            start = f"{folder}/" if folder else ""
-            inside = [one for one in found if one["path"].startswith(start)]
-            if "recursive=true" not in self.path.lower():
-                inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
-            if inside:
-                self._send(200, {"Content-Type": "application/json"}, json.dumps(inside).encode())
-            else:
-                self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
-
-        def do_POST(self) -> None:
-            """What is known of some paths of a repository."""
-            asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
-            found = [one for one in _entries(standin.inside(hub, commit)) if one["path"] in asked["paths"]]
-            self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
-
-        def _repository(self, path: str) -> None:
-            """What a repository holds; `main` is the commit that all its files have."""
-            hub, _, wanted = path.removeprefix("/api/").removeprefix("models/").partition("/revision/")
-            commit = COMMIT if wanted == "main" else wanted
-            found = standin.inside(hub, commit)
-            if not found:
-                self._send(404, {"X-Error-Code": "RevisionNotFound"}, b"no")
-                return
-            files = [
-                {
-                    "rfilename": name,
-                    "size": len(content),
-                    "blobId": "0" * 40,
-                    "lfs": {
-                        "size": len(content),
-                        "sha256": standin.stated.get(name, hashlib.sha256(content).hexdigest()),
-                        "pointerSize": 1,
-                    },
-                }
-                for name, content in found.items()
-            ]
-            known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
-            known |= {"cardData": standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
-            self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
-
-        def _file(self, path: str, wanted: str, body: bool) -> None:
-            content = standin.files[path]
-            tag = f'"{hashlib.sha256(content).hexdigest()}"'
-            headers = {"ETag": tag, "Accept-Ranges": "bytes"} | standin.headers.get(path, {})
-            if "/resolve/" in path:
-                commit = path.partition("/resolve/")[2].partition("/")[0]
-                headers |= {"X-Repo-Commit": commit, "X-Linked-Size": str(len(content)), "X-Linked-ETag": tag}
-            same = self.headers.get("If-Range", tag) == tag
-            start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted and standin.ranges and same else 0
-            code = 200
-            if start:
-                code = 206
-                headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-            self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
-
-        def _send(
-            self, code: int, headers: dict[str, str], content: bytes, length: int | None = None, path: str = ""
-        ) -> None:
-            self.send_response(code)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content) if length is None else length))
-            self.end_headers()
-            if self.command == "HEAD":
-                return
-            if standin.cuts.get(path):
-                self.wfile.write(content[: standin.cuts[path].pop(0)])
-                self.close_connection = True
-                return
-            if path in standin.hangs and not standin.go_on.is_set():
-                self.wfile.write(content[: standin.hangs[path]])
-                self.wfile.flush()
-                standin.go_on.wait(60)
-                content = content[standin.hangs[path] :]
-            self.wfile.write(content)
-
-    return Handler
+from standin import StandIn, client_variables, serving
 
 
 @pytest.fixture
 def standin() -> Iterator[StandIn]:
     """A server on a free port of loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    held = StandIn(f"http://127.0.0.1:{server.server_port}")
-    server.RequestHandlerClass = _handler(held)
-    server.daemon_threads = True
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield held
-    held.go_on.set()
-    server.shutdown()
-    server.server_close()
+    with serving() as held:
+        yield held
 
 
 SCRIPT = """
@@ -227,10 +42,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def client_env(standin: StandIn, tmp_path: Path) -> dict[str, str]:
     """The environment of a process with a hub client that uses the stand-in."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HARNESS_"))}
-    clean = {name: value for name, value in clean.items() if "proxy" not in name.lower()}
-    clean |= {"HF_ENDPOINT": standin.address, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "127.0.0.1"}
-    return clean | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
+    return client_variables(standin, tmp_path / "hf")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import requests
+from standin import DRIVE_HOSTS, QUESTION
 
 from harness.catalogue.drive import fetch
 from harness.catalogue.entries import Entry, read_entries
@@ -16,10 +17,6 @@ from harness.errors import UserError
 ID = "1TBNIM9-zL-wXb2kH8YtuYPig2oYInSSm"
 CONTENT = os.urandom(3_000_000)
 PAGE = {"Content-Type": "text/html; charset=utf-8"}
-QUESTION = (
-    '<html><form id="download-form" action="https://drive.usercontent.google.com/download" method="get">'
-    f'<input type="hidden" name="id" value="{ID}"><input type="hidden" name="confirm" value="t"></form></html>'
-)
 QUOTA = '<html><p class="uc-error-subcaption">Too many users have viewed or downloaded this file recently.</p></html>'
 
 
@@ -28,7 +25,7 @@ def _google_is_here(standin, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = requests.Session.get
 
     def here(session: requests.Session, url: str, **options: Any) -> requests.Response:
-        for host in ("https://drive.google.com", "https://drive.usercontent.google.com"):
+        for host in DRIVE_HOSTS:
             url = url.replace(host, standin.address)
         assert url.startswith(standin.address), f"{url} is not of the drive"
         return ask(session, url, **options)
@@ -69,7 +66,7 @@ def test_a_small_file_comes_at_once(standin, tmp_path):
 
 
 def test_the_question_about_large_files_is_answered(standin, tmp_path):
-    serve_page(standin, QUESTION)
+    serve_page(standin, QUESTION.format(id=ID))
     serve(standin, "/download", CONTENT)
     get(tmp_path / "words.txt")
     assert (tmp_path / "words.txt").read_bytes() == CONTENT

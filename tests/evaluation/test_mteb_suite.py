@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,10 @@ import pytest
 from harness.corpora.toy import mteb as toy
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
-from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks
+from harness.evaluation.mteb_suite import MTEBSuite
+from harness.evaluation.mteb_tasks import OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
+from harness.sources import digest
 
 TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
 
@@ -212,13 +215,21 @@ def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them()
         MTEBSuite(["SICK-R"]).evaluate(embed, None)
 
 
+def _move_datasets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Move the cache of `datasets`, which reads its variable on import alone."""
+    import datasets
+
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(folder))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder)
+
+
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A data set of the hub as `datasets` leaves it after a download."""
     import datasets
     from datasets.arrow_writer import ArrowWriter
 
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    _move_datasets(tmp_path / "datasets", monkeypatch)
 
     def put(name: str) -> None:
         (task,) = OwnTasks(name).build()
@@ -243,6 +254,47 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
     return put
 
 
+@pytest.mark.parametrize("variable", ["HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME", None])
+def test_the_cache_of_datasets_is_where_datasets_looks(
+    variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datasets import config
+
+    for name in ("HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, str(tmp_path))
+    spec = spec_from_file_location("datasets.config_again", config.__file__)
+    assert spec
+    assert spec.loader
+    again = module_from_spec(spec)
+    spec.loader.exec_module(again)
+    assert datasets_cache() == again.HF_DATASETS_CACHE
+
+
+def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mteb is asked once for each name and version; the kept answer is the same."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    tasks = OwnTasks("MTEB(eng, v1):STS")
+    first, fingerprint = tasks.known(), tasks.fingerprint(None)
+    built = tasks.build()
+    expected = [[t.metadata.name, t.metadata.dataset, list(t.eval_splits), list(t.hf_subsets)] for t in built]
+    assert fingerprint == digest(expected)
+    asked: list[str] = []
+    monkeypatch.setattr(OwnTasks, "build", lambda self: asked.append(self.name) or built)
+    assert (tasks.known(), tasks.fingerprint(None), asked) == (first, fingerprint, [])
+    (note,) = (tmp_path / "mteb").iterdir()
+    for damage in ("", "[{}]", "{}]", '["row"]', '[{"splits": [], "subsets": []}]'):
+        note.write_text(damage)
+        assert tasks.known() == first
+    assert len(asked) == 5
+    monkeypatch.setattr("harness.evaluation.mteb_tasks.version", lambda name: "another")
+    assert tasks.known() == first
+    assert len(asked) == 6
+
+
 def test_own_tasks_in_the_local_cache_run_offline(cached: Callable[[str], None]) -> None:
     suite = MTEBSuite(["SICK-R"])
     assert len(suite.missing(None)) == 1
@@ -256,9 +308,7 @@ def test_own_tasks_in_the_local_cache_run_offline(cached: Callable[[str], None])
 
 def test_a_download_that_was_cut_short_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries and judgements of a retrieval task are data sets of their own; here its corpus alone has come."""
-    import datasets
-
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    _move_datasets(tmp_path / "datasets", monkeypatch)
     (task,) = OwnTasks("SciFact").build()
     (tmp_path / "datasets" / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(
         parents=True

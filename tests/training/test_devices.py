@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,86 +13,20 @@ import timm
 import torch
 from fake_device import CUDA, fake_cuda
 from safetensors.torch import save_file
+from toy_trainers import first_steps, loaded, trainer, variants
 
 from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.execution.embedding import HeadSpace, RunEmbedder
-from harness.execution.events import Event
-from harness.execution.ingredients import Experiment, Experiments
-from harness.execution.inventory import Inventory
-from harness.execution.train import Bench, build_method, run_features
-from harness.execution.training_data import training_data
-from harness.grid import resolve
 from harness.method import method_named
-from harness.profiles import load_profile
 from harness.registry import names
-from harness.spec import RunSpec
-from harness.store import Store
 from harness.training.stepper import Stepper
-from harness.training.streams import TrainingData
-from harness.training.trainer import Trainer
 
-SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
-#: beside every reading of every method: options that lead to other code
-OPTIONS = (
-    "mcse[text_teacher=clip]",
-    "kdmcse[with=cml+iml]",
-    "kdmcse[filter_scores=inner]",
-    "dalr[targets=projected,ranking=listnet]",
-    "dalr[space=projected,teacher_mix=vectors]@official",
-    "visualcse[contrast=simclr]",
-    "visualcse[contrast=simclr]@fixed",
-    "audiocse[positions=true]",
-)
 
-
-def variants() -> Iterator[str]:
-    for name in names("method"):
-        method = method_named(name)
-        yield from (f"{name}@{reading}" for reading in method.readings if method.trains)
-    yield from OPTIONS
-
-
-def experiment(variant: str, setting: str = "toy") -> Experiment:
-    profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/{setting}/toy-bert/seed-0")
-    return Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
-
-
-def ignore(event: Event) -> None:
-    """Listen to nothing."""
-
-
-@cache
-def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
-    """The data of a run, with its teachers' features, as a run loads them on the CPU."""
-    asked = experiment(variant)
-    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling)
-    return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu", ignore)), student.tokenizer)
-
-
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Teachers that are trained on the way leave their weights there."""
-    monkeypatch.chdir(tmp_path)
-
-
-def trainer(variant: str, precision: str, device: torch.device, folder: Path) -> Trainer:
-    """The trainer of a run, built as `train` builds it."""
-    asked, _, data = loaded(variant)
-    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
-    method = build_method(asked, student, data)
-    training = asked.resolved.training.model_copy(update={"precision": precision})
-    return Trainer(student, method, data, training, seed=0, setting="toy", dev=lambda embed: 0.0, folder=folder)
-
-
-def first_steps(one: Trainer) -> list[int]:
-    """The first step of each kind of batch."""
-    mixing = one.batches.mixing
-    kinds = [mixing.step(step)[0] for step in range(mixing.cycle + 1)]
-    return [kinds.index(kind) for kind in sorted(set(kinds))]
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.mark.parametrize("variant", list(variants()))

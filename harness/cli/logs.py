@@ -1,0 +1,34 @@
+"""`harness logs`: what a run did, or does now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.options import results_option
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--follow", is_flag=True, help="Go on printing until the run ends; Ctrl-C stops the printing only.")
+@results_option
+def logs(run: str, follow: bool, results: Path) -> None:
+    """Print the log of a run in progress, failed or finished.
+
+    RUN is its key, a part of the key that no other run has, or six or more digits of its fingerprint.
+    """
+    from harness.store import Store
+    from harness.store.logs import find_log
+    from harness.store.logs import follow as follow_log
+
+    store = Store(results)
+    found = find_log(store, run)
+    if not follow:
+        click.echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
+        return
+    try:
+        for text in follow_log(found, store):
+            click.echo(text, nl=False)
+    except KeyboardInterrupt:
+        click.echo("")

@@ -1,0 +1,139 @@
+"""The logs of runs in a results folder, found by key or fingerprint without reading a result.
+
+RESULTS/.work/FINGERPRINT/run.log       of a run in progress, or one that was killed and will resume
+RESULTS/failed/FINGERPRINT.log          of the last failure, beside its record
+RESULTS/PROFILE/.../seed-N-FINGERPRINT.log      of a finished run, beside its result
+"""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote
+
+from harness.errors import UserError
+from harness.store.files import Store
+
+#: Seconds between two looks at a log that is followed.
+FOLLOW_S = 0.3
+#: Runs named in an error line.
+NAMED = 6
+
+LogState = Literal["unfinished", "failed", "finished"]
+
+_START = re.compile(r"^\S+  start (.+) on \S+$", re.MULTILINE)
+_FINISHED = re.compile(r"(seed-[0-9]+)-([0-9a-f]+)")
+_FINGERPRINT = re.compile(r"[0-9a-f]{6,64}")
+
+
+@dataclass(frozen=True)
+class StoredLog:
+    """The log of one run. `fingerprint` has at least 12 digits; `profile` is empty where the log does not tell it."""
+
+    key: str
+    state: LogState
+    fingerprint: str
+    path: Path
+    profile: str = ""
+
+
+def running_log(store: Store, fingerprint: str) -> Path:
+    """The log of a run in progress; `Store.save_log` keeps it beside the result."""
+    return store.work(fingerprint) / "run.log"
+
+
+def failed_log(store: Store, fingerprint: str) -> Path:
+    """The log that `Store.save_failure` keeps of a run's last failure."""
+    return store.root / "failed" / f"{fingerprint[:16]}.log"
+
+
+def stored_logs(store: Store) -> list[StoredLog]:
+    """One log of each run: that of the work on it now, else of its failure, else of its result."""
+    found: list[StoredLog] = []
+    profiles: dict[str, set[str]] = {}
+    for log in (*_unfinished(store), *_failed(store), *_finished(store)):
+        known = profiles.setdefault(log.fingerprint[:12], set())
+        if not known & {log.profile, ""}:
+            known.add(log.profile)
+            found.append(log)
+    return found
+
+
+def find_log(store: Store, text: str) -> StoredLog:
+    """Look up a log by its run's key, a part of it, or the first six or more digits of the fingerprint.
+
+    Raises UserError, one line that names the runs that match, or similar ones where none does.
+    """
+    logs = stored_logs(store)
+    exact = [one for one in logs if one.key == text]
+    found = exact or [one for one in logs if text in one.key or _has_fingerprint(one, text)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = [f"{one.key} ({one.state}, {one.fingerprint[:12]})" for one in found[:NAMED]]
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        raise UserError(f"'{text}' means {len(found)} runs; give one's key or fingerprint: {', '.join(names)}{more}")
+    near = difflib.get_close_matches(text, list({one.key for one in logs}), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "`harness status` lists the runs of a grid"
+    raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
+
+
+def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Yield the text of a log, and of a run in progress what is added to it until the run ends."""
+    failed = failed_log(store, log.fingerprint)
+    before = _changed(failed)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
+    with log.path.open("rb") as stream:
+        while True:
+            # looked up before reading: the last lines are written before a run ends
+            over = log.state != "unfinished" or not log.path.exists() or _changed(failed) != before
+            if text := decoder.decode(stream.read()):
+                yield text
+            if over:
+                return
+            wait(FOLLOW_S)
+
+
+def _unfinished(store: Store) -> Iterator[StoredLog]:
+    for path in sorted((store.root / ".work").glob("*/run.log")):
+        fingerprint = path.parent.name
+        text = path.read_text(encoding="utf-8", errors="replace")
+        failed = failed_log(store, fingerprint)
+        # a failure's log is a copy, until the run is tried again
+        is_failed = failed.is_file() and failed.stat().st_size == path.stat().st_size
+        if started := _START.search(text):
+            yield StoredLog(started.group(1), "failed" if is_failed else "unfinished", fingerprint, path)
+
+
+def _failed(store: Store) -> Iterator[StoredLog]:
+    for failure in store.failures():
+        path = failed_log(store, failure.fingerprint)
+        if path.is_file():
+            yield StoredLog(failure.spec.key, "failed", failure.fingerprint, path, failure.profile)
+
+
+def _finished(store: Store) -> Iterator[StoredLog]:
+    for path in sorted(store.root.glob("[!.]*/*/*/*/seed-*.log")):
+        if match := _FINISHED.fullmatch(path.stem):
+            profile, *names = path.parent.relative_to(store.root).parts
+            key = "/".join((*map(unquote, names), match.group(1)))
+            yield StoredLog(key, "finished", match.group(2), path, profile)
+
+
+def _has_fingerprint(log: StoredLog, text: str) -> bool:
+    shared = min(len(text), len(log.fingerprint))
+    return bool(_FINGERPRINT.fullmatch(text)) and log.fingerprint[:shared] == text[:shared]
+
+
+def _changed(path: Path) -> int:
+    """When a file was last written, in nanoseconds; 0 where it is not there."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,38 @@
+"""`harness logs` as typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import result
+from cli_words import Typed
+
+from harness.store import Store
+from harness.store import logs as logs_module
+
+LINES = "2026-01-02T03:04:05Z  start mcse/toy/toy-bert/seed-0 on cpu\n2026-01-02T03:04:06Z  done\n"
+
+
+@pytest.mark.parametrize("follow", [(), ("--follow",)])
+def test_a_log_is_printed_as_it_is(typed: Typed, tmp_path: Path, follow: tuple[str, ...]) -> None:
+    Store(tmp_path / "results").save_log(result("mcse"), LINES)
+    assert typed("logs", "mcse", *follow) == (0, LINES, "")
+
+
+def test_ctrl_c_ends_the_printing_quietly(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = logs_module.running_log(Store(tmp_path / "results"), result("mcse").fingerprint)
+    path.parent.mkdir(parents=True)
+    path.write_text(LINES)
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(logs_module, "follow", interrupt)
+    assert typed("logs", "mcse", "--follow") == (0, "\n", "")
+
+
+def test_an_unknown_run_is_one_line(typed: Typed) -> None:
+    code, out, told = typed("logs", "mcse/toy")
+    assert (code, out) == (2, "")
+    assert told == "error: there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid\n"

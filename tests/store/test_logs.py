@@ -1,0 +1,129 @@
+"""Finding the log of a run by its key or fingerprint, and following it until the run ends."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from builders import result
+
+from harness.errors import UserError
+from harness.store import Failure, Result, Store
+from harness.store.logs import FOLLOW_S, failed_log, find_log, follow, running_log, stored_logs
+
+MINE = result("mcse[lambda=0.05]", 3)
+OTHER = result("simcse", 0)
+
+
+def line(text: str) -> str:
+    return f"2026-01-02T03:04:05Z  {text}\n"
+
+
+def begun(store: Store, of: Result = MINE, more: str = "") -> Path:
+    """The log of a run in progress."""
+    path = running_log(store, of.fingerprint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(line(f"start {of.spec.key} on cpu") + more)
+    return path
+
+
+def failure(store: Store) -> None:
+    of = {"spec": MINE.spec, "profile": "tiny", "fingerprint": MINE.fingerprint}
+    store.save_failure(Failure(**of, error="disk full", traceback="", when=""), running_log_text(store))
+
+
+def running_log_text(store: Store) -> str:
+    return running_log(store, MINE.fingerprint).read_text()
+
+
+def finished(store: Store, of: Result = MINE) -> None:
+    store.save_log(of, line("done"))
+    store.save(of)
+
+
+def found(store: Store, text: str = MINE.spec.key) -> tuple[str, Path]:
+    log = find_log(store, text)
+    assert log.key == MINE.spec.key
+    return log.state, log.path
+
+
+def test_a_run_has_the_log_of_its_last_state(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    work = begun(store)
+    assert found(store) == ("unfinished", work)
+    failure(store)
+    assert found(store) == ("failed", work)
+    begun(store, more=line("step 1"))
+    assert found(store) == ("unfinished", work), "it is tried again"
+    work.unlink()
+    assert found(store) == ("failed", failed_log(store, MINE.fingerprint))
+    finished(store)
+    assert found(store) == ("finished", store.path(MINE).with_suffix(".log"))
+    assert len(stored_logs(store)) == 1
+
+
+def test_a_key_a_part_of_it_or_a_fingerprint_will_do(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    begun(store)
+    finished(store, OTHER)
+    for text in (MINE.spec.key, "lambda=0.05", "seed-3", MINE.fingerprint[:6], MINE.fingerprint):
+        assert found(store, text)[0] == "unfinished"
+    with pytest.raises(UserError, match=r"'simcs/toy' in .*did you mean simcse/toy/toy-bert/seed-0"):
+        find_log(store, "simcs/toy")
+    with pytest.raises(UserError, match=r"no log of 'zzz' .*harness status"):
+        find_log(store, "zzz")
+
+
+def test_several_runs_are_listed_in_one_line(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    begun(store)
+    for seed in range(8):
+        finished(store, result("simcse", seed))
+    with pytest.raises(UserError) as told:
+        find_log(store, "toy-bert")
+    assert re.match(r"'toy-bert' means 9 runs; give one's key or fingerprint: mcse\[lambda=0.05\]", str(told.value))
+    assert str(told.value).endswith("and 3 more")
+    assert "\n" not in str(told.value)
+
+
+def test_a_key_of_two_configurations_needs_a_fingerprint(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    finished(store)
+    begun(store, result("mcse[lambda=0.05]", 3, data="second"))
+    with pytest.raises(UserError, match=r"means 2 runs.*\(unfinished, .*\(finished, " + MINE.fingerprint[:12]):
+        find_log(store, MINE.spec.key)
+    assert found(store, MINE.fingerprint[:12])[0] == "finished"
+
+
+@pytest.mark.parametrize("end", ["finished", "failed"])
+def test_following_ends_with_the_run_and_misses_no_line(tmp_path: Path, end: str) -> None:
+    store = Store(tmp_path)
+    work = begun(store)
+
+    def add(seconds: float) -> None:
+        """What the run does meanwhile: two lines, the second cut in the middle of a character, then its end."""
+        assert seconds == FOLLOW_S
+        step = next(steps)
+        with work.open("ab") as stream:
+            stream.write([line("step 1").encode(), "é".encode()[:1], "é".encode()[1:] + b"\n"][step])
+        if step == 2 and end == "finished":
+            store.save_log(MINE, work.read_text())
+            work.unlink()
+        elif step == 2:
+            failure(store)
+
+    steps = iter(range(3))
+    text = "".join(follow(find_log(store, MINE.spec.key), store, add))
+    assert text == line(f"start {MINE.spec.key} on cpu") + line("step 1") + "é\n"
+    assert next(steps, None) is None
+
+
+def test_the_log_of_a_run_that_ended_is_not_waited_for(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    finished(store)
+
+    def never(seconds: float) -> None:
+        raise AssertionError("there is nothing to wait for")
+
+    assert "".join(follow(find_log(store, "seed-3"), store, never)) == line("done")

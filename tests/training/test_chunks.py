@@ -1,0 +1,134 @@
+"""A batch in pieces: the gradient of the whole batch for every method, under the same dropout in both passes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from toy_trainers import first_steps, trainer
+
+from harness.method import method_named
+from harness.registry import names
+from harness.training.chunks import Chunked
+from harness.training.trainer import Trainer
+
+pytestmark = pytest.mark.usefixtures("empty_folder")
+CPU = torch.device("cpu")
+#: every method that trains, and DALR's public code for its batch normalisation; few recordings, which are long
+FEW = {"audiocse": "[audio_batch_size=5]", "audiocse-sup": "[audio_batch_size=5]"}
+TRAINED = [*(name + FEW.get(name, "") for name in names("method") if method_named(name).trains), "dalr@official"]
+
+
+def doubled(batch: Any) -> Any:
+    """The batch with its floating values in float64."""
+
+    def wide(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value.double() if value.is_floating_point() else value for name, value in values.items()}
+
+    mappings = {item.name for item in dataclasses.fields(batch)} - {"labels"}
+    return dataclasses.replace(batch, **{name: wide(getattr(batch, name)) for name in mappings})
+
+
+def gradients(one: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
+    """The gradient of every parameter that the batch's loss reaches, of the student's and of the heads."""
+    one.student.zero_grad()
+    one.method.zero_grad()
+    total, _ = one.method.loss(batch, encode)
+    assert total is not None
+    total.backward()
+    named = (*one.student.named_parameters(), *one.method.named_parameters())
+    return {name: value.grad.clone() for name, value in named if value.grad is not None}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_pieces_have_the_gradient_of_the_whole_batch(name: str, tmp_path: Path) -> None:
+    one = trainer(name, "fp32", CPU, tmp_path)
+    one.student.double().eval()
+    one.method.double().eval()
+    for step in first_steps(one):
+        for _, batch in one.batches.of(step):
+            wide = doubled(batch)
+            whole = gradients(one, wide, one.student.encode)
+            pieces = gradients(one, wide, Chunked(one.student.encode, 3))
+            assert whole.keys() == pieces.keys()
+            assert "model.encoder.layer.0.attention.self.query.weight" in whole
+            for name, value in whole.items():
+                torch.testing.assert_close(pieces[name], value, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", ["mcse", "visualcse"])
+def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: Path) -> None:
+    """Also under autocast, which the second pass enters anew; and the pass leaves the random state as it was."""
+    one = trainer(name, precision, CPU, tmp_path, chunk=3)
+    one.student.train()
+    off = "sentences" if one.batches.mixing.step(0)[0] == "pairs" else "pairs"
+    inner, passes = one.encode.encode, ([], [])  # type: ignore[attr-defined]
+
+    def recorded(inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        found = inner(inputs, views)
+        passes[torch.is_grad_enabled()].append(found.detach().clone())
+        return found
+
+    one.encode = Chunked(recorded, 3)
+    for _, total, _ in one.losses(0):
+        assert total is not None
+        state = torch.get_rng_state()
+        total.backward()
+        assert torch.equal(torch.get_rng_state(), state)
+    first, second = passes
+    assert len(first) == len(second) > 2
+    assert sum(map(len, first)) == sum(order.batch_size for order in one.batches.orders.values() if order.stream != off)
+    for early, late in zip(first, second, strict=True):
+        assert torch.equal(early, late)
+        assert not torch.equal(early[:, 0], early[:, 1])
+
+
+def test_a_batch_that_fits_is_encoded_whole(tmp_path: Path) -> None:
+    """With as many rows as the batch has, training is bit for bit that without pieces."""
+    totals = [next(trainer("simcse", "fp32", CPU, tmp_path, chunk).losses(0))[1] for chunk in (None, 8)]
+    assert torch.equal(*totals)  # type: ignore[arg-type]
+
+
+def test_the_activations_of_one_piece_are_held_at_a_time(tmp_path: Path) -> None:
+    """The most numbers that graphs hold for backward passes at a time, weights apart."""
+    most = {}
+    for chunk in (None, 2):
+        one = trainer("simcse", "fp32", CPU, tmp_path, chunk)
+        weights = {
+            value.untyped_storage().data_ptr() for value in (*one.student.parameters(), *one.method.parameters())
+        }
+        held = most[chunk] = Held(weights)
+        with torch.autograd.graph.saved_tensors_hooks(held.keep, lambda kept: kept.value):
+            total = next(one.losses(0))[1]
+            assert total is not None
+            total.backward()
+    assert most[2].most < 0.3 * most[None].most
+
+
+class Held:
+    """Counts the numbers of saved tensors that are alive."""
+
+    def __init__(self, apart: set[int]) -> None:
+        self.apart, self.now, self.most = apart, 0, 0
+
+    def keep(self, value: Tensor) -> Kept:
+        return Kept(value, self)
+
+
+class Kept:
+    """A saved tensor, counted while it lives."""
+
+    def __init__(self, value: Tensor, held: Held) -> None:
+        self.value, self.held = value, held
+        self.size = 0 if value.untyped_storage().data_ptr() in held.apart else value.numel()
+        held.now += self.size
+        held.most = max(held.most, held.now)
+
+    def __del__(self) -> None:
+        self.held.now -= self.size
