@@ -251,8 +251,8 @@ def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
     from harness.store import Store
 
     store = Store(Path(folder))
-    loaded, problems = store.load()
-    return Results(store.root, tuple(loaded), tuple(store.failures()), tuple(problems))
+    found = store.indexed()
+    return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
 
 
 def report(
