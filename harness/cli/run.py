@@ -41,6 +41,12 @@ _NOTES = {
 @device_option
 @names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
+)
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -52,6 +58,7 @@ def run(
     device: DeviceChoice,
     executor: str | None,
     executor_options: Sequence[str],
+    chunk: int | None,
     fetch: bool,
     accept_licences: str,
     dry_run: bool,
@@ -69,7 +76,7 @@ def run(
     _describe(plan)
     if not dry_run:
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
-        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own}
+        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         _show_results(context, plan, api.execute(plan, progress=True, **how))
 
 
