@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,15 @@ from rich.console import Console
 
 from harness.execution import progress
 from harness.execution.events import Event, EventKind, Listener, Stage
-from harness.execution.progress import LOOK_S, SILENCE_S, Lines, display, progress_text
+from harness.execution.progress import LOOK_S, SILENCE_S, Lines, display
+from harness.execution.tally import Tally, progress_text
+from harness.store import Store
 from harness.training.record import TrainingProgress
 
 RUN = "mcse[images=shuffled]/toy/toy-bert/seed-0"
+#: fingerprints of the runs to do
+PLANNED = {RUN: "a" * 64, "another": "b" * 64, "a third": "c" * 64}
+NOWHERE = Store(Path("nowhere"))
 HALF = TrainingProgress(50, 100, 12.5, {"text": 1.23456}, 71.234, scored=True)
 
 
@@ -37,12 +43,12 @@ class Terminal(io.StringIO):
 
 
 def test_progress_in_words() -> None:
-    assert progress_text(HALF) == "step 50/100  text 1.235  dev 71.23  12.5 steps/s  4.0 s left"
+    assert progress_text(HALF) == "step 50/100  4.0 s left  12.5 steps/s  dev 71.23  text 1.235"
 
 
 def test_plain_lines_where_nobody_watches() -> None:
     out = io.StringIO()
-    with display(3, Console(file=out, width=20)) as listen:
+    with display(PLANNED, NOWHERE, Console(file=out, width=20)) as listen:
         report(listen)
     assert out.getvalue().splitlines() == [
         f"{RUN}  starts",
@@ -64,7 +70,7 @@ class Clock:
 def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves() -> None:
     """No run is silent for 30 s, whether its stages report or not."""
     out, clock = io.StringIO(), Clock()
-    lines = Lines(1, Console(file=out, width=20), clock)
+    lines = Lines(Tally({RUN: "a" * 64}, NOWHERE, clock), Console(file=out, width=20), clock)
     images = "clip: features of images"
 
     def after(seconds: float, event: Event | None = None) -> list[str]:
@@ -112,7 +118,7 @@ def test_silence_is_broken_while_nothing_reports(monkeypatch: pytest.MonkeyPatch
     out = io.StringIO()
     spoken = threading.Event()
     monkeypatch.setattr(Lines, "say", lambda lines, run, text: spoken.set() if text == "loading" else None)
-    with display(1, Console(file=out)) as listen:
+    with display(PLANNED, NOWHERE, Console(file=out)) as listen:
         listen(Event("start", RUN, device="cpu"))
         assert spoken.wait(60), "nothing is said without an event"
     assert not [one for one in threading.enumerate() if "look" in one.name], "its thread ends with the display"
@@ -121,13 +127,13 @@ def test_silence_is_broken_while_nothing_reports(monkeypatch: pytest.MonkeyPatch
 def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
-    with display(1, Console(file=out, width=120, force_terminal=True)) as listen:
+    with display(PLANNED, NOWHERE, Console(file=out, width=120, force_terminal=True)) as listen:
         listen(Event("progress", RUN, progress=HALF))
         listen(Event("start", "another"))
         listen(Event("failed", "another", error="stopped"))
     assert "step 50/100" in out.getvalue()
     assert RUN in out.getvalue()
-    assert "[1/1] another  FAILED: stopped" in out.getvalue()
+    assert "[1/3, 8.0 s left] another  FAILED: stopped" in out.getvalue()
 
 
 @pytest.fixture
@@ -144,7 +150,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_notebook_has_one_output_that_is_updated_in_place() -> None:
     from IPython.utils.capture import capture_output
 
-    with capture_output() as captured, display(1, Console(force_jupyter=True)) as listen:
+    with capture_output() as captured, display(PLANNED, NOWHERE, Console(force_jupyter=True)) as listen:
         report(listen)
     texts = [output.data["text/plain"] for output in captured.outputs]
     assert any("clip: features of images 5/10" in text for text in texts)
