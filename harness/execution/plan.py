@@ -77,7 +77,8 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask. Raises UserError.
+    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
+    paper's table whose teachers cannot be found. Raises UserError.
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given)
     without_data = suites_without_data(request, inventory)
@@ -90,7 +91,10 @@ def make_plan(request: Request, store: Store) -> Plan:
             _ = experiment.fingerprint
         except PlugInError as error:
             skipped.append(Skipped(str(run.spec.variant), str(error)))
-        except UnfitSettingError as error:
+        except UserError as error:
+            # a table's other rows are run; what a user combined by hand is refused
+            if request.wanted is None and not isinstance(error, UnfitSettingError):
+                raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.plan import Plan, make_plan
@@ -223,3 +224,14 @@ def test_planning_loads_neither_transformers_nor_pandas() -> None:
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.splitlines()[-1] == "[]"
+
+
+def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_refused(tmp_path: Path) -> None:
+    """DALR's public code reads features of tokens, which CLIP, a row of Table 9, does not give."""
+    plan = harness.plan(table="dalr:T9", readings="paper,official", seeds=1, results=tmp_path / "results")
+    unfit = {skip.what: skip.why for skip in plan.skipped}
+    assert set(unfit) == {"dalr[text=clip]@official/wiki+flickr", "dalr[image=resnet,text=clip]@official/wiki+flickr"}
+    assert all("not of tokens; name another teacher" in why for why in unfit.values())
+    assert len(plan.runs) == 18
+    with pytest.raises(UserError, match="not of tokens; name another teacher"):
+        harness.plan(methods="dalr@official[text=clip]", settings="wiki+flickr", results=tmp_path / "results")
