@@ -22,7 +22,7 @@ RunState = Literal["done", "trained", "failed", "stale", "missing"]
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate."""
+    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data."""
 
     experiment: Experiment
     group: str
@@ -30,6 +30,7 @@ class PlannedRun:
     todo: tuple[str, ...]
     result: Result | None = None
     failure: Failure | None = None
+    absent: tuple[Missing, ...] = ()
 
     @property
     def key(self) -> str:
@@ -71,7 +72,7 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """Everything absent that some run to do needs, each thing once."""
-        return list(dict.fromkeys(item for run in self.todo for item in run.experiment.missing))
+        return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
 
 
 def make_plan(request: Request, store: Store) -> Plan:
@@ -104,6 +105,9 @@ def make_plan(request: Request, store: Store) -> Plan:
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
         suites = [name for name in wanted if name not in without_data]
         planned.append(_planned(experiment, inventory, suites, store, failures))
+        for name in without_data.keys() & wanted:
+            more = experiment.missing_for(inventory.suites[name], inventory.root)
+            without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
     return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
 
 
@@ -151,7 +155,8 @@ def _planned(
     elif store.has_key(*place):
         state = "stale"
     group = result.group if result else _group(experiment, store.seeds(*place))
-    return PlannedRun(experiment, group, state, todo, result, failure)
+    absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
+    return PlannedRun(experiment, group, state, todo, result, failure, tuple(dict.fromkeys(absent)))
 
 
 def _group(experiment: Experiment, others: Sequence[Result]) -> str:

@@ -56,6 +56,11 @@ class _Maker(ABC):
     def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """What features of a corpus depend on besides the corpus itself."""
 
+    @property
+    @abstractmethod
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute features of whatever pairs."""
+
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Names everything that the features of these pairs depend on; known without loading a model."""
@@ -121,6 +126,11 @@ class _ModelTeacher(_Maker):
         """The model, and the corpus's image files if it reads them."""
         return [self.model, corpus.pixels] if of == "image" and corpus.pixels is not None else [self.model]
 
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The model."""
+        return [self.model]
+
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
         if of != "image":
@@ -170,6 +180,11 @@ class _LitTeacher(_Maker, Generated):
         for place in (corpus, self.corpus):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """Those of both teachers."""
+        return [*self.images.models, *self.captions.models]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
@@ -229,6 +244,11 @@ class NamedTeacher:
         """The fingerprints of the runs that must be trained to compute its features of a corpus."""
         sources = (need.source for need in self.needs(corpus))
         return {source.training for source in sources if isinstance(source, RunModel)}
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute its features of pairs of no corpus; none if it has none."""
+        return [] if isinstance(self.maker, str) else self.maker.models
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
