@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
     from harness.execution.fetch import FetchList
     from harness.execution.overlap import Overlaps
     from harness.execution.plan import Plan
     from harness.execution.request import Names
+    from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
 
@@ -112,15 +112,16 @@ def run(
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
-    jobs: int = DEFAULT_JOBS,
+    jobs: Jobs = DEFAULT_JOBS,
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
+    executor_options: Mapping[str, str] | None = None,
     progress: bool | Listener = False,
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last four parameters are those of `execute`.
+    the other runs go on. The last five parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -134,22 +135,25 @@ def run(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
         figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
     )  # fmt: skip
-    return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
+    return execute(
+        chosen, jobs=jobs, device=device, executor=executor, executor_options=executor_options, progress=progress
+    )
 
 
 def execute(
     plan: Plan,
     *,
-    jobs: int = DEFAULT_JOBS,
+    jobs: Jobs = DEFAULT_JOBS,
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
+    executor_options: Mapping[str, str] | None = None,
     progress: bool | Listener = False,
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs are executed at a time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` (default:
-    serial for one job, else processes). `progress=True` shows progress in a terminal or a notebook; a function is
-    called with every `harness.execution.events.Event`.
+    `jobs` runs ("auto": as many as there is room for) are executed at a time, on `device` ("auto", "cpu" or "cuda"), by
+    a registered `executor` with `executor_options` of its own (default: local). `progress=True` shows progress in a
+    terminal or a notebook; a function is called with every `harness.execution.events.Event`.
     """
     from contextlib import nullcontext
 
@@ -164,7 +168,7 @@ def execute(
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
         with shown as listen:
-            ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor)
+            ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor, settings=executor_options)
     finished = tuple(end for end in ends if isinstance(end, Result))
     return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: the cores that the work of this process may use, where it shares the machine
+_share: int | None = None
 
 
 def cores() -> int:
@@ -10,13 +15,28 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads_per_run(jobs: int) -> int:
-    """Threads of each of `jobs` runs at a time: OMP_NUM_THREADS where it is set, else an equal share of the cores.
+@contextmanager
+def use_cores(count: int) -> Iterator[None]:
+    """Limit this process with its helpers (loader workers, tokenising) to a share of the cores."""
+    global _share
+    before, _share = _share, count
+    # fast tokenizers read it when they first start threads
+    os.environ.setdefault("RAYON_NUM_THREADS", str(count))
+    try:
+        yield
+    finally:
+        _share = before
 
-    Sums of floating-point numbers depend on the number of threads in their last bits.
-    """
+
+def own_cores() -> int:
+    """The share of the cores that this process with its helpers may use; all of them by default."""
+    return cores() if _share is None else _share
+
+
+def asked_threads() -> int | None:
+    """The number of threads that OMP_NUM_THREADS asks for, if it does."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else max(1, cores() // jobs)
+    return int(asked) if asked.isdigit() and int(asked) > 0 else None
 
 
 def passive_threads() -> None:

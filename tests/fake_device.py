@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nn.attention import SDPBackend
 from torch.utils._pytree import tree_leaves, tree_map
 
 CUDA = torch.device("cuda")
@@ -31,6 +32,7 @@ def fake_cuda() -> Iterator[None]:
             ("torch.cuda.amp.common.amp_definitely_not_available", lambda: False),
             ("torch.cuda.is_bf16_supported", lambda *given, **named: True),
             ("torch.random.fork_rng", lambda devices: nullcontext()),
+            ("torch.nested._internal.sdpa._select_sdp_backend", _kernel),
         ):
             stack.enter_context(patch(name, value))
         stack.enter_context(patch.object(FakeTensor, "numpy", _zeros, create=True))
@@ -55,6 +57,12 @@ class _DeviceMode(FakeTensorMode):
     def _faked(self, one: Any) -> Any:
         real = isinstance(one, torch.Tensor) and not isinstance(one, FakeTensor)
         return self.from_tensor(one) if real else one
+
+
+def _kernel(query: torch.Tensor, *rest: Any) -> SDPBackend:
+    """Choose the kernel of attention over jagged tensors; torch asks the card, of which there is none."""
+    fused = query.dtype in (torch.bfloat16, torch.float16)
+    return SDPBackend.FLASH_ATTENTION if fused else SDPBackend.EFFICIENT_ATTENTION
 
 
 def _zeros(tensor: torch.Tensor) -> np.ndarray:

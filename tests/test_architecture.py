@@ -19,6 +19,7 @@ FLOORS = {
     "processors": 0,
     "seeds": 0,
     "sources": 0,
+    "stopping": 0,
     "textfiles": 0,
     "tomlfiles": 0,
     "registry": 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -13,18 +13,19 @@ from harness.cli.options import (
     data_option,
     device_option,
     grid_options,
+    jobs_option,
     names_option,
     profile_option,
     results_option,
     suites_option,
 )
 from harness.cli.tables import show_paper_tables, show_summaries
-from harness.command_line import DEFAULT_JOBS, harness_command
+from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 
 if TYPE_CHECKING:
-    from harness.execution.environment import DeviceChoice
     from harness.execution.plan import Plan
+    from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.results import Results
 
 _NOTES = {
@@ -36,11 +37,10 @@ _NOTES = {
 
 @click.command()
 @grid_options
-@click.option("--jobs", default=DEFAULT_JOBS, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@jobs_option
 @device_option
-@names_option(
-    "--executor", "NAME", "How runs are executed (default: serial for one job, else processes).", registered("executor")
-)
+@names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
+@click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -48,9 +48,10 @@ _NOTES = {
 def run(
     context: click.Context,
     /,
-    jobs: int,
+    jobs: Jobs,
     device: DeviceChoice,
     executor: str | None,
+    executor_options: Sequence[str],
     fetch: bool,
     accept_licences: str,
     dry_run: bool,
@@ -67,7 +68,9 @@ def run(
     plan = api.plan(**grid)
     _describe(plan)
     if not dry_run:
-        _show_results(context, plan, api.execute(plan, jobs=jobs, device=device, executor=executor, progress=True))
+        own = parse_texts(executor_options, "--executor-option", "partition=gpu")
+        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own}
+        _show_results(context, plan, api.execute(plan, progress=True, **how))
 
 
 @click.command("eval")
@@ -166,16 +169,17 @@ def _estimate(plan: Plan) -> Iterator[str]:
     expected = estimate(plan) if plan.todo else None
     if expected is None:
         return
-    hours = expected.seconds / 3600
-    if expected.source == "finished runs":
-        each = f" ({fixed(hours, 1)} device-hours)" if plan.request.entries else ""
-        time = f"about {duration(expected.seconds)}{each}"
-        yield f"estimate  {time}, one run at a time; from finished runs of this profile"
+    if expected.here is not None:
+        each = f" ({fixed(expected.here / 3600, 1)} device-hours)" if plan.request.entries else ""
+        yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
     else:
-        yield (
-            f"estimate  about {hours:,.0f} hours of one A100; from the minutes printed in DALR Table 7, scaled by "
-            "examples seen (steps x batch) and size of encoder"
-        )
+        hours = ", ".join(f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items())
+        yield f"estimate  about {hours}, one run at a time; from counted operations (docs/reproduce.md), not measured"
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{fixed(hours, 1) if hours < 10 else format(hours, ',.0f')} h"
 
 
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:

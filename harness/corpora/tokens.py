@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from harness.encoders.rows import TokenRows
 from harness.sources import cache_folder, digest, file_hash, locked, write_bytes, write_text
 
 if TYPE_CHECKING:
@@ -60,8 +59,8 @@ class Tokens:
         """The total number of tokens, with special tokens."""
         return sum(len(file.ids) for file in self._files)
 
-    def batch(self, rows: np.ndarray) -> dict[str, Tensor]:
-        """The sentences of some rows in order, padded to the longest: input_ids and attention_mask, (B, L)."""
+    def batch(self, rows: np.ndarray) -> TokenRows:
+        """The sentences of some rows in order."""
         sentences = (rows[:, None] * self._per_row + np.arange(self._per_row)).ravel()
         begins, lengths = np.empty(len(sentences), np.int64), np.empty(len(sentences), np.int64)
         of_file = np.searchsorted(self._starts, sentences, side="right") - 1
@@ -77,7 +76,7 @@ class Tokens:
         for number, file in enumerate(self._files):
             mine = mask & (of_file == number)[:, None]
             ids[mine] = file.ids[wanted[mine]]
-        return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        return TokenRows.padded(ids, lengths)
 
 
 def tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,6 @@ from harness.encoders.weights import (
     strict_weights,
 )
 from harness.errors import UserError, first_line
-
-#: Tokens of a sentence for a model that names no limit.
-LONGEST = 512
 
 
 class SentenceModules(nn.Module):
@@ -59,21 +56,20 @@ class SentenceModules(nn.Module):
         """Where the parameters are."""
         return torch.device(self.model.device)
 
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest sequence: the model's own limit."""
-        return int(self.model.max_seq_length or LONGEST)
+    def views(self, sentences: Sequence[str], count: int) -> Tensor:
+        """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count, d).
 
-    def tokenize(self, sentences: Sequence[str], max_length: int) -> dict[str, Tensor]:
-        """Inputs of the first module, with the default prompt; the model's own limit holds, not `max_length`."""
+        They are alike unless dropout is active. The model's default prompt is used, not the truncation of `embed`.
+        """
         prompt = self.model.prompts.get(self.model.default_prompt_name)
         features = self.model.preprocess(list(sentences), prompt=prompt)
-        return {name: value for name, value in features.items() if isinstance(value, Tensor)}
-
-    def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
-        """Compute sentence vectors (B, d) by all modules, without the truncation that `embed` applies."""
-        vectors: Tensor = self.model(dict(tokens))["sentence_embedding"]
-        return vectors
+        repeated = {
+            name: value.to(self.device).repeat_interleave(count, dim=0)
+            for name, value in features.items()
+            if isinstance(value, Tensor)
+        }
+        vectors: Tensor = self.model(repeated)["sentence_embedding"]
+        return vectors.view(-1, count, vectors.shape[-1])
 
     def embed(
         self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None

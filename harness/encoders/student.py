@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,26 +10,41 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from harness.encoders.folder import write_modules
+from harness.encoders.packed import first_position, packed_forward, padded_forward
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
+from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE, load_encoder
 from harness.errors import UserError, first_line
 
-#: Padded tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
+log = logging.getLogger(__name__)
+
+#: Tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
 TOKENS_A_BATCH = 8192
 #: Longest sequence in `embed`: the papers' evaluation cuts at the encoder's own limit only.
 LONGEST = 512
 
 
 class Student(nn.Module):
-    """An encoder that turns sentences into vectors of `width` dimensions."""
+    """An encoder that turns sentences into vectors of `width` dimensions.
+
+    Sentences pass the encoder packed, without arithmetic on padding, where its architecture allows that.
+    """
 
     def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
+        """`model` is on the CPU, where a few rows are tried packed and padded."""
         super().__init__()
         self.model, self.tokenizer = model, tokenizer
+        #: the position of a sentence's first token in a packed pass; None for an encoder that computes on padding
+        self.first_position = first_position(model)
+        if self.first_position is None:
+            log.warning(
+                "%s computes on padding too: its attention does not go through transformers' AttentionInterface, or "
+                "needs more than the tokens of a sentence",
+                type(model).__name__,
+            )
         self.pooling = pooling_named(pooling)
         self.patches = nn.ModuleDict()
         # in a tuple, since the head belongs to the method: its parameters are not the student's
@@ -73,12 +89,10 @@ class Student(nn.Module):
         """Tokens of the longest sequence that `embed` reads: the encoder's own limit, LONGEST at most."""
         return min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))
 
-    def tokenize(self, sentences: Sequence[str], max_length: int) -> dict[str, Tensor]:
-        """Token ids padded to the longest of the batch: input_ids and attention_mask, (B, L <= max_length)."""
-        batch = self.tokenizer(
-            list(sentences), truncation=True, max_length=max_length, padding=True, return_tensors="pt"
-        )
-        return {name: batch[name] for name in ("input_ids", "attention_mask")}
+    def tokenize(self, sentences: Sequence[str], max_length: int) -> TokenRows:
+        """Token ids of B > 0 sentences with special tokens, cut at `max_length`, on the CPU."""
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=max_length)["input_ids"]
+        return TokenRows.listed(encoded, self.tokenizer.pad_token_id)
 
     def attach(self, name: str, patches: nn.Module) -> None:
         """Add the patch embedding for inputs called `name` ('pixels', 'spectrograms'), of the encoder's width."""
@@ -94,23 +108,46 @@ class Student(nn.Module):
         Sentences (input_ids and attention_mask, (B, L)) and spectrograms (B, frames, bins) are repeated; pixels
         are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of patches.
         """
-        flat = {
-            name: value.flatten(0, 1) if name == "pixels" else value.repeat_interleave(views, dim=0)
-            for name, value in inputs.items()
-        }
-        if "input_ids" in flat:
-            hidden: Tensor = self.model(**flat).last_hidden_state[:, 0]
-        else:
-            ((name, media),) = flat.items()
-            hidden = media_forward(self.model, self.patches[name](media))
-        return hidden.view(-1, views, hidden.shape[-1])
+        if "input_ids" in inputs:
+            layers, packed = self._layers(inputs, views)
+            vectors = layers[-1][:, 0] if packed is None else layers[-1].index_select(0, packed.firsts)
+            return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
+        ((name, media),) = inputs.items()
+        flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
+        vectors = media_forward(self.model, self.patches[name](flat))
+        return vectors.view(-1, views, vectors.shape[-1])
 
     def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
         """Compute sentence vectors (B, d) by this student's pooling, through the head where the pooling has one."""
-        output = self.model(**tokens, output_hidden_states=self.pooling.all_layers)
-        layers = (*(output.hidden_states or ())[:-1], output.last_hidden_state)
-        vectors = self.pooling(layers, tokens["attention_mask"])
-        return self._heads[0](vectors) if self.pooling.head else vectors
+        return self._pooled(tokens, 1)
+
+    def views(self, sentences: Sequence[str], count: int) -> Tensor:
+        """Compute `count` vectors of each of n sentences in one pass, alike unless dropout is active: (n, count, d)."""
+        vectors = self._pooled(self.tokenize(sentences, self.longest).to(self.device), count)
+        return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
+
+    def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+        """Compute the vectors of `views` sets of the rows, one after another: (views x B, d)."""
+        layers, packed = self._layers(tokens, views, all_layers=self.pooling.all_layers)
+        if packed is not None:
+            layers = tuple(packed.padded(layer) for layer in layers)
+        vectors = self.pooling(layers, tokens["attention_mask"].repeat(views, 1))
+        found: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
+        return found
+
+    def _layers(
+        self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool = False
+    ) -> tuple[tuple[Tensor, ...], Packed | None]:
+        """Compute the hidden states of the last or of all layers for `views` sets of the rows, one after another.
+
+        They are (N, d) each with the packed rows, or (views x B, L, d) without where they are computed padded.
+        """
+        rows = None if self.first_position is None else TokenRows.of(tokens)
+        if rows is not None and self.first_position is not None:
+            packed = rows.packed.repeated(views)
+            return packed_forward(self.model, packed, self.first_position, all_layers=all_layers), packed
+        repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
+        return padded_forward(self.model, repeated, all_layers=all_layers), None
 
     @torch.inference_mode()
     def embed(
@@ -131,10 +168,7 @@ class Student(nn.Module):
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
         for rows in _batches(lengths):
-            listed = [torch.tensor(encoded[row]) for row in rows]
-            ids = pad_sequence(listed, batch_first=True, padding_value=self.tokenizer.pad_token_id)
-            mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths[rows]).unsqueeze(1)).long()
-            tokens = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+            tokens = TokenRows.listed([encoded[row] for row in rows], self.tokenizer.pad_token_id).to(self.device)
             vectors[rows] = self.pooled(tokens).float().cpu().numpy()
             done += len(rows)
             report(done, len(sentences))
@@ -162,11 +196,13 @@ def pooler_head(model: Any) -> nn.Module | None:
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Batch row numbers by similar length, longest first, each of about TOKENS_A_BATCH padded tokens."""
+    """Batch row numbers by similar length, longest first, each of up to TOKENS_A_BATCH tokens, at least one row."""
     order = np.argsort(-lengths, kind="stable")
+    ends = np.cumsum(lengths[order])
     batches, start = [], 0
     while start < len(order):
-        size = max(1, TOKENS_A_BATCH // max(1, int(lengths[order[start]])))
-        batches.append(order[start : start + size])
-        start += size
+        before = ends[start] - lengths[order[start]]
+        stop = max(start + 1, int(np.searchsorted(ends, before + TOKENS_A_BATCH, side="right")))
+        batches.append(order[start:stop])
+        start = stop
     return batches

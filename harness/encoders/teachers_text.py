@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.encoders.poolings import pooling_named
+from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student, pooler_head
 from harness.encoders.teachers import Teacher, in_batches, reading
 from harness.encoders.weights import load_encoder
@@ -46,8 +47,8 @@ class TextTeacher(Teacher):
         vectors = np.empty((len(encoded), self._student.width), dtype=np.float32)
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
-            tokens = tokenizer.pad({"input_ids": [encoded[row] for row in rows]}, return_tensors="pt")
-            vectors[rows] = self._student.pooled(self._inputs(tokens)).float().cpu().numpy()
+            tokens = TokenRows.listed([encoded[row] for row in rows], tokenizer.pad_token_id)
+            vectors[rows] = self._student.pooled(tokens.to(self._student.device)).float().cpu().numpy()
         return vectors
 
     def tokens(self, sentences: Sequence[str], max_length: int) -> np.ndarray:

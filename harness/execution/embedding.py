@@ -103,15 +103,11 @@ class RunEmbedder:
         """
         student = self.student
         device, was_training = student.device, student.training
-        tokens = {
-            name: ids.to(device).repeat_interleave(n, dim=0)
-            for name, ids in student.tokenize(sentences, student.longest).items()
-        }
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
-            rows = student.train().pooled(tokens)
+            rows = student.train().views(sentences, n)
         student.train(was_training)
-        return rows.float().cpu().numpy().reshape(len(sentences), n, -1)
+        return rows.float().cpu().numpy()
 
 
 @torch.inference_mode()

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
 
 import harness
 from harness.errors import UserError
-from harness.processors import cores, threads_per_run
-
-Device = Literal["cpu", "cuda"]
-DeviceChoice = Literal["auto", "cpu", "cuda"]
+from harness.execution.resources import Allocation, Device, DeviceChoice
+from harness.processors import cores
 
 PACKAGES = (
     "sentence-harness",
@@ -51,9 +48,9 @@ class Machine:
     threads: int
 
     @classmethod
-    def of_run(cls, device: DeviceChoice, jobs: int) -> Machine:
-        """Decide for one of `jobs` runs at a time. Raises UserError for a device that is not available."""
-        return cls(pick_device(device), threads_per_run(jobs))
+    def of(cls, allocation: Allocation) -> Machine:
+        """Decide for a job that was given a share of a machine. Raises UserError for a device that is not available."""
+        return cls(pick_device(allocation.device), allocation.threads)
 
     def hardware(self) -> dict[str, str | int]:
         """Device, processor, cores and threads, as results record them."""

@@ -1,85 +1,43 @@
-"""How long the runs of a plan will take: from finished runs, else from the minutes that DALR Table 7 prints.
-
-Printed is the wall time of KDMCSE and DALR on one A100: 4 epochs over Wikipedia and a caption set with BERT-base. A
-run's time is taken as proportional to the examples that it sees (steps x batch) and to the size of its encoder. This
-is an order of magnitude: methods differ, and so do batches and machines.
-"""
+"""How long the runs of a plan will take: from finished runs, else from their operations, counted, on known cards."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from harness.execution.cards import CARDS
+from harness.execution.operations import Passes, shape_of, suite_work, training_work
 from harness.execution.plan import Plan, PlannedRun
-from harness.grid import Resolved
-from harness.inputs import Stream
-from harness.papers.published import read_published
-from harness.setting import kept_rows
 from harness.store import Result
-
-#: Examples of the papers' corpora: MCSE section 4.1, SimCSE's NLI file, KDMCSE appendix B (a million pairs each).
-EXAMPLES = {"flickr": 29_783, "coco": 82_783, "nli": 275_601}
-MILLION = 1_000_000
-#: RoBERTa-large against BERT-base: 302 and 85 million weights without the embeddings.
-LARGE = 302 / 85
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Time of all runs one after another, on this device (from finished runs) or on one A100 (from print)."""
+    """Seconds of all runs one after another: `here` from finished runs, otherwise `cards`, by the card's name."""
 
-    seconds: float
-    source: Literal["finished runs", "DALR Table 7"]
+    here: float | None = None
+    cards: Mapping[str, float] = field(default_factory=dict)
 
 
 def estimate(plan: Plan) -> Estimate | None:
-    """The time of the runs still to do; None where nothing like them is finished or printed."""
+    """The time of the runs still to do; None where no run is finished and some corpus is none of the papers'."""
     finished = [result for result in plan.store.load()[0] if result.profile == plan.request.profile.name]
     if finished or not plan.todo:
-        return Estimate(sum(_from_finished(run, finished) for run in plan.todo), "finished runs")
-    examples = [examples_seen(run.resolved) for run in plan.todo]
-    known = [count for count in examples if count is not None]
-    if len(known) < len(examples):
-        return None
-    return Estimate(60 * minutes_an_example() * sum(known), "DALR Table 7")
+        return Estimate(here=sum(_from_finished(run, finished) for run in plan.todo))
+    cards = dict.fromkeys((card.name for card in CARDS), 0.0)
+    for run in plan.todo:
+        work = planned_work(run)
+        if work is None:
+            return None
+        for card in CARDS:
+            cards[card.name] += card.seconds(shape_of(run.resolved), work)
+    return Estimate(cards=cards)
 
 
-def minutes_an_example() -> float:
-    """Minutes of one A100 an example, the mean over the four rows of DALR Table 7."""
-    printed = {
-        (key.method, key.setting, key.task): number.value
-        for key, number in read_published().items()
-        if (key.paper, key.table) == ("dalr", "T7")
-    }
-    rates = [
-        minutes / (printed[method, setting, "epochs"] * sum(EXAMPLES.get(name, MILLION) for name in setting.split("+")))
-        for (method, setting, task), minutes in printed.items()
-        if task == "total_time_min"
-    ]
-    return sum(rates) / len(rates)
-
-
-def examples_seen(run: Resolved) -> float | None:
-    """Examples of BERT-base's size that a run trains on; None where a corpus is none of the papers'."""
-    if not run.method.trains:
-        return 0.0
-    sizes = [_size(run, name, stream) for name, stream in run.streams.items() if stream not in run.own_steps]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        return None
-    training = run.training
-    steps = training.steps or math.ceil(training.epochs * sum(known) / training.batch_size)
-    batch = training.batch_size + sum(stream.batch_size for stream in run.own_steps.values())
-    return steps * batch * (LARGE if "large" in run.spec.encoder else 1.0)
-
-
-def _size(run: Resolved, corpus: str, stream: Stream) -> int | None:
-    """The rows of a corpus that decide the number of steps."""
-    rows = EXAMPLES.get(corpus, MILLION if corpus.startswith(("wiki", "cc12m")) else None)
-    kept = kept_rows(run.options, stream)
-    return min(rows, kept.rows) if rows and kept and not kept.steps_of_all else rows
+def planned_work(run: PlannedRun) -> list[Passes] | None:
+    """What a run has still to compute, as far as it is counted; None where a corpus is none of the papers'."""
+    training: list[Passes] | None = [] if run.result else training_work(run.resolved)
+    return None if training is None else [*training, *suite_work(run.resolved, run.todo)]
 
 
 def _from_finished(run: PlannedRun, finished: Sequence[Result]) -> float:

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
@@ -31,7 +29,6 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
-    torch.set_num_threads(machine.threads)
     started = _now()
     with RunLog(log_file(store, run), run.key) as log:
 

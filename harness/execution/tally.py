@@ -65,6 +65,8 @@ class Tally:
         """Count what an event tells."""
         if event.kind in ("done", "failed"):
             self._end(event)
+        elif event.kind == "prepared":
+            self.running.pop(event.run, None)
         elif event.kind == "start":
             self.running[event.run] = Work(event.run, self.clock())
         elif event.kind != "evaluated":

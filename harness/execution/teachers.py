@@ -209,14 +209,30 @@ class NamedTeacher:
 
     def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
-        if self.of == "image" and self.name in corpus.stored:
+        if self.is_stored(corpus):
             return [corpus.stored[self.name]]
         return self._made.needs(corpus, self.of)
 
+    def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
+        """What its features of a corpus depend on, without loading any of it. Raises UserError."""
+        images = self.of == "image" and not isinstance(self.maker, _LitTeacher)
+        plain = corpus.plain
+        content = plain.source.images_fingerprint(plain.root) if images else corpus.read.fingerprint
+        needs = [need.fingerprint for need in self.needs(corpus)]
+        return [self.name, self.of, content, needs, None if images else max_length]
+
+    def is_stored(self, corpus: UsedCorpus) -> bool:
+        """Whether its features of a corpus are read from a file beside it."""
+        return self.of == "image" and self.name in corpus.stored
+
+    def runs(self, corpus: UsedCorpus) -> set[str]:
+        """The fingerprints of the runs that must be trained to compute its features of a corpus."""
+        sources = (need.source for need in self.needs(corpus))
+        return {source.training for source in sources if isinstance(source, RunModel)}
+
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
-        stored = self.of == "image" and self.name in corpus.stored
-        return ", ".join(corpus.plain.source.stored[self.name].files) if stored else "computed"
+        return ", ".join(corpus.plain.source.stored[self.name].files) if self.is_stored(corpus) else "computed"
 
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""

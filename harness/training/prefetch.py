@@ -5,7 +5,6 @@ A batch is a function of its step, so it is the same with any number of workers 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import time
@@ -19,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
 from harness.errors import UserError
-from harness.processors import cores
+from harness.processors import own_cores
 from harness.seeds import generator
 from harness.training.batching import Order
 
@@ -90,14 +89,11 @@ class Prefetcher:
 
 
 def free_workers(media: Media, device: torch.device) -> int:
-    """Return the number of workers for a stream: 0 where a batch is little work or no core is free.
-
-    A run that is itself one of several processes (`--jobs`) has none, since the other runs use the cores.
-    """
-    if not media.costly or multiprocessing.current_process().daemon or not _room():
+    """Return the number of workers for a stream: 0 where a batch is little work or none of this run's cores is free."""
+    if not media.costly or not _room():
         return 0
     taken = torch.get_num_threads() if device.type == "cpu" else 1
-    return max(0, min(MOST, cores() - taken))
+    return max(0, min(MOST, own_cores() - taken))
 
 
 def _room() -> bool:

@@ -88,3 +88,12 @@ class LossWindow:
         means = {name: float(value) / self._counts[name] for name, value in self._sums.items()}
         self._sums, self._counts = {}, {}
         return means
+
+    def state_dict(self) -> dict[str, tuple[Tensor, int]]:
+        """Sums and counts since the last point, for a checkpoint."""
+        return {name: (value, self._counts[name]) for name, value in self._sums.items()}
+
+    def load_state_dict(self, state: Mapping[str, tuple[Tensor, int]]) -> None:
+        """Continue from a checkpoint."""
+        self._sums = {name: value for name, (value, _) in state.items()}
+        self._counts = {name: count for name, (_, count) in state.items()}

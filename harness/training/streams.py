@@ -145,7 +145,7 @@ class Batches:
         if stream in self.data.subsets:
             rows = self.data.subsets[stream].rows[rows]
         device = self.student.device
-        tokens = {name: value.to(device) for name, value in self.data.tokens[stream].batch(rows).items()}
+        tokens = self.data.tokens[stream].batch(rows).to(device)
         if stream == "triplets":
             return TripletBatch(tokens)
         if stream == "sentences":

@@ -1,4 +1,4 @@
-"""Estimates of time: examples seen by hand, and means of finished runs."""
+"""Estimates of time: from counted operations, and means of finished runs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution.estimate import LARGE, Estimate, estimate, examples_seen, minutes_an_example
+from harness.execution.cards import CARDS
+from harness.execution.estimate import Estimate, estimate
 from harness.execution.executors.base import execute
+from harness.execution.operations import shape_of, suite_work, training_work
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.grid import resolve
 from harness.profiles import load_profile
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
-
-
-def seen(key: str) -> float | None:
-    return examples_seen(resolve(load_profile("paper"), RunSpec.parse(key), {"batch_size": 64, "epochs": 2}))
 
 
 def plan(root: Path, *methods: str, seeds: tuple[int, ...] = (0,), suites: tuple[str, ...] = ("sts",)) -> Plan:
@@ -29,26 +27,21 @@ def plan(root: Path, *methods: str, seeds: tuple[int, ...] = (0,), suites: tuple
     return make_plan(request, Store(root))
 
 
-def test_examples_are_the_steps_of_all_rows_times_the_batch() -> None:
-    pairs = seen("mcse/wiki+flickr/bert-base-uncased/seed-0")
-    assert pairs == pytest.approx(2 * 1_029_783, rel=1e-4)
-    assert seen("mcse/wiki+flickr[shot=100]/bert-base-uncased/seed-0") == pairs, "100 pairs keep the steps of all"
-    assert seen("mcse/wiki+flickr/roberta-large/seed-0") == pytest.approx(LARGE * pairs)
-    assert seen("none/none/bert-base-uncased/seed-0") == 0
-
-
-def test_a_size_has_its_own_steps() -> None:
-    assert seen("simcse-sup/nli[size=30000]/bert-base-uncased/seed-0") == pytest.approx(2 * 30_000, rel=1e-2)
-
-
-def test_without_finished_runs_the_printed_minutes_count(tmp_path: Path) -> None:
+def test_without_finished_runs_the_operations_of_training_and_suites_count(tmp_path: Path) -> None:
     paper = load_profile("paper")
-    request = Request(paper, [Variant("simcse")], [parse_setting("wiki")], ["bert-base-uncased"], (0,), ["sts"])
+    request = Request(paper, [Variant("simcse")], [parse_setting("wiki")], ["bert-base-uncased"], (0, 1), ["sts"])
     expected = estimate(make_plan(request, Store(tmp_path)))
     assert expected is not None
-    assert expected.source == "DALR Table 7"
+    assert expected.here is None
     run = resolve(paper, RunSpec.parse("simcse/wiki/bert-base-uncased/seed-0"), {})
-    assert expected.seconds == pytest.approx(60 * minutes_an_example() * examples_seen(run))
+    training, suites = training_work(run), list(suite_work(run, ["sts", "mteb"]))
+    assert training is not None
+    assert len(suites) == 1, "mteb's sentences are not counted"
+    for card in CARDS:
+        seconds = 2 * card.seconds(shape_of(run), training)
+        # without its data, the suite is no part of the plan
+        assert expected.cards[card.name] == pytest.approx(seconds)
+        assert 0 < card.seconds(shape_of(run), suites) < 0.1 * seconds
 
 
 def test_toy_corpora_without_finished_runs_have_no_estimate(tmp_path: Path) -> None:
@@ -57,7 +50,7 @@ def test_toy_corpora_without_finished_runs_have_no_estimate(tmp_path: Path) -> N
 
 def test_a_plan_with_nothing_to_do_takes_no_time(tmp_path: Path) -> None:
     made = replace(plan(tmp_path, "simcse"), runs=())
-    assert estimate(made) == Estimate(0.0, "finished runs")
+    assert estimate(made) == Estimate(here=0.0)
 
 
 def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
@@ -69,5 +62,5 @@ def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
     (evaluation,) = other.evaluations
     expected = estimate(plan(tmp_path, "simcse", seeds=(0, 1)))
     assert expected is not None
-    assert expected.source == "finished runs"
-    assert expected.seconds == pytest.approx(2 * (45 + evaluation.seconds))
+    assert expected.cards == {}
+    assert expected.here == pytest.approx(2 * (45 + evaluation.seconds))

@@ -11,17 +11,21 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from harness.execution.events import Event, Listener
-from harness.execution.executors.base import RETRY_S, Executor, Queue
-from harness.execution.executors.job import End, Job, Resources
-from harness.processors import passive_threads
+from harness.execution.executors.base import Executor
+from harness.execution.executors.job import Again, End, Job
+from harness.execution.executors.queue import RETRY_S, Queue
+from harness.execution.resources import Allocation
+from harness.processors import cores, passive_threads
 
 
 class Processes(Executor):
-    """Keeps `resources.jobs` worker processes busy. One that dies costs the run it had, not the others."""
+    """Keeps `options.jobs` worker processes busy. One that dies costs the run it had, not the others."""
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Assign jobs to idle workers and pass on their events until every job has ended."""
-        workers = [_Worker.start(self.resources) for _ in range(self.resources.jobs)]
+        workers = [
+            _Worker.start(self.share) for _ in range(cores() if self.options.jobs == "auto" else self.options.jobs)
+        ]
         try:
             while queue:
                 for worker in workers:
@@ -40,18 +44,18 @@ class _Worker:
 
     process: SpawnProcess
     channel: Connection
-    resources: Resources
+    allocation: Allocation
     job: Job | None = None
 
     @classmethod
-    def start(cls, resources: Resources) -> _Worker:
+    def start(cls, allocation: Allocation) -> _Worker:
         passive_threads()
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs, resources), daemon=True)
+        process = spawn.Process(target=_serve, args=(theirs, allocation), daemon=True)
         process.start()
         theirs.close()
-        return cls(process, ours, resources)
+        return cls(process, ours, allocation)
 
     def assign(self, queue: Queue) -> None:
         """Send the next job to an idle worker."""
@@ -64,7 +68,7 @@ class _Worker:
     def receive(self, queue: Queue, listen: Listener) -> _Worker:
         """Handle one message; return this worker, or a new one where the process died."""
         try:
-            message: Event | End | None = self.channel.recv()
+            message: Event | End | Again = self.channel.recv()
         except (EOFError, OSError):
             return self._replaced(queue, listen)
         if isinstance(message, Event):
@@ -79,17 +83,17 @@ class _Worker:
         if self.job is not None:
             why = f"its process ended with code {self.process.exitcode}; a negative code is a signal (-9: killed)"
             queue.end(self.job, self.job.fail(why, listen))
-        return _Worker.start(self.resources)
+        return _Worker.start(self.allocation)
 
 
-def _serve(channel: Connection, resources: Resources) -> None:
+def _serve(channel: Connection, allocation: Allocation) -> None:
     """Perform one job after the other and send events and ends, until the channel closes.
 
     The parent handles interrupts. A worker without a parent stops at once, as if killed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def send(message: Event | End | None) -> None:
+    def send(message: Event | End | Again) -> None:
         try:
             channel.send(message)
         except OSError:
@@ -100,4 +104,4 @@ def _serve(channel: Connection, resources: Resources) -> None:
             job: Job = channel.recv()
         except EOFError:
             return
-        send(job.perform(resources, send))
+        send(job.perform(allocation, send))

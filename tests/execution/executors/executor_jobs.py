@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.execution.executors.job import Job
+from harness.execution.events import Event
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.profiles import load_profile
@@ -31,7 +33,11 @@ def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
     return make_plan(request, Store(results))
 
 
-def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,)) -> list[Job]:
-    """The jobs of such a plan."""
-    made = plan(results, *methods, seeds=seeds)
-    return [Job(run, made.inventory, Store(results)) for run in made.todo]
+def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> list[RunJob]:
+    """The runs of such a plan as jobs, without their preparations."""
+    made = jobs_of(plan(results, *methods, seeds=seeds, **overrides))
+    return [job for job in made if isinstance(job, RunJob)]
+
+
+def ignore(event: Event) -> None:
+    """A listener that does nothing."""

@@ -11,7 +11,7 @@ import pytest
 from executor_jobs import STUDENT, TAUGHT, jobs
 
 from harness.execution.events import Event
-from harness.execution.executors.job import Resources
+from harness.execution.executors.base import ExecutorOptions
 from harness.execution.executors.processes import Processes
 from harness.processors import passive_threads
 from harness.store import Failure, Result, Store
@@ -21,11 +21,11 @@ def test_a_process_that_dies_costs_only_the_run_it_had(tmp_path: Path) -> None:
     first, second = jobs(tmp_path, "none[pooling=mean]", "none[pooling=cls]")
 
     def kill(event: Event) -> None:
-        if event.kind == "start" and event.run == first.run.key:
+        if event.kind == "start" and event.run == first.key:
             (worker,) = multiprocessing.active_children()
             os.kill(worker.pid or 0, signal.SIGKILL)
 
-    failure, result = Processes(Resources(1, "cpu")).execute([first, second], kill)
+    failure, result = Processes(ExecutorOptions(1, "cpu")).execute([first, second], kill)
     assert isinstance(failure, Failure)
     assert "its process ended with code -9" in failure.error
     assert Store(tmp_path).failures() == [failure]
@@ -37,7 +37,7 @@ def test_a_process_that_dies_costs_only_the_run_it_had(tmp_path: Path) -> None:
 def test_events_arrive_and_a_run_starts_after_its_teacher(tmp_path: Path) -> None:
     student, taught = jobs(tmp_path, TAUGHT)
     events: list[Event] = []
-    ends = Processes(Resources(2, "cpu")).execute([taught, student], events.append)
+    ends = Processes(ExecutorOptions(2, "cpu")).execute([taught, student], events.append)
     assert [end.spec.key for end in ends] == [STUDENT, taught.run.key]
     assert all(isinstance(end, Result) for end in ends), ends
     kinds = [(event.run, event.kind) for event in events if event.kind in ("start", "progress", "done")]

@@ -1,0 +1,141 @@
+"""Rows of token ids: padded to one length, and packed one after another without padding.
+
+What a packed forward pass must know of its rows is computed where a batch is made, on the host: an accelerator that
+counted tokens would have to be waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+NAMES = ("input_ids", "attention_mask")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The N tokens of B rows, row after row.
+
+    `ids` and `columns`, (N,), are a token's id and its place in its row; `places`, (N,), its place among the B x L
+    padded ones; row i is `offsets[i] : offsets[i + 1]`, (B + 1,). All int64. `longest` is L, `shortest` the length of
+    the shortest row.
+    """
+
+    ids: Tensor
+    columns: Tensor
+    places: Tensor
+    offsets: Tensor
+    longest: int
+    shortest: int
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, B."""
+        return len(self.offsets) - 1
+
+    @property
+    def firsts(self) -> Tensor:
+        """Where each row begins: (B,)."""
+        return self.offsets[:-1]
+
+    def to(self, device: torch.device) -> Packed:
+        """Move the tensors."""
+        ids, columns, places, offsets = (
+            each.to(device) for each in (self.ids, self.columns, self.places, self.offsets)
+        )
+        return replace(self, ids=ids, columns=columns, places=places, offsets=offsets)
+
+    def repeated(self, views: int) -> Packed:
+        """Return all rows `views` times, one set after another: row i of view v is row v B + i."""
+        if views == 1:
+            return self
+        view = torch.arange(views, device=self.ids.device).unsqueeze(1)
+        places = (self.places + view * (self.rows * self.longest)).flatten()
+        offsets = torch.cat([self.offsets[:1], (self.offsets[1:] + view * len(self.ids)).flatten()])
+        return Packed(self.ids.repeat(views), self.columns.repeat(views), places, offsets, self.longest, self.shortest)
+
+    def padded(self, values: Tensor) -> Tensor:
+        """Put values of the tokens, (N, ...), at their places among zeros: (B, L, ...)."""
+        whole = values.new_zeros(self.rows * self.longest, *values.shape[1:])
+        return whole.index_copy_(0, self.places, values).view(self.rows, self.longest, *values.shape[1:])
+
+
+class TokenRows(Mapping[str, Tensor]):
+    """B rows of token ids, as a mapping `input_ids` and `attention_mask`, (B, L) int64, with padding at the end.
+
+    `packed` has the same rows without padding.
+    """
+
+    def __init__(self, ids: Tensor, mask: Tensor, packed: Packed, lengths: np.ndarray) -> None:
+        """`ids` and `mask` are (B, L); `lengths`, (B,), stay on the host."""
+        self._tensors = dict(zip(NAMES, (ids, mask), strict=True))
+        self.packed, self.lengths = packed, lengths
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    @classmethod
+    def padded(cls, ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
+        """Make rows of padded ids, (B, L) int64, and the lengths of the rows, (B,)."""
+        mask = np.arange(ids.shape[1]) < lengths[:, None]
+        (places,) = mask.ravel().nonzero()
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        packed = Packed(
+            ids=torch.from_numpy(ids[mask]),
+            columns=torch.from_numpy(places % ids.shape[1]),
+            places=torch.from_numpy(places),
+            offsets=torch.from_numpy(offsets),
+            longest=ids.shape[1],
+            shortest=int(lengths.min()),
+        )
+        return cls(torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64)), packed, lengths)
+
+    @classmethod
+    def listed(cls, sentences: Sequence[Sequence[int]], pad: int) -> TokenRows:
+        """Make rows of the ids of B > 0 sentences; `pad` is the id of padding."""
+        lengths = np.array([len(ids) for ids in sentences], dtype=np.int64)
+        padded = np.full((len(lengths), lengths.max()), pad, dtype=np.int64)
+        padded[np.arange(padded.shape[1]) < lengths[:, None]] = [token for ids in sentences for token in ids]
+        return cls.padded(padded, lengths)
+
+    @classmethod
+    def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
+        """Return rows of `input_ids` and `attention_mask`, (B, L); None where padding is not at the end.
+
+        Waits for an accelerator, unless `tokens` are rows already.
+        """
+        if isinstance(tokens, TokenRows):
+            return tokens
+        ids, mask = (tokens[name] for name in NAMES)
+        rows = cls.padded(ids.cpu().numpy(), mask.sum(1).cpu().numpy())
+        return rows.to(ids.device) if bool((rows["attention_mask"] == mask.cpu()).all()) else None
+
+    def to(self, device: torch.device) -> TokenRows:
+        """Move the tensors."""
+        ids, mask = (tensor.to(device) for tensor in self._tensors.values())
+        return TokenRows(ids, mask, self.packed.to(device), self.lengths)
+
+    def part(self, start: int, stop: int) -> TokenRows:
+        """Return some of the rows, still padded to the length of all; nothing is waited for."""
+        first, last = int(self.lengths[:start].sum()), int(self.lengths[:stop].sum())
+        whole, lengths = self.packed, self.lengths[start:stop]
+        packed = Packed(
+            whole.ids[first:last],
+            whole.columns[first:last],
+            whole.places[first:last] - start * whole.longest,
+            whole.offsets[start : stop + 1] - first,
+            whole.longest,
+            int(lengths.min()),
+        )
+        ids, mask = (tensor[start:stop] for tensor in self._tensors.values())
+        return TokenRows(ids, mask, packed, lengths)

@@ -1,0 +1,190 @@
+"""Packed forward passes against padded ones: exact without dropout, equal in distribution with it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    MPNetConfig,
+    MPNetModel,
+    RobertaConfig,
+    RobertaModel,
+)
+
+from harness.corpora.toy import student_folder
+from harness.encoders.packed import _jagged, _scattered
+from harness.encoders.rows import TokenRows
+from harness.encoders.student import Student
+
+LONGEST, VOCABULARY = 12, 50
+#: one token, the full length, and lengths between
+LENGTHS = (1, LONGEST, 5, 2, 7)
+SHAPE: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": LONGEST + 2,
+}
+
+
+def distilled(**dropout: float) -> torch.nn.Module:
+    config = DistilBertConfig(
+        dim=32, n_layers=2, n_heads=4, hidden_dim=48, vocab_size=VOCABULARY, max_position_embeddings=LONGEST
+    )
+    config.dropout, config.attention_dropout = dropout.values()
+    return DistilBertModel(config)
+
+
+MODELS: Mapping[str, Callable[..., torch.nn.Module]] = {
+    "bert": lambda **dropout: BertModel(BertConfig(**SHAPE, **dropout), add_pooling_layer=False),
+    "roberta": lambda **dropout: RobertaModel(RobertaConfig(**SHAPE, **dropout), add_pooling_layer=False),
+    "distilbert": distilled,
+    "toy": lambda **dropout: AutoModel.from_pretrained(student_folder(), add_pooling_layer=False, **dropout),
+}
+
+
+class Pads:
+    """A tokenizer of which nothing but the padding is asked."""
+
+    pad_token_id = 0
+
+
+def made(name: str, hidden: float = 0.0, attention: float = 0.0) -> Any:
+    """A model in float64 with weights that are drawn, or the toy student's."""
+    torch.manual_seed(0)
+    return MODELS[name](hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention).double().train()
+
+
+def rows(pad: int = 0) -> TokenRows:
+    drawn = np.random.default_rng(0)
+    return TokenRows.listed([drawn.integers(5, VOCABULARY, length).tolist() for length in LENGTHS], pad)
+
+
+def padded(model: Any, tokens: Mapping[str, Tensor]) -> Any:
+    """The padded pass as transformers computes it by default or in the plainest way."""
+    return model(**tokens, output_hidden_states=True)
+
+
+def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str) -> None:
+    model = made(name)
+    tokens = rows(model.config.pad_token_id)
+    plain = copy.deepcopy(model)
+    plain.set_attn_implementation("eager")
+    student = Student(model, Pads)
+    assert student.first_position == {"roberta": 2}.get(name, 0)
+    weights = torch.randn(len(LENGTHS), 2, student.width, dtype=torch.float64)
+
+    found = student.encode(tokens, 2)
+    (found * weights).sum().backward()
+    expected = padded(plain, tokens).last_hidden_state[:, :1].expand_as(found)
+    (expected * weights).sum().backward()
+
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    ours, theirs = gradients(model), gradients(plain)
+    assert ours.keys() == theirs.keys()
+    for key, value in theirs.items():
+        torch.testing.assert_close(ours[key], value, rtol=0, atol=1e-12, msg=key)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "avg-first-last"])
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_poolings_are_those_of_the_padded_pass(name: str, pooling: str) -> None:
+    model = made(name)
+    tokens = rows(model.config.pad_token_id)
+    layers = padded(model, tokens).hidden_states
+    expected = []
+    for row, length in enumerate(LENGTHS):
+        last, first = layers[-1][row, :length], layers[0][row, :length]
+        expected.append({"cls": last[0], "mean": last.mean(0), "avg-first-last": ((first + last) / 2).mean(0)}[pooling])
+    found = Student(model, Pads, pooling).pooled(tokens)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("hidden", "attention"), [(0.0, 0.3), (0.1, 0.0)])
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention: float) -> None:
+    """Means and variances over 2,000 draws, within five standard errors; draws differ from view to view."""
+    draws, model = 2000, made(name, hidden, attention)
+    tokens = rows(model.config.pad_token_id)
+    student, packed = Student(model, Pads), []
+    with torch.no_grad():
+        for first_position in (student.first_position, None):
+            student.first_position = first_position
+            packed.append(student.encode(tokens, draws))
+    ours, theirs = packed
+    assert not torch.equal(ours[:, 0], ours[:, 1])
+    error = ((ours.var(1) + theirs.var(1)) / draws).sqrt()
+    # a row of one token has no attention to drop but that of itself
+    assert ((ours.mean(1) - theirs.mean(1)).abs() <= 5 * error + 1e-12).all()
+    ratio = ours.var(1).sum(1) / theirs.var(1).sum(1)
+    torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=0.1)
+
+
+def test_jagged_attention_is_that_of_padded_rows() -> None:
+    """What CUDA computes on jagged tensors, computed on the CPU."""
+    packed = rows().packed
+    drawn = torch.randn(3, len(packed.ids), 4, 8, dtype=torch.float64)
+    weights = torch.randn_like(drawn[0])
+    results = []
+    for compute in (_jagged, _scattered):
+        given = drawn.clone().requires_grad_()
+        found = compute(*given.unbind(), packed, 0.0, 0.3)
+        (gradient,) = torch.autograd.grad((found * weights).sum(), given)
+        results.append((found.detach(), gradient))
+    torch.testing.assert_close(*results, rtol=0, atol=1e-12)
+
+
+def test_a_part_of_the_rows_is_packed_like_the_whole() -> None:
+    student = Student(made("bert"), Pads)
+    tokens = rows()
+    whole = student.encode(tokens, 2)
+    parts = torch.cat([student.encode(tokens.part(start, stop), 2) for start, stop in ((0, 2), (2, 5))])
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+    again = TokenRows.of({name: value[2:5] for name, value in tokens.items()})
+    assert again is not None
+    torch.testing.assert_close(tokens.part(2, 5).packed, again.packed)
+
+
+def test_an_encoder_with_attention_of_its_own_is_padded_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    model = MPNetModel(MPNetConfig(**SHAPE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)).double()
+    with caplog.at_level(logging.WARNING):
+        student = Student(model, Pads)
+    assert "MPNetModel computes on padding too" in caplog.text
+    tokens = rows(model.config.pad_token_id)
+    expected = padded(model, tokens).last_hidden_state[:, :1]
+    torch.testing.assert_close(student.encode(tokens, 2), expected.expand(-1, 2, -1), rtol=0, atol=1e-12)
+
+
+def test_rows_padded_at_their_beginning_are_not_packed() -> None:
+    model = made("bert")
+    expected = model(input_ids=torch.tensor([[0, 7, 8]]), attention_mask=torch.tensor([[0, 1, 1]])).last_hidden_state[
+        :, :1
+    ]
+    tokens = {"input_ids": torch.tensor([[0, 7, 8]]), "attention_mask": torch.tensor([[0, 1, 1]])}
+    torch.testing.assert_close(Student(model, Pads).encode(tokens, 1), expected)
+
+
+def test_a_saved_model_does_not_name_the_attention(tmp_path: Path) -> None:
+    Student.load(student_folder()).save(tmp_path)
+    assert "harness" not in json.dumps(json.loads((tmp_path / "config.json").read_text()))
