@@ -10,15 +10,11 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
 from queue import SimpleQueue
 
-from harness.errors import UserError
 from harness.execution.events import Event, Listener
 from harness.execution.plan import Plan, PlannedRun
-from harness.execution.tracking.base import Tracker
-from harness.registry import get_class
+from harness.execution.tracking.installed import tracker_folder
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 
@@ -28,26 +24,16 @@ FINISH_S = 120.0
 log = logging.getLogger(__name__)
 
 
-def tracker_class(name: str) -> type[Tracker]:
-    """Look up a tracker by name. Raises UserError for an unknown one and for one whose library is not installed."""
-    found = get_class("tracker", name, Tracker)
-    if found.module and find_spec(found.module) is None:
-        raise UserError(f"the tracker '{name}' needs {found.module}, which is not installed; {found.install}")
-    return found
-
-
-def tracker_folder(store: Store, name: str) -> Path:
-    """Where a tracker puts files, unless its library's own settings say otherwise."""
-    return store.root / name
-
-
 @contextmanager
-def tracking(names: Sequence[str], plan: Plan, store: Store) -> Iterator[Listener]:
+def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
     """Return a listener that records a plan's runs with trackers, and let them finish in the end."""
     runs = {run.key: run for run in plan.todo}
-    for name in names:
-        tracker_class(name)
-    processes = [_Process(name, store) for name in dict.fromkeys(names)]
+    processes = []
+    for name in trackers:
+        try:
+            processes.append(_Process(name, plan.store))
+        except OSError as error:
+            log.warning("the tracker '%s' cannot start and the runs go on without it: %s", name, error)
 
     def listen(event: Event) -> None:
         if run := runs.get(event.run):
@@ -67,7 +53,7 @@ class _Process:
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
-        folder = tracker_folder(store, name)
+        folder = tracker_folder(name, store.root)
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "tracker.log"
         with self.log.open("a", encoding="utf-8") as out:
@@ -92,13 +78,12 @@ class _Process:
     def finish(self) -> None:
         """Wait until the tracker has recorded everything, for FINISH_S seconds at most."""
         self._messages.put(None)
-        try:
-            self.process.wait(FINISH_S)
-        except subprocess.TimeoutExpired:
+        self._writer.join(FINISH_S)
+        if self._writer.is_alive():
             self._given_up = True
             self.process.kill()
+            self._writer.join()
             log.warning("the tracker '%s' did not finish within %.0f s and was ended", self.name, FINISH_S)
-        self._writer.join()
 
     def _write(self) -> None:
         assert self.process.stdin is not None

@@ -62,7 +62,7 @@ class MLflow(Tracker):
         self._client.set_terminated(self._ids.pop(run.key), _STATUS[end])
 
     def _last_step(self, run: str, metric: str) -> int:
-        return max(each.step for each in self._client.get_metric_history(run, metric))
+        return max(int(each.step) for each in self._client.get_metric_history(run, metric))
 
 
 def _param(name: str, value: object) -> Any:
