@@ -18,8 +18,8 @@ from harness.execution.tracking.installed import tracker_folder
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 
-#: Seconds that a tracker gets to finish its records after the last run.
-FINISH_S = 120.0
+#: Seconds that a tracker gets to finish its records after the last run, and those of them without a word.
+FINISH_S, QUIET_S = 120.0, 5.0
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,10 @@ class _Process:
     def finish(self) -> None:
         """Wait until the tracker has recorded everything, for FINISH_S seconds at most."""
         self._messages.put(None)
-        self._writer.join(FINISH_S)
+        self._writer.join(min(QUIET_S, FINISH_S))
+        if self._writer.is_alive() and QUIET_S < FINISH_S:
+            log.warning("waiting for the tracker '%s' to finish its records, %.0f s at most", self.name, FINISH_S)
+            self._writer.join(FINISH_S - QUIET_S)
         if self._writer.is_alive():
             self._given_up = True
             self.process.kill()
