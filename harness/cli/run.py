@@ -41,6 +41,12 @@ _NOTES = {
 @device_option
 @names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
+)
 @names_option("--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default="")
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
@@ -53,6 +59,7 @@ def run(
     device: DeviceChoice,
     executor: str | None,
     executor_options: Sequence[str],
+    chunk: int | None,
     track: str,
     fetch: bool,
     accept_licences: str,
@@ -75,14 +82,8 @@ def run(
         click.echo(f"  tracker   {name}: {place}")
     if not dry_run:
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
-        how: Any = {
-            "jobs": jobs,
-            "device": device,
-            "executor": executor,
-            "executor_options": own,
-            "track": list(places),
-        }
-        _show_results(context, plan, api.execute(plan, progress=True, **how))
+        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
+        _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 
 @click.command("eval")
