@@ -165,16 +165,17 @@ def execute(
     second forward pass. `progress=True` shows progress in a terminal or a notebook; a function is called with every
     `harness.execution.events.Event`.
     """
-    from contextlib import nullcontext
-
-    from harness.execution.executors.base import execute as execute_plan
-    from harness.execution.progress import display
     from harness.reporting.results import Results
     from harness.store import Failure, Result
 
     _check_inputs(plan)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     if plan.todo:
+        from contextlib import nullcontext
+
+        from harness.execution.executors.base import execute as execute_plan  # imports torch
+        from harness.execution.progress import display
+
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
         with shown as listen:
