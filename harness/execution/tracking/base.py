@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 #: `stopped`: the command ended before the run did; the run will resume
 RunEnd = Literal["done", "failed", "stopped"]
-Values = Mapping[str, float]
+TrackedValues = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Tracker(ABC):
         """Start the record of a run, or continue the one with its id; return the last step that it holds, or 0."""
 
     @abstractmethod
-    def log(self, run: TrackedRun, step: int, values: Values) -> None:
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         """Record values of a step; steps of one run increase."""
 
     @abstractmethod
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: Values) -> None:
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         """Record how a run ended, and its final scores, `SUITE/TASK/METRIC`; `step` was its last."""

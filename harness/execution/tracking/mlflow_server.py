@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.execution.tracking.base import RunEnd, TrackedRun, Tracker, Values
+from harness.execution.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker
 
 #: The tag that holds the id of a run; MLflow chooses ids of its own.
 TAG = "harness.id"
@@ -48,14 +48,14 @@ class MLflow(Tracker):
         self._client.log_batch(id_, params=[_param(name, value) for name, value in run.config.items()])
         return 0
 
-    def log(self, run: TrackedRun, step: int, values: Values) -> None:
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         """Log values at a step."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
         self._client.log_batch(self._ids[run.key], [Metric(name, value, now, step) for name, value in values.items()])
 
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: Values) -> None:
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         """Final scores are metrics of the last step."""
         if scores:
             self.log(run, step, scores)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from harness.execution.tracking.base import RunEnd, TrackedRun, Tracker, Values
+from harness.execution.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker
 
 
 class TensorBoard(Tracker):
@@ -36,12 +36,12 @@ class TensorBoard(Tracker):
             writer.add_text("config", f"| name | value |\n| --- | --- |\n{table}")
         return reached
 
-    def log(self, run: TrackedRun, step: int, values: Values) -> None:
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         """Add a scalar of each value."""
         for name, value in values.items():
             self._writers[run.key].add_scalar(name, value, step)
 
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: Values) -> None:
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         """Final scores are scalars of the last step."""
         self.log(run, step, scores)
         self._writers[run.key].add_text("end", end, step)

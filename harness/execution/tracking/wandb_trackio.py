@@ -8,7 +8,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.execution.tracking.base import RunEnd, TrackedRun, Tracker, Values
+from harness.execution.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker
 
 
 class _Common(Tracker):
@@ -35,7 +35,7 @@ class _Common(Tracker):
         made = self._runs[run.key] = copy_context().run(self.init, run)
         return self.reached(made)
 
-    def log(self, run: TrackedRun, step: int, values: Values) -> None:
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         """Log values at a step."""
         self._runs[run.key].log(dict(values), step=step)
 
@@ -73,7 +73,7 @@ class WandB(_Common):
         """The step before the one at which W&B resumes."""
         return max(0, int(made.step) - 1)
 
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: Values) -> None:
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         """Final scores are the run's summary."""
         made = self._runs.pop(run.key)
         made.summary.update(dict(scores))
@@ -117,7 +117,7 @@ class Trackio(_Common):
 
         return SQLiteStorage.get_max_step_for_run(self.project, made.name) or 0
 
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: Values) -> None:
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         """Final scores are logged at the last step."""
         made = self._runs.pop(run.key)
         if scores:

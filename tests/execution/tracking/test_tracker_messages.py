@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.execution.tracking.base import RunEnd, TrackedRun, Tracker, Values
+from harness.execution.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker
 from harness.execution.tracking.worker import serve
 
 ONE, TWO = "mcse/toy/toy-bert/seed-0", "mcse/toy/toy-bert/seed-1"
@@ -28,10 +28,10 @@ class Memory(Tracker):
         self.told.append(("begin", run.key, run.config["seed"]))
         return self.holds
 
-    def log(self, run: TrackedRun, step: int, values: Values) -> None:
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         self.told.append(("log", run.key, step, values["loss/text"]))
 
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: Values) -> None:
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
         self.told.append((end, run.key, step, dict(scores)))
 
 
