@@ -47,7 +47,7 @@ class RunJob(Job):
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
-        if self.run.resolved.method.trains:
+        if self.run.resolved.trains:
             check_precision(self.run.resolved.training.precision, found)
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
