@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from harness.encoders.locate import ModelSource
-from harness.encoders.patches import fresh_size
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.inputs import Stream
-from harness.registry import errors_of
 from harness.sources import Missing, digest
-from harness.spec import RunSpec
+from harness.spec import RunSpec, fresh_size
 from harness.store import BACKEND_VERSION
 
 
@@ -68,13 +66,11 @@ class Experiment:
     def identity(self) -> dict[str, object]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""
         run, read = self.resolved, self.ingredients
-        with errors_of("method", run.spec.variant.name):
-            hyperparameters = run.hyperparameters.identity()
         identity: dict[str, object] = {
             "method": run.spec.variant.name,
             "reading": run.spec.variant.reading,
             "encoder": read.encoder.fingerprint,
-            "hyperparameters": hyperparameters,
+            "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
         if read.dev is None:
@@ -134,7 +130,7 @@ class Experiments:
     def _complete(self, run: Resolved) -> Experiment:
         inventory, teachers = self.inventory, dict[str, Experiment]()
         encoder = inventory.encoder(run.spec.encoder)
-        if not run.method.trains:
+        if not run.trains:
             return Experiment(run, Ingredients(encoder))
 
         def find(name: str) -> RunModel:

@@ -152,7 +152,7 @@ def _result(
         group=run.group,
         hyperparameters={
             "method": dict(resolved.hyperparameters.named()),
-            "training": resolved.training.model_dump() if resolved.method.trains else {},
+            "training": resolved.training.model_dump() if resolved.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
         teachers={

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from harness.corpora.base import Media
-from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
+from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -25,6 +25,7 @@ from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.sources import write_text
+from harness.spec import fresh_size
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData, rows_read
@@ -118,7 +119,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     Waits while another process trains it.
     """
     teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
-    if not teacher.resolved.method.trains:
+    if not teacher.resolved.trains:
         return teacher.ingredients.encoder.source.path()
     folder = bench.folder(teacher)
     while not (folder / "trained.json").is_file():

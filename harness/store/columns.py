@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from harness.store.schema import Evaluation, Protocol, ScoresByPart, Spec, TeacherUse
 
-Numbers = NDArray[Any]
+ColumnArray = NDArray[Any]
 #: column -> one number a row
-Columns = Mapping[str, Numbers]
+Columns = Mapping[str, ColumnArray]
 
 #: columns of runs whose numbers are places in `texts`
 RUN_TEXTS = (
@@ -83,11 +83,11 @@ class Tables:
         return self.find_parts()
 
     @cached_property
-    def evaluations_from(self) -> Numbers:
+    def evaluations_from(self) -> ColumnArray:
         """The first evaluation of each run, and their number at the end."""
         return _starts(self.evaluations["run"], len(self))
 
-    def text(self, column: Numbers, row: int) -> str:
+    def text(self, column: ColumnArray, row: int) -> str:
         """A text of a column."""
         return self.texts[int(column[row])]
 
@@ -95,7 +95,7 @@ class Tables:
         """A column of runs as texts."""
         return list(map(self.texts.__getitem__, self.runs[name].tolist()))
 
-    def take(self, rows: Numbers) -> Tables:
+    def take(self, rows: ColumnArray) -> Tables:
         """Some runs in a new order."""
         evaluations, of_run = _gathered(self.evaluations_from, rows)
         return Tables(
@@ -211,18 +211,18 @@ class Tables:
             found.setdefault((task, part), {})[metric] = value
         return found
 
-    def _of(self, columns: Columns, evaluations: Numbers) -> Columns:
+    def _of(self, columns: Columns, evaluations: ColumnArray) -> Columns:
         """The scores of some evaluations."""
         starts = _starts(columns["evaluation"], len(self.evaluations["run"]))
         scores, owners = _gathered(starts, evaluations)
         return {name: owners if name == "evaluation" else column[scores] for name, column in columns.items()}
 
 
-def _starts(owners: Numbers, count: int) -> Numbers:
+def _starts(owners: ColumnArray, count: int) -> ColumnArray:
     return np.searchsorted(owners, np.arange(count + 1))
 
 
-def _gathered(starts: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+def _gathered(starts: ColumnArray, rows: ColumnArray) -> tuple[ColumnArray, ColumnArray]:
     """The members of some owners, in their order, and the new number of the owner of each."""
     first, counts = starts[rows], starts[rows + 1] - starts[rows]
     owners = np.repeat(np.arange(len(rows), dtype=np.int32), counts)

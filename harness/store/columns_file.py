@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from harness.sources import replaced
-from harness.store.columns import TYPES, Columns, Numbers, Tables
+from harness.store.columns import TYPES, ColumnArray, Columns, Tables
 
 #: kinds of the tables in the file, parts last
 _KINDS = ("runs", "evaluations", "scores", "scores")
@@ -51,7 +51,7 @@ def read_tables(path: Path) -> Tables:
 
 def _columns(content: mmap.mmap, start: int, rows: list[int]) -> Iterator[Columns]:
     for kind, count in zip(_KINDS, rows, strict=True):
-        found: dict[str, Numbers] = {}
+        found: dict[str, ColumnArray] = {}
         for name, number in TYPES[kind].items():
             found[name] = np.frombuffer(content, number, count, start)
             start += found[name].nbytes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.metrics import Metric, Metrics
-from harness.store.columns import Columns, Numbers, Tables
+from harness.store.columns import ColumnArray, Columns, Tables
 from harness.store.columns_writer import tables_of
 from harness.store.indexed import IndexedResults
 from harness.store.schema import Result
@@ -55,7 +55,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
     of_evaluation = scores["evaluation"]
     of_run = evaluations["run"][of_evaluation] if len(of_evaluation) else of_evaluation
 
-    def category(column: Numbers, rows: Numbers | None = None, named: Callable[[str], str] = str) -> object:
+    def category(column: ColumnArray, rows: ColumnArray | None = None, named: Callable[[str], str] = str) -> object:
         codes, names = _categories(tables.texts, column, named)
         return pandas.Categorical.from_codes(codes if rows is None else codes[rows], categories=pandas.Index(names))
 
@@ -121,7 +121,9 @@ def _training_text(hyperparameters: str) -> str:
     return overrides_text(json.loads(hyperparameters).get("training", {}))
 
 
-def _categories(texts: Sequence[str], column: Numbers, named: Callable[[str], str]) -> tuple[Numbers, list[str]]:
+def _categories(
+    texts: Sequence[str], column: ColumnArray, named: Callable[[str], str]
+) -> tuple[ColumnArray, list[str]]:
     """The codes of a column and their names."""
     used, codes = np.unique(column, return_inverse=True)
     names: dict[str, int] = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,6 +24,7 @@ from harness.errors import UserError
 from harness.store.columns import Tables
 from harness.store.columns_file import read_tables, write_tables
 from harness.store.columns_writer import TablesWriter
+from harness.store.indexed import ReadResult
 from harness.store.schema import SCHEMA_VERSION, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
@@ -34,9 +35,6 @@ WORTH_FILES: Final = 200
 _SETTLED_NS: Final = 2_500_000_000
 #: the time of a file that is to be read again
 _UNSETTLED: Final = -1
-
-#: reads a result file; raises UserError for one that cannot be used
-Read = Callable[[Path], Result]
 
 
 class Listed(NamedTuple):
@@ -52,7 +50,7 @@ def listing(root: Path) -> list[Listed]:
     return [found for top in _folders(str(root), "") if not top.startswith(".") for found in _below(str(root), top, 3)]
 
 
-def refreshed(root: Path, read: Read) -> Tables:
+def refreshed(root: Path, read: ReadResult) -> Tables:
     """The tables of all result files, in the order of `listing`; only new and changed files are read."""
     files, known = listing(root), _load(root)
     rows = {path: row for row, path in enumerate(known.of_runs("path"))}
@@ -76,7 +74,7 @@ def refreshed(root: Path, read: Read) -> Tables:
     return tables
 
 
-def _found(path: Path, read: Read) -> Result | str:
+def _found(path: Path, read: ReadResult) -> Result | str:
     try:
         return read(path)
     except UserError as error:

@@ -11,14 +11,12 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from harness.errors import UserError
-from harness.store.columns import Numbers, Tables
+from harness.store.columns import ColumnArray, Tables
 from harness.store.columns_writer import tables_of
 from harness.store.schema import Result
 
 #: reads a result file; raises UserError for one that cannot be used
-Read = Callable[[Path], Result]
-#: profile, key and fingerprint of a training
-Training = tuple[str, str, str]
+ReadResult = Callable[[Path], Result]
 
 
 class IndexedResult(Result):
@@ -63,13 +61,13 @@ class IndexedResults(Sequence[Result]):
     """The results of a folder, or some of them. `problems` has one line for each file that cannot be used."""
 
     def __init__(
-        self, root: Path, read: Read, tables: Tables, joined: Mapping[int, Result], problems: Sequence[str]
+        self, root: Path, read: ReadResult, tables: Tables, joined: Mapping[int, Result], problems: Sequence[str]
     ) -> None:
         """`joined` are the results of rows that no single file holds."""
         self.root, self.read, self.tables, self.joined, self.problems = root, read, tables, joined, problems
 
     @classmethod
-    def of(cls, root: Path, read: Read, files: Tables) -> IndexedResults:
+    def of(cls, root: Path, read: ReadResult, files: Tables) -> IndexedResults:
         """The results of files: those of one training are merged, those that cannot be used are left out."""
         problem = files.runs["problem"]
         usable = np.flatnonzero(problem == _place(files.texts, ""))
@@ -117,7 +115,7 @@ class IndexedResults(Sequence[Result]):
             raise UserError(f"the result {path} has changed meanwhile; run the same command again")
         return found
 
-    def _some(self, rows: Numbers) -> IndexedResults:
+    def _some(self, rows: ColumnArray) -> IndexedResults:
         if np.array_equal(rows, np.arange(len(self))):
             return self
         joined = {new: self.joined[old] for new, old in enumerate(rows.tolist()) if old in self.joined}
@@ -136,7 +134,7 @@ def joined_results(results: Sequence[Result]) -> Result:
     return reduce(Result.merged, sorted(results, key=lambda one: one.finished))
 
 
-def _joined(root: Path, read: Read, tables: Tables) -> tuple[Tables, dict[int, Result]]:
+def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result]]:
     """The tables with one row a training, and the results of the rows that were joined from several."""
     trainings = _trainings(tables)
     if not trainings:
@@ -155,7 +153,7 @@ def _trainings(tables: Tables) -> list[list[int]]:
     """The rows of each training that has several."""
     fingerprints = tables.runs["fingerprint"]
     counts = np.bincount(fingerprints, minlength=1)
-    found: dict[Training, list[int]] = {}
+    found: dict[tuple[str, str, str], list[int]] = {}
     for row in np.flatnonzero(counts[fingerprints] > 1).tolist():
         fields = tables.fields(row)
         found.setdefault((fields["profile"], fields["spec"].key, fields["fingerprint"]), []).append(row)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class TrainingError(Exception):
@@ -86,6 +87,8 @@ class LossWindow:
 
     def close(self) -> dict[str, float]:
         """Return the means and start again; waits for the device, once."""
+        import torch  # plans read this module and do without
+
         sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
         means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
         self._sums, self._counts = {}, {}

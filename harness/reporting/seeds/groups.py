@@ -22,8 +22,6 @@ from harness.verdicts import Significance
 if TYPE_CHECKING:
     import pandas
 
-Numbers = NDArray[Any]
-
 
 class Label(NamedTuple):
     """The name of a row: all that is chosen for its runs, except the seed."""
@@ -58,7 +56,7 @@ class _Frame:
 
     def __init__(self, frame: pandas.DataFrame) -> None:
         self.frame = frame
-        self._columns: dict[str, tuple[Numbers, Sequence[str] | None]] = {}
+        self._columns: dict[str, tuple[NDArray[Any], Sequence[str] | None]] = {}
 
     def values(self, name: str, rows: slice) -> list[Any]:
         """Some rows of a column: texts or numbers."""
@@ -66,7 +64,7 @@ class _Frame:
         found: list[Any] = numbers[rows].tolist()
         return found if texts is None else list(map(texts.__getitem__, found))
 
-    def _column(self, name: str) -> tuple[Numbers, Sequence[str] | None]:
+    def _column(self, name: str) -> tuple[NDArray[Any], Sequence[str] | None]:
         if name not in self._columns:
             column = self.frame[name]
             is_text = column.dtype == "category"
@@ -146,7 +144,9 @@ def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
     }
 
 
-def _in_groups(frame: pandas.DataFrame, numbers: Numbers, chosen: Sequence[int]) -> tuple[_Frame, dict[int, slice]]:
+def _in_groups(
+    frame: pandas.DataFrame, numbers: NDArray[Any], chosen: Sequence[int]
+) -> tuple[_Frame, dict[int, slice]]:
     """The lines of the chosen groups, one a score and seed, in order of groups and seeds, and the place of each."""
     wanted = np.flatnonzero(np.isin(numbers, chosen))
     seeds = frame["seed"].to_numpy()[wanted]
