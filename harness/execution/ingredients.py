@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from harness.encoders.locate import ModelSource
-from harness.encoders.patches import fresh_size
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
@@ -15,9 +14,8 @@ from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinde
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.inputs import Stream
 from harness.method import Feature
-from harness.registry import errors_of
 from harness.sources import Missing, digest
-from harness.spec import RunSpec
+from harness.spec import RunSpec, fresh_size
 from harness.store import BACKEND_VERSION
 
 
@@ -80,13 +78,11 @@ class Experiment:
     def identity(self) -> dict[str, object]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""
         run, read = self.resolved, self.ingredients
-        with errors_of("method", run.spec.variant.name):
-            hyperparameters = run.hyperparameters.identity()
         identity: dict[str, object] = {
             "method": run.spec.variant.name,
             "reading": run.spec.variant.reading,
             "encoder": read.encoder.fingerprint,
-            "hyperparameters": hyperparameters,
+            "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
         if read.dev is None:
@@ -154,7 +150,7 @@ class Experiments:
             return RunModel(found.missing, found.fingerprint, found.resolved.pooling)
 
         finder = TeacherFinder(run, inventory, find)
-        if not run.method.trains:
+        if not run.trains:
             published = inventory.profile.released.get(run.spec.encoder)
             projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
             images = published.images if published and projected else None

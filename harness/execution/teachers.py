@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
-from harness.encoders.lit import Projections, fit
 from harness.encoders.locate import MissingModel, ModelSource
-from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
+from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
 from harness.execution.events import Stage
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
@@ -34,6 +33,9 @@ from harness.registry import errors_of, suggest
 from harness.seeds import generator
 from harness.sources import Generated, Missing, Source, digest
 from harness.spec import CONTROLS
+
+if TYPE_CHECKING:
+    from harness.encoders.lit import Projections
 
 RUN = "run:"
 #: Increased when the fit of `lit` teachers changes its result.
@@ -80,7 +82,7 @@ class _FrozenModel(Source):
     def fingerprint(self, root: Path | None) -> str:
         """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
         fingerprint = self.model.fingerprint(root)
-        if teacher_class(self.kind).pooled:
+        if declared_teacher(self.kind).pooled:
             return digest(self.kind, self.pooling, fingerprint)
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
@@ -193,6 +195,8 @@ class _LitTeacher(_Maker, Generated):
         return self.images if of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
+        from harness.encoders.lit import fit  # imports torch
+
         known = KnownPairs.of_corpus(self.corpus)
         return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
 
@@ -374,4 +378,4 @@ class TeacherFinder:
 
 def _given(kind: str) -> tuple[FeatureKind, ...]:
     with errors_of("teacher kind", kind):
-        return teacher_class(kind).gives
+        return declared_teacher(kind).gives

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from harness.corpora.base import Media
-from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
+from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.projections import read_projections
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
@@ -27,6 +27,7 @@ from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.sources import write_text
+from harness.spec import fresh_size
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData, rows_read
@@ -38,11 +39,15 @@ PATIENCE_S = 0.5
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are trained: the store of their working folders and the device. `listen` gets their events."""
+    """Where runs are trained: the store of their working folders and the device. `listen` gets their events.
+
+    `chunk` is the number of rows of a batch that are encoded at a time; None encodes batches whole.
+    """
 
     store: Store
     device: str
     listen: Listener
+    chunk: int | None = None
 
     def folder(self, experiment: Experiment) -> Path:
         """The folder of a run's checkpoint and best model."""
@@ -93,6 +98,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         dev=dev_scorer(read.dev.source, read.dev.root),
         folder=folder,
         report=lambda made: bench.listen(Event("progress", experiment.key, progress=made)),
+        chunk=bench.chunk,
     )
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
@@ -118,7 +124,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     Waits while another process trains it.
     """
     teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
-    if not teacher.resolved.method.trains:
+    if not teacher.resolved.trains:
         return teacher.ingredients.encoder.source.path()
     folder = bench.folder(teacher)
     while not (folder / "trained.json").is_file():
