@@ -23,7 +23,7 @@ BASE = (12, 768, 30_522)
 VIEWS = 3
 
 #: What decides how much memory a run takes: method, setting, encoder, batch, length, precision.
-Shape = tuple[str, str, str, int, int, str]
+Likeness = tuple[str, str, str, int, int, str]
 
 
 def model_mb(folder: Path) -> tuple[float, float]:
@@ -60,8 +60,8 @@ class Estimates:
     """What runs need, by those that have finished."""
 
     def __init__(self, results: Iterable[Result] = ()) -> None:
-        self._peaks: dict[tuple[Shape, str], float] = {}
-        self._expected: dict[Shape, Resources] = {}
+        self._peaks: dict[tuple[Likeness, str], float] = {}
+        self._expected: dict[Likeness, Resources] = {}
         for result in results:
             self.learn(result)
 

@@ -13,7 +13,7 @@ from harness.execution.executors.job import Again, Job
 from harness.execution.executors.processes import ForkServer, JobProcess
 from harness.execution.executors.queue import RETRY_S, Queue
 from harness.execution.executors.run_job import RunJob
-from harness.execution.executors.seats import CardSeats, CoreSeats, Seat, Seats, visible_cards
+from harness.execution.executors.seats import CardSeats, CoreSeats, Seat, Seats, visible_gpus
 from harness.processors import cores
 
 #: The part of the machine's free memory that runs on the CPU may take by expectation.
@@ -43,7 +43,7 @@ class Local(Executor):
         """The room of this machine."""
         jobs = self.options.jobs
         if pick_device(self.options.device) == "cuda":
-            return CardSeats(visible_cards(), None if jobs == "auto" else jobs)
+            return CardSeats(visible_gpus(), None if jobs == "auto" else jobs)
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
 

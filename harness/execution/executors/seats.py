@@ -20,21 +20,21 @@ PREPARING_CPUS = 4
 
 
 @dataclass(frozen=True)
-class Card:
+class Gpu:
     """A GPU by its name in CUDA_VISIBLE_DEVICES, with its memory in MB."""
 
     name: str
     memory_mb: float
 
 
-def visible_cards() -> list[Card]:
+def visible_gpus() -> list[Gpu]:
     """The GPUs that this process sees."""
     import torch
 
     names = [name for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
     count = torch.cuda.device_count()
     memory = [torch.cuda.get_device_properties(index).total_memory / 1e6 for index in range(count)]
-    return [Card(names[index] if names else str(index), memory[index]) for index in range(count)]
+    return [Gpu(names[index] if names else str(index), memory[index]) for index in range(count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class CardSeats(Seats):
     reserves the emptiest card, so that smaller jobs do not pass it for ever. Jobs that need no GPU run beside them.
     """
 
-    def __init__(self, cards: Sequence[Card], jobs: int | None = None) -> None:
+    def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
         self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
         #: of each card, its seats with their shares of its usable memory
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]

@@ -20,13 +20,13 @@ from harness.execution.executors.base import ExecutorOptions
 from harness.execution.executors.job import Prepared
 from harness.execution.executors.local import Local
 from harness.execution.executors.queue import Queue
-from harness.execution.executors.seats import Card, CardSeats, Seats
+from harness.execution.executors.seats import CardSeats, Gpu, Seats
 from harness.execution.resources import Resources
 from harness.processors import cores
 from harness.store import Failure, Result, Store
 
 #: eight cards of 80 GB
-BOX = [Card(f"GPU-{number}", 80_000) for number in range(8)]
+BOX = [Gpu(f"GPU-{number}", 80_000) for number in range(8)]
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
