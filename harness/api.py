@@ -169,13 +169,7 @@ def execute(
     `progress=True` shows progress in a terminal or a notebook; a function is called with every
     `harness.execution.events.Event`.
     """
-    from contextlib import nullcontext
-
-    from harness.execution.events import both
-    from harness.execution.executors.base import execute as execute_plan
-    from harness.execution.progress import display
     from harness.execution.tracking.installed import installed_trackers
-    from harness.execution.tracking.listener import tracking
     from harness.reporting.results import Results
     from harness.store import Failure, Result
 
@@ -183,6 +177,13 @@ def execute(
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = installed_trackers(track)
     if plan.todo:
+        from contextlib import nullcontext
+
+        from harness.execution.events import both
+        from harness.execution.executors.base import execute as execute_plan  # imports torch
+        from harness.execution.progress import display
+        from harness.execution.tracking.listener import tracking
+
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
         with tracking(list(trackers), plan) as record, shown as show:

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
+    "declarations": 0,
     "formatting": 0,
     "verdicts": 0,
     "inputs": 0,
