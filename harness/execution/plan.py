@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,7 +72,12 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """Everything absent that some run to do needs, each thing once."""
-        return list(dict.fromkeys(item for run in self.todo for item in run.experiment.missing))
+        return list(dict.fromkeys(item for run in self.todo for item in self._missing(run)))
+
+    def _missing(self, run: PlannedRun) -> Iterator[Missing]:
+        yield from run.experiment.missing
+        if any(self.inventory.suites[name].needs_images for name in run.todo):
+            yield from run.experiment.missing_for_images
 
 
 def make_plan(request: Request, store: Store) -> Plan:

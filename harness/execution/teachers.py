@@ -55,8 +55,8 @@ class _Maker(ABC):
     """Computes a teacher's features of pairs."""
 
     @abstractmethod
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """What features of a corpus depend on besides the corpus itself."""
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """What features of a corpus depend on besides the corpus itself; None stands for test images."""
 
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
@@ -119,9 +119,10 @@ class _ModelTeacher(_Maker):
     name: str
     model: Ingredient[_FrozenModel | RunModel]
 
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The model, and the corpus's image files if it reads them."""
-        return [self.model, corpus.pixels] if of == "image" and corpus.pixels is not None else [self.model]
+        pixels = corpus.pixels if corpus is not None and of == "image" else None
+        return [self.model] if pixels is None else [self.model, pixels]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
@@ -166,10 +167,10 @@ class _LitTeacher(_Maker, Generated):
         """The version of the fit; what is fitted counts separately."""
         return digest(LIT, LIT_VERSION)
 
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
         found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
-        for place in (corpus, self.corpus):
+        for place in filter(None, (corpus, self.corpus)):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
 
@@ -211,9 +212,9 @@ class NamedTeacher:
     of: FeatureKind
     maker: _Maker | str
 
-    def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
-        """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
-        if self.is_stored(corpus):
+    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        if corpus is not None and self.is_stored(corpus):
             return [corpus.stored[self.name]]
         return self._made.needs(corpus, self.of)
 
@@ -282,7 +283,10 @@ class NamedTeacher:
 
 @dataclass(frozen=True)
 class RoleFeatures:
-    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora."""
+    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora.
+
+    Without corpora, they are those of test images alone.
+    """
 
     asked: Feature
     teacher: NamedTeacher
@@ -291,12 +295,12 @@ class RoleFeatures:
     @cached_property
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
-        return tuple(need for corpus in self.corpora for need in self.teacher.needs(corpus))
+        return tuple(need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus))
 
     @property
     def source(self) -> str:
         """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
 
     @property
     def identity(self) -> list[object]:
