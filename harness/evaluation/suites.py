@@ -120,7 +120,10 @@ class Suite(ABC):
 
     def computes(self, teacher: str, root: Path | None) -> bool:
         """Whether some task has images whose features an image teacher has to compute, since no file has them."""
-        return any(isinstance(task, HasImages) and task.computes(teacher, root) for task in self._tasks.values())
+        return any(
+            task.computes(teacher, root) if isinstance(task, HasImages) else self.needs_images
+            for task in self._tasks.values()
+        )
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the protocol's version and the tasks' names and contents."""

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
-from harness.method import method_named
+from harness.method.declared import declared_method
 from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -99,6 +100,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
+    declarations().save()
     failures = store.failures()
     planned = []
     for experiment in ordered.values():
@@ -131,7 +133,7 @@ def _check_names(request: Request, spec: RunSpec) -> None:
     """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
     if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
         raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
-    if method_named(spec.variant.name).trains:
+    if declared_method(spec.variant.name).trains:
         try:
             check_setting(request.profile, spec.setting)
         except UserError as error:

@@ -57,6 +57,11 @@ class Tally:
         return [work for work in self.running.values() if work.key in self.planned]
 
     @property
+    def preparing(self) -> int:
+        """What is prepared for several runs."""
+        return len(self.running) - len(self.active)
+
+    @property
     def waiting(self) -> int:
         """Runs that have not started."""
         return max(0, self.total - self.ended - len(self.active))
