@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.adamw import adamw
 
 
 class AdamW(torch.optim.Optimizer):
@@ -63,15 +64,32 @@ class AdamW(torch.optim.Optimizer):
     def _update(self, parameters: list[Tensor], number: int, rate: float, decay: float) -> None:
         """Update parameters of one step number, either all with a gradient or all without."""
         means, squares = ([self.state[each][name] for each in parameters] for name in ("mean", "square"))
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        kept, correction = 1 - rate * decay, math.sqrt(1 - self.beta2**number)
+        if gradients:
+            # one pass over all; torch decays first and adds epsilon last, which these values make up for
+            counts = torch.full((len(parameters),), number - 1.0, device=parameters[0].device)
+            adamw(
+                parameters,
+                gradients,
+                means,
+                squares,
+                max_exp_avg_sqs=[],
+                state_steps=list(counts.unbind()),
+                fused=True,
+                amsgrad=False,
+                maximize=False,
+                beta1=self.beta1,
+                beta2=self.beta2,
+                lr=rate * kept,
+                weight_decay=decay / kept,
+                eps=self.epsilon / correction,
+            )
+            return
         torch._foreach_mul_(means, self.beta1)
         torch._foreach_mul_(squares, self.beta2)
-        gradients = [each.grad for each in parameters if each.grad is not None]
-        if gradients:
-            torch._foreach_add_(means, gradients, alpha=1 - self.beta1)
-            torch._foreach_addcmul_(squares, gradients, gradients, value=1 - self.beta2)
         sizes = torch._foreach_sqrt(squares)
         torch._foreach_add_(sizes, self.epsilon)
-        corrected = rate * math.sqrt(1 - self.beta2**number) / (1 - self.beta1**number)
-        torch._foreach_addcdiv_(parameters, means, sizes, value=-corrected)
+        torch._foreach_addcdiv_(parameters, means, sizes, value=-rate * correction / (1 - self.beta1**number))
         if decay:
-            torch._foreach_mul_(parameters, 1 - rate * decay)
+            torch._foreach_mul_(parameters, kept)
