@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: smoke test setup lint report bench clean
+.PHONY: smoke test trackers setup lint report bench clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -23,6 +23,10 @@ setup: .venv/run       ## the environment that runs the harness
 .venv/dev: .venv/run
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+trackers: .venv/dev    ## the trackers against their real libraries
+	$(BIN)/python -m pip install --quiet --editable '.[mlflow,tensorboard,trackio,wandb]'
+	$(BIN)/pytest tests/execution/tracking tests/plugins/test_plugin_trackers.py
 
 lint: .venv/dev        ## fix what can be fixed, report the rest
 	$(BIN)/ruff check --fix .

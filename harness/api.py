@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.execution.environment import DeviceChoice
     from harness.execution.events import Listener
     from harness.execution.fetch import FetchList
     from harness.execution.overlap import Overlaps
     from harness.execution.plan import Plan
     from harness.execution.request import Names
+    from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
 
@@ -112,15 +112,18 @@ def run(
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
-    jobs: int = DEFAULT_JOBS,
+    jobs: Jobs = DEFAULT_JOBS,
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
+    executor_options: Mapping[str, str] | None = None,
+    chunk: int | None = None,
+    track: Names = (),
     progress: bool | Listener = False,
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last four parameters are those of `execute`.
+    the other runs go on. The last seven parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -134,37 +137,60 @@ def run(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
         figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
     )  # fmt: skip
-    return execute(chosen, jobs=jobs, device=device, executor=executor, progress=progress)
+    return execute(
+        chosen,
+        jobs=jobs,
+        device=device,
+        executor=executor,
+        executor_options=executor_options,
+        chunk=chunk,
+        track=track,
+        progress=progress,
+    )
 
 
 def execute(
     plan: Plan,
     *,
-    jobs: int = DEFAULT_JOBS,
+    jobs: Jobs = DEFAULT_JOBS,
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
+    executor_options: Mapping[str, str] | None = None,
+    chunk: int | None = None,
+    track: Names = (),
     progress: bool | Listener = False,
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs are executed at a time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` (default:
-    serial for one job, else processes). `progress=True` shows progress in a terminal or a notebook; a function is
-    called with every `harness.execution.events.Event`.
+    `jobs` runs ("auto": as many as there is room for) are executed at a time, on `device` ("auto", "cpu" or "cuda"), by
+    a registered `executor` with `executor_options` of its own (default: local). `chunk` encodes that many rows of a
+    batch at a time, for one that does not fit into memory: the gradient is that of the whole batch, at the cost of a
+    second forward pass. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs.
+    `progress=True` shows progress in a terminal or a notebook; a function is called with every
+    `harness.execution.events.Event`.
     """
-    from contextlib import nullcontext
-
-    from harness.execution.executors.base import execute as execute_plan
-    from harness.execution.progress import display
+    from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results
     from harness.store import Failure, Result
 
     _check_inputs(plan)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
+    trackers = installed_trackers(track)
     if plan.todo:
+        from contextlib import nullcontext
+
+        from harness.execution.events import both
+        from harness.execution.executors.base import execute as execute_plan  # imports torch
+        from harness.execution.progress import display
+        from harness.execution.tracking.listener import tracking
+
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
-        with shown as listen:
-            ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor)
+        with tracking(list(trackers), plan) as record, shown as show:
+            listen = both(show, record)
+            ends += execute_plan(
+                plan, listen, jobs=jobs, device=device, executor=executor, settings=executor_options, chunk=chunk
+            )
     finished = tuple(end for end in ends if isinstance(end, Result))
     return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
 
@@ -235,8 +261,8 @@ def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
     from harness.store import Store
 
     store = Store(Path(folder))
-    loaded, problems = store.load()
-    return Results(store.root, tuple(loaded), tuple(store.failures()), tuple(problems))
+    found = store.indexed()
+    return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
 
 
 def report(

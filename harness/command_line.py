@@ -47,14 +47,20 @@ def harness_command(*words: str, **options: Option) -> str:
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
-    values: dict[str, OptionValue] = {}
+    texts = parse_texts(pairs, "--set", "learning_rate=1e-4")
+    return {key: _value(canonical(text)) for key, text in texts.items()}
+
+
+def parse_texts(pairs: Sequence[str], option: str, example: str) -> dict[str, str]:
+    """Read the pairs KEY=VALUE of an option, which may be repeated. Raises UserError."""
+    values: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals or not key or not text:
-            raise UserError(f"--set '{pair}' is not key=value; write for example --set learning_rate=1e-4")
+            raise UserError(f"{option} '{pair}' is not key=value; write for example {option} {example}")
         if key in values:
-            raise UserError(f"--set gives {key} twice; keep one of them")
-        values[key] = _value(canonical(text))
+            raise UserError(f"{option} gives {key} twice; keep one of them")
+        values[key] = text
     return values
 
 

@@ -1,8 +1,23 @@
-"""Processor cores of this process, and how OpenMP threads use them."""
+"""Processor cores of this process, how OpenMP threads use them, and its end with its parent."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: Seconds between two looks at the parent, where the kernel does not watch it.
+PARENT_CHECK_S = 0.5
+#: PR_SET_PDEATHSIG of Linux's prctl(2)
+_DEATH_SIGNAL = 1
+
+#: the cores that the work of this process may use, where it shares the machine
+_share: int | None = None
 
 
 def cores() -> int:
@@ -10,13 +25,28 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads_per_run(jobs: int) -> int:
-    """Threads of each of `jobs` runs at a time: OMP_NUM_THREADS where it is set, else an equal share of the cores.
+@contextmanager
+def use_cores(count: int) -> Iterator[None]:
+    """Limit this process with its helpers (loader workers, tokenising) to a share of the cores."""
+    global _share
+    before, _share = _share, count
+    # fast tokenizers read it when they first start threads
+    os.environ.setdefault("RAYON_NUM_THREADS", str(count))
+    try:
+        yield
+    finally:
+        _share = before
 
-    Sums of floating-point numbers depend on the number of threads in their last bits.
-    """
+
+def own_cores() -> int:
+    """The share of the cores that this process with its helpers may use; all of them by default."""
+    return cores() if _share is None else _share
+
+
+def asked_threads() -> int | None:
+    """The number of threads that OMP_NUM_THREADS asks for, if it does."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else max(1, cores() // jobs)
+    return int(asked) if asked.isdigit() and int(asked) > 0 else None
 
 
 def passive_threads() -> None:
@@ -26,3 +56,22 @@ def passive_threads() -> None:
     variable when torch is imported: call this before, or before starting a process that imports torch.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def end_with_parent(parent: int) -> None:
+    """Kill this process as soon as `parent`, the process that started it, has ended, even by SIGKILL.
+
+    On Linux the kernel does so at once, when the thread that started this process ends; elsewhere a thread looks.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_S)
+    os._exit(1)

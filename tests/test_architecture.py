@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
+    "declarations": 0,
     "formatting": 0,
     "verdicts": 0,
     "inputs": 0,
@@ -19,6 +20,7 @@ FLOORS = {
     "processors": 0,
     "seeds": 0,
     "sources": 0,
+    "stopping": 0,
     "textfiles": 0,
     "tomlfiles": 0,
     "registry": 0,

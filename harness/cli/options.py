@@ -9,8 +9,8 @@ from typing import Any, TypeVar, get_args
 import click
 
 from harness.cli.completion import Offer, complete_profile, completer, from_papers, from_profile, registered
-from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
-from harness.execution.environment import DeviceChoice
+from harness.command_line import DEFAULT_DEVICE, DEFAULT_JOBS, DEFAULT_PROFILE, DEFAULT_RESULTS
+from harness.execution.resources import DeviceChoice, Jobs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,9 +29,11 @@ class _Folder(click.Path):
 FOLDER = _Folder(path_type=Path)
 
 
-def names_option(flag: str, metavar: str, text: str, offer: Offer) -> Callable[[Command], Command]:
+def names_option(
+    flag: str, metavar: str, text: str, offer: Offer, default: str | None = None
+) -> Callable[[Command], Command]:
     """An option for names, with shell completion."""
-    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer))
+    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer), default=default)
 
 
 profile_option = click.option(
@@ -58,6 +60,27 @@ device_option = click.option(
     show_default=True,
     type=click.Choice(get_args(DeviceChoice)),
     help="Device for training and evaluation.",
+)
+
+
+class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
+    """A positive number, or 'auto'."""
+
+    name = "jobs"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Jobs:
+        if value == "auto":
+            return "auto"
+        return click.IntRange(min=1).convert(value, param, ctx)
+
+
+jobs_option = click.option(
+    "--jobs",
+    default=DEFAULT_JOBS,
+    show_default=True,
+    type=_Jobs(),
+    metavar="N|auto",
+    help="Runs at a time; auto: as many as the cores, or the GPUs and their memory, allow.",
 )
 
 _GRID = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -13,18 +13,19 @@ from harness.cli.options import (
     data_option,
     device_option,
     grid_options,
+    jobs_option,
     names_option,
     profile_option,
     results_option,
     suites_option,
 )
 from harness.cli.tables import show_paper_tables, show_summaries
-from harness.command_line import DEFAULT_JOBS, harness_command
+from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 
 if TYPE_CHECKING:
-    from harness.execution.environment import DeviceChoice
     from harness.execution.plan import Plan
+    from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.results import Results
 
 _NOTES = {
@@ -36,11 +37,17 @@ _NOTES = {
 
 @click.command()
 @grid_options
-@click.option("--jobs", default=DEFAULT_JOBS, show_default=True, type=click.IntRange(min=1), help="Runs at a time.")
+@jobs_option
 @device_option
-@names_option(
-    "--executor", "NAME", "How runs are executed (default: serial for one job, else processes).", registered("executor")
+@names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
+@click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
+@names_option("--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default="")
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -48,9 +55,12 @@ _NOTES = {
 def run(
     context: click.Context,
     /,
-    jobs: int,
+    jobs: Jobs,
     device: DeviceChoice,
     executor: str | None,
+    executor_options: Sequence[str],
+    chunk: int | None,
+    track: str,
     fetch: bool,
     accept_licences: str,
     dry_run: bool,
@@ -61,13 +71,19 @@ def run(
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume.
     """
     from harness import api
+    from harness.execution.tracking.installed import tracker_places
 
+    places = tracker_places(track, grid["results"])
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
     _describe(plan)
+    for name, place in places.items():
+        click.echo(f"  tracker   {name}: {place}")
     if not dry_run:
-        _show_results(context, plan, api.execute(plan, jobs=jobs, device=device, executor=executor, progress=True))
+        own = parse_texts(executor_options, "--executor-option", "partition=gpu")
+        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
+        _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 
 @click.command("eval")
@@ -161,9 +177,11 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _estimate(plan: Plan) -> Iterator[str]:
+    if not plan.todo:
+        return
     from harness.execution.estimate import estimate
 
-    expected = estimate(plan) if plan.todo else None
+    expected = estimate(plan)
     if expected is None:
         return
     if expected.here is not None:

@@ -29,12 +29,6 @@ _LAYOUTS = (
 _PREFIXES = ("", "vit.", "visual.")
 
 
-def fresh_size(name: str) -> int | None:
-    """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other names."""
-    size = name.removeprefix("fresh-")
-    return int(size) if size != name and size.isdecimal() else None
-
-
 class ImagePatches(nn.Module):
     """A ViT's embedding layer, trainable: pixels (N, 3, H, W) -> (N, 1 + patches, d)."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
+from harness.processors import own_cores
 from harness.sources import cache_folder, digest, file_hash, locked, write_text
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Ragged:
 
 
 def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragged:
-    """Return the `rows` arrays of `key`, stored in float16; compute them on all cores if not cached.
+    """Return the `rows` arrays of `key`, stored in float16; compute them on this process's cores if not cached.
 
     An interrupted computation resumes after its last complete chunk; a damaged chunk is computed again. One process
     computes while others with the same key wait. Raises what `compute` raises.
@@ -84,7 +85,7 @@ def _kept(data: Path) -> list[int]:
 
 def _made(data: Path, rows: range, compute: ComputeRow) -> list[int]:
     """Compute a chunk, flush it and record lengths and hash."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(own_cores()) as pool:
         found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
     part = data.with_suffix(".part")
     with part.open("wb") as stream:

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
 
 import harness
 from harness.errors import UserError
-from harness.processors import cores, threads_per_run
-
-Device = Literal["cpu", "cuda"]
-DeviceChoice = Literal["auto", "cpu", "cuda"]
+from harness.execution.resources import Allocation, Device, DeviceChoice
+from harness.processors import cores
 
 PACKAGES = (
     "sentence-harness",
@@ -45,24 +42,30 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Machine:
-    """The device and the number of threads of a run, decided in the process that carries it out."""
+    """The device and the number of threads of a run, decided in the process that carries it out.
+
+    `chunk` is the number of rows of a batch that are encoded at a time in training; None encodes batches whole.
+    """
 
     device: Device
     threads: int
+    chunk: int | None = None
 
     @classmethod
-    def of_run(cls, device: DeviceChoice, jobs: int) -> Machine:
-        """Decide for one of `jobs` runs at a time. Raises UserError for a device that is not available."""
-        return cls(pick_device(device), threads_per_run(jobs))
+    def of(cls, allocation: Allocation) -> Machine:
+        """Decide for a job that was given a share of a machine. Raises UserError for a device that is not available."""
+        return cls(pick_device(allocation.device), allocation.threads)
 
     def hardware(self) -> dict[str, str | int]:
-        """Device, processor, cores and threads, as results record them."""
+        """Device, processor, cores, threads and rows at a time, as results record them."""
         found: dict[str, str | int] = {
             "device": self.device,
             "processor": processor(),
             "cores": cores(),
             "threads": self.threads,
         }
+        if self.chunk is not None:
+            found["chunk"] = self.chunk
         if self.device == "cuda":
             import torch
 
@@ -131,3 +134,16 @@ def _memory() -> str:
         return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
     except (ValueError, OSError):
         return "unknown"
+
+
+def free_memory_mb() -> float:
+    """Memory that new processes can have, in MB: what is available of the machine and of this container."""
+    found = []
+    about = Path("/proc/meminfo")
+    if about.is_file():
+        fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
+        found.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        found.append((int(text) - int(used.read_text())) / 1e6)
+    return min(found, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)

@@ -9,7 +9,7 @@ from typing import Literal
 from harness.store import Result
 from harness.training.record import TrainingProgress
 
-EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed"]
+EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed", "prepared"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Event:
 
     start: `device`; prepare: `stage`; progress: `progress`; suite: `suite`, whose evaluation starts; evaluate: `stage`
     of it; evaluated: `suite` and its `seconds`; done: `result`; failed: `error`. A teacher that is trained for a run
-    reports under its own key.
+    reports under its own key. A preparation for several runs (tokens, features) reports `prepare` under a key of its
+    own, such as "tokens of toy-text for toy-bert", and ends with `prepared`, with an `error` if it failed.
     """
 
     kind: EventKind
@@ -48,3 +49,13 @@ class Event:
 
 
 Listener = Callable[[Event], None]
+
+
+def both(one: Listener, other: Listener) -> Listener:
+    """A listener that passes each event to two."""
+
+    def listen(event: Event) -> None:
+        one(event)
+        other(event)
+
+    return listen

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
-from harness.method import method_named
+from harness.method.declared import declared_method
 from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -71,7 +72,12 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """Everything absent that some run to do needs, each thing once."""
-        return list(dict.fromkeys(item for run in self.todo for item in run.experiment.missing))
+        return list(dict.fromkeys(item for run in self.todo for item in self._missing(run)))
+
+    def _missing(self, run: PlannedRun) -> Iterator[Missing]:
+        yield from run.experiment.missing
+        if any(self.inventory.suites[name].needs_images for name in run.todo):
+            yield from run.experiment.missing_for_images
 
 
 def make_plan(request: Request, store: Store) -> Plan:
@@ -94,6 +100,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
+    declarations().save()
     failures = store.failures()
     planned = []
     for experiment in ordered.values():
@@ -123,7 +130,7 @@ def _check_names(request: Request, spec: RunSpec) -> None:
     """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
     if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
         raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
-    if method_named(spec.variant.name).trains:
+    if declared_method(spec.variant.name).trains:
         try:
             check_setting(request.profile, spec.setting)
         except UserError as error:

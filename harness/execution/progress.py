@@ -145,10 +145,21 @@ class Lines(_Ends):
 class _Terminal(_Ends):
     """A view below the lines of finished runs."""
 
+    def __init__(self, tally: Tally, console: Console) -> None:
+        super().__init__(tally, console)
+        self.last = Group()
+
     def drawn(self) -> Group:
-        """The view now; Live asks for it in a thread of its own."""
-        with self.lock:
-            return view(self.tally, self.console.width, self.console.height - 1)
+        """The view now; Live asks for it in a thread of its own.
+
+        Not waited for long: the thread that has the lock may be in a signal handler that prints and waits for Live.
+        """
+        if self.lock.acquire(timeout=0.1):
+            try:
+                self.last = view(self.tally, self.console.width, self.console.height - 1)
+            finally:
+                self.lock.release()
+        return self.last
 
 
 class _Notebook(_Ends):

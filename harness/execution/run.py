@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import torch
-
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, revision
@@ -31,7 +29,6 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
-    torch.set_num_threads(machine.threads)
     started = _now()
     with RunLog(log_file(store, run), run.key) as log:
 
@@ -40,7 +37,7 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
             listen(event)
 
         report(Event("start", run.key, device=machine.device))
-        bench = Bench(store, machine.device, report)
+        bench = Bench(store, machine.device, report, machine.chunk)
         found = train(run.experiment, bench)
         evaluations = _evaluate(run, inventory, found, bench)
         log(Event("done", run.key))
@@ -124,7 +121,7 @@ def _embedders(
     run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench, watch: _Watch
 ) -> dict[bool, RunEmbedder]:
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
-    heads = found.method.shared_space() if found.method is not None else None
+    heads = found.heads
     keep = bench.folder(run.experiment)
     corpora = run.experiment.ingredients.corpora
     trained_on = RunTraining(corpora, found.rows) if found.rows else None
@@ -155,7 +152,7 @@ def _result(
         group=run.group,
         hyperparameters={
             "method": dict(resolved.hyperparameters.named()),
-            "training": resolved.training.model_dump() if resolved.method.trains else {},
+            "training": resolved.training.model_dump() if resolved.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
         teachers={

@@ -57,6 +57,11 @@ class Tally:
         return [work for work in self.running.values() if work.key in self.planned]
 
     @property
+    def preparing(self) -> int:
+        """What is prepared for several runs."""
+        return len(self.running) - len(self.active)
+
+    @property
     def waiting(self) -> int:
         """Runs that have not started."""
         return max(0, self.total - self.ended - len(self.active))
@@ -65,6 +70,8 @@ class Tally:
         """Count what an event tells."""
         if event.kind in ("done", "failed"):
             self._end(event)
+        elif event.kind == "prepared":
+            self.running.pop(event.run, None)
         elif event.kind == "start":
             self.running[event.run] = Work(event.run, self.clock())
         elif event.kind != "evaluated":

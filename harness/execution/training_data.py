@@ -88,19 +88,23 @@ def _tokens(
     listen: Callable[[Stage], None],
 ) -> Tokens:
     """The tokens of a stream's corpora, in the setting's order."""
+    files = [token_file(corpus, tokenizer, run.training.max_length, listen) for corpus in listed]
+    return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 
-    def file(corpus: UsedCorpus) -> TokenFile:
-        read = corpus.read
-        expected = cache(lambda: read.source.expected(read.root))
-        return cached_tokens(
-            read.fingerprint,
-            lambda: read.source.texts(read.root),
-            tokenizer,
-            run.training.max_length,
-            lambda done: listen(Stage("tokens", corpus.name, done, expected())),
-        )
 
-    return Tokens([file(corpus) for corpus in listed], tokenizer.pad_token_id, listed[0].read.source.per_row)
+def token_file(
+    corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int, listen: Callable[[Stage], None]
+) -> TokenFile:
+    """The tokens of a corpus, mapped from the cache; tokenised if they are not there."""
+    read = corpus.read
+    expected = cache(lambda: read.source.expected(read.root))
+    return cached_tokens(
+        read.fingerprint,
+        lambda: read.source.texts(read.root),
+        tokenizer,
+        max_length,
+        lambda done: listen(Stage("tokens", corpus.name, done, expected())),
+    )
 
 
 def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class TrainingError(Exception):
@@ -84,7 +86,19 @@ class LossWindow:
             self._counts[name] = self._counts.get(name, 0) + 1
 
     def close(self) -> dict[str, float]:
-        """Return the means and start again."""
-        means = {name: float(value) / self._counts[name] for name, value in self._sums.items()}
+        """Return the means and start again; waits for the device, once."""
+        import torch  # plans read this module and do without
+
+        sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
+        means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
         self._sums, self._counts = {}, {}
         return means
+
+    def state_dict(self) -> dict[str, tuple[Tensor, int]]:
+        """Sums and counts since the last point, for a checkpoint."""
+        return {name: (value, self._counts[name]) for name, value in self._sums.items()}
+
+    def load_state_dict(self, state: Mapping[str, tuple[Tensor, int]]) -> None:
+        """Continue from a checkpoint."""
+        self._sums = {name: value for name, (value, _) in state.items()}
+        self._counts = {name: count for name, (_, count) in state.items()}

@@ -19,6 +19,7 @@ from harness.inputs import Stream
 from harness.method import Encode, Method
 from harness.profiles import Training
 from harness.seeds import derive_seed
+from harness.stopping import Stopped, stop_requested
 from harness.training.checkpoint import load_checkpoint, replace_folder, save_checkpoint
 from harness.training.chunks import Chunked
 from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
@@ -71,7 +72,8 @@ class Trainer:
         """Train to the last step and load the best model into the student and the method.
 
         Random numbers of step k depend on the seed and k alone, so a killed run resumes from its checkpoint with the
-        same result; the global generators are left unchanged. Raises TrainingError.
+        same result; the global generators are left unchanged. Raises TrainingError, and Stopped after the step in which
+        the process was asked to stop, with a checkpoint of it.
         """
         check_precision(self.training.precision, self.device.type)
         cuda = [self.device] if self.device.type == "cuda" else []
@@ -121,10 +123,14 @@ class Trainer:
             if self.record.best is None or score > self.record.best:
                 replace_folder(self.folder / "best", self._save_model)
             self.record.add_dev(done, score)
+        stopping = stop_requested()
+        if due or stopping:
             self._save(done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
             self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first))
+        if stopping:
+            raise Stopped
 
     def _save_model(self, folder: Path) -> None:
         self.student.save(folder)
@@ -139,6 +145,7 @@ class Trainer:
             **self.main.state_dict(),
             "own": {stream: stepper.state_dict() for stream, stepper in self.own.items()},
             "record": asdict(self.record),
+            "window": self.window.state_dict(),
         }
         save_checkpoint(self.folder / "checkpoint.pt", state)
 
@@ -152,6 +159,7 @@ class Trainer:
         for stream, stepper in self.own.items():
             stepper.load_state_dict(state["own"][stream])
         self.record = TrainingRecord(**state["record"])
+        self.window.load_state_dict(state.get("window", {}))
         return int(state["step"])
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:

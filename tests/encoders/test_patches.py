@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from harness.corpora.toy import clip_folder, student_folder
-from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size, media_forward
+from harness.encoders.patches import AudioPatches, ImagePatches, media_forward
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.spec import fresh_size
 
 
 @pytest.fixture(scope="module")

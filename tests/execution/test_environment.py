@@ -7,7 +7,8 @@ import torch
 
 from harness.errors import UserError
 from harness.execution.environment import Machine, package_versions, pick_device, revision
-from harness.processors import cores, threads_per_run
+from harness.execution.resources import Allocation
+from harness.processors import cores
 
 
 def test_a_device_is_picked_and_a_missing_one_refused() -> None:
@@ -20,12 +21,12 @@ def test_a_device_is_picked_and_a_missing_one_refused() -> None:
 
 def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert threads_per_run(1) == cores()
-    assert threads_per_run(10**6) == 1
+    assert Allocation.equal("cpu", 1).threads == cores()
+    assert Allocation.equal("cpu", 10**6).threads == 1
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert Machine.of_run("cpu", 2) == Machine("cpu", 3)
+    assert Machine.of(Allocation.equal("cpu", 2)) == Machine("cpu", 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert threads_per_run(1) == cores()
+    assert Allocation.equal("cpu", 1).threads == cores()
 
 
 def test_a_result_records_machine_packages_and_commit() -> None:

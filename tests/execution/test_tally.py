@@ -112,6 +112,8 @@ def test_what_is_not_planned_is_shown_and_not_counted(tmp_path: Path) -> None:
     assert [work.key for work in plan.tally.slowest()] == ["features", "teacher"]
     plan.at(2, Event("progress", "teacher", progress=trained(100)))
     assert [work.key for work in plan.tally.slowest()] == ["features"], "the teacher is trained and says no more"
+    plan.at(3, Event("prepared", "features"), Event("prepared", "tokens that were there"))
+    assert not plan.tally.slowest()
 
 
 def test_the_slowest_and_the_failed_have_the_paths_of_their_logs(

@@ -20,7 +20,7 @@ CODE = '''\
 
         def work(self, queue, listen):
             for job in queue:
-                queue.end(job, job.perform(self.resources, listen))
+                queue.end(job, job.perform(self.share, listen))
 '''
 
 

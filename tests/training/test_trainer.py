@@ -20,6 +20,8 @@ from harness.errors import UserError
 from harness.method import Dimensions, by_batches
 from harness.profiles import Training
 from harness.registry import get
+from harness.stopping import Stopped
+from harness.training import trainer as trainer_module
 from harness.training.record import TrainingError, TrainingProgress
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer, check_precision, load_best
@@ -71,6 +73,28 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     for name, value in weights(whole).items():
         assert torch.equal(value, weights(again)[name]), name
     assert whole.record.losses == again.record.losses
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 6])
+def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Between two points of the loss curve and two dev scores, at one, and after the last step."""
+    monkeypatch.setattr(trainer_module, "CURVE_POINTS", 2)
+    whole = trainer(tmp_path / "whole")
+    whole.run()
+    steps = iter(range(1, 7))
+    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == after)
+    with pytest.raises(Stopped):
+        trainer(tmp_path / "parts").run()
+    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
+    again = trainer(tmp_path / "parts")
+    again.run()
+    assert again.first == after
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(again)[name]), name
+    assert whole.record.losses == again.record.losses
+    assert whole.record.dev_scores == again.record.dev_scores
 
 
 @pytest.mark.parametrize(("reading", "order"), [("paper", [None, "images"]), ("official", ["images", None])])

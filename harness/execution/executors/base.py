@@ -1,116 +1,122 @@
-"""The interface of executors, and the queue from which they take jobs.
-
-Two commands on one results folder share the work: whoever holds the lock of a run carries it out, the other continues
-with its next job and tries again later.
-"""
+"""The interface of executors, and how a plan is carried out by one."""
 
 from __future__ import annotations
 
-import time
+import logging
+import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from harness.errors import UserError
-from harness.execution.environment import DeviceChoice
 from harness.execution.events import Listener
-from harness.execution.executors.job import End, Job, Resources
+from harness.execution.executors.job import End, Job, Prepared
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.queue import Queue
+from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import Plan
-from harness.registry import get_class
-from harness.store import Store
+from harness.execution.resources import Allocation, DeviceChoice, Jobs
+from harness.registry import get_class, suggest
+from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
+from harness.store import Failure, Result, Store
 
-#: Seconds before a run that another process holds is tried again.
-RETRY_S = 0.5
-#: Seconds between two looks at a queue in which no job can start.
-LOOK_S = 0.05
+log = logging.getLogger(__name__)
+
+#: The executor of plans where none is named.
+DEFAULT = "local"
 
 
-class Queue:
-    """Jobs that wait or run, and the ends of the others.
+@dataclass(frozen=True)
+class ExecutorOptions:
+    """What an executor may use: `jobs` runs at a time, each on `device`. `settings` are those of one executor alone."""
 
-    An executor takes a job, performs it wherever it likes and reports its end. Iterating gives one job after the
-    other, each once it can start, and waits where none can.
-    """
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._waiting, self._running = list(jobs), list[Job]()
-        self._retry_at: dict[Job, float] = {}
-        self.ends: list[End] = []
-
-    def __len__(self) -> int:
-        """Jobs that have not ended."""
-        return len(self._waiting) + len(self._running)
-
-    def __iter__(self) -> Iterator[Job]:
-        while self:
-            job = self.take()
-            if job is None:
-                time.sleep(LOOK_S)
-            else:
-                yield job
-
-    def take(self) -> Job | None:
-        """Return the first job that can start now, or None.
-
-        A job waits for its teachers in this queue, and for RETRY_S after another process was found to hold it.
-        """
-        unfinished = {job.fingerprint for job in (*self._waiting, *self._running)}
-        for job in self._waiting:
-            if not job.needs & unfinished and time.monotonic() >= self._retry_at.get(job, 0.0):
-                self._waiting.remove(job)
-                self._running.append(job)
-                return job
-        return None
-
-    def end(self, job: Job, end: End | None) -> None:
-        """Report what `Job.perform` or `Job.fail` returned for a job; None puts it back."""
-        self._running.remove(job)
-        if end is None:
-            self._retry_at[job] = time.monotonic() + RETRY_S
-            self._waiting.append(job)
-        else:
-            self.ends.append(end)
+    jobs: Jobs = 1
+    device: DeviceChoice = "auto"
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class Executor(ABC):
-    """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`."""
+    """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`.
 
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
+    `settings` names the options that only this executor has, each with a line about it.
+    """
+
+    settings: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        """Raises UserError for a setting that this executor does not have."""
+        self.options = options
+        for name in options.settings:
+            if name not in self.settings:
+                raise UserError(f"the executor has no option '{name}'; {suggest(name, sorted(self.settings))}")
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
-        """Carry out all jobs; return a Result or a Failure of each, in the order in which they ended.
+        """Carry out all jobs; return the end of each, in the order in which they ended.
 
-        Raises UserError before anything runs where `check` refuses a job.
+        Raises UserError before anything runs where `check` refuses a job. At the first signal to stop, no job is
+        started any more, and those in work save what they have and stop; then Interrupted is raised.
         """
         for job in jobs:
             self.check(job)
-        queue = Queue(jobs)
-        self.work(queue, listen)
+        queue, signals = Queue(jobs, listen), list[int]()
+
+        def stop(number: int) -> None:
+            signals.append(number)
+            name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+            log.warning("%s: stopping once the runs in work have saved; once more stops at once", name)
+            queue.stop()
+            request_stop()
+
+        try:
+            with stop_on_signals(stop):
+                self.work(queue, listen)
+        finally:
+            withdraw_stop()
+        if signals:
+            raise Interrupted(signals[0])
         return queue.ends
 
     def check(self, job: Job) -> None:
         """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs elsewhere."""
-        job.check(self.resources)
+        job.check(self.options.device)
+
+    @property
+    def share(self) -> Allocation:
+        """An equal share of this machine for each of the jobs at a time."""
+        jobs = self.options.jobs
+        return Allocation.equal(self.options.device, 1 if jobs == "auto" else jobs)
 
     @abstractmethod
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Take jobs from the queue until it is empty and report the end of each to it."""
+        """Take jobs from the queue until it is empty and report the end of each to it.
+
+        Once `queue.stopping` is set, jobs in other processes are to be asked to stop (`harness.stopping`).
+        """
 
 
 def execute(
-    plan: Plan, listen: Listener, *, jobs: int = 1, device: DeviceChoice = "auto", executor: str | None = None
-) -> list[End]:
+    plan: Plan,
+    listen: Listener,
+    *,
+    jobs: Jobs = 1,
+    device: DeviceChoice = "auto",
+    executor: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    chunk: int | None = None,
+) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
 
-    `executor` is a registered name; by default one job at a time runs in this process, several in processes of their
-    own. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot be written,
-    and for a device, a precision or an executor that does not exist here.
+    `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
+    of them for None. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot
+    be written, and for a device, a precision, an executor or a setting that does not exist here.
     """
     _check_writable(plan.store)
-    waiting = [Job(run, plan.inventory, plan.store) for run in plan.todo]
-    resources = Resources(max(1, min(jobs, len(waiting))), device)
-    name = executor or ("serial" if resources.jobs == 1 else "processes")
-    return get_class("executor", name, Executor)(resources).execute(waiting, listen)
+    listed = jobs_of(plan, chunk)
+    runs = sum(isinstance(job, RunJob) for job in listed)
+    options = ExecutorOptions(jobs if jobs == "auto" else max(1, min(jobs, runs)), device, settings or {})
+    ends = get_class("executor", executor or DEFAULT, Executor)(options).execute(listed, listen)
+    return [end for end in ends if not isinstance(end, Prepared)]
 
 
 def _check_writable(store: Store) -> None:

@@ -1,92 +1,111 @@
-"""One run as an executor's job: what it needs, whether this machine can run it, and how it is performed."""
+"""What an executor carries out: a job, what it needs, how it is performed, and how it ends.
+
+A job can be pickled and performed in any process that sees the results folder and the data. It reports by events,
+which can be pickled too, and its results are files in the store.
+"""
 
 from __future__ import annotations
 
-import traceback
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from enum import Enum
 
-from harness.errors import UserError
-from harness.execution.environment import DeviceChoice, Machine, pick_device
+import torch
+
+from harness.execution.environment import Machine
 from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import Estimates
 from harness.execution.inventory import Inventory
-from harness.execution.plan import PlannedRun
-from harness.execution.run import log_file, run_one
-from harness.store import Failure, Result, Spec, Store
-from harness.training.trainer import check_precision
+from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.processors import use_cores
+from harness.stopping import Stopped, stop_here
+from harness.store import Failure, Result, Store
 
-#: How a job ended.
-End = Result | Failure
+
+class Again(Enum):
+    """Why a job has not ended and waits for another turn."""
+
+    HELD = "another process holds its lock"
+    STOPPED = "it was asked to stop, and continues from what it saved"
+    MEMORY = "its share of a GPU's memory was too small; it needs the GPU alone"
 
 
 @dataclass(frozen=True)
-class Resources:
-    """What an executor may use: `jobs` runs at a time, each on `device`."""
+class Prepared:
+    """The end of a preparation; with an `error` the jobs that need it fail."""
 
-    jobs: int = 1
-    device: DeviceChoice = "auto"
+    id: str
+    error: str = ""
+    traceback: str = ""
+
+
+#: How a job ended: a run by a Result or a Failure, a preparation by Prepared.
+End = Result | Failure | Prepared
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """One planned run. It can be pickled and performed in any process that sees the results folder."""
+class Job(ABC):
+    """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts."""
 
-    run: PlannedRun
     inventory: Inventory
     store: Store
+    needs: frozenset[str]
 
     @property
-    def fingerprint(self) -> str:
-        """The fingerprint of its training, which locks and `needs` go by."""
-        return self.run.fingerprint
+    @abstractmethod
+    def id(self) -> str:
+        """Its identity among all jobs; a run's is its fingerprint."""
 
     @property
-    def spec(self) -> Spec:
-        """Which run it is."""
-        return Spec.of(self.run.resolved.spec)
+    @abstractmethod
+    def key(self) -> str:
+        """What people call it; the `run` of its events."""
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """Fingerprints of the runs that are its teachers."""
-        return frozenset(teacher.fingerprint for teacher in self.run.experiment.teachers)
+    @abstractmethod
+    def resources(self, known: Estimates) -> Resources:
+        """What it needs of a machine, by what is known of runs like it."""
 
-    def check(self, resources: Resources) -> None:
-        """Raise UserError where this machine does not have the device or the run's precision."""
-        device = pick_device(resources.device)
-        if self.run.resolved.method.trains:
-            check_precision(self.run.resolved.training.precision, device)
+    @abstractmethod
+    def check(self, device: DeviceChoice) -> None:
+        """Raise UserError where this machine does not have what the job asks of a device."""
 
-    def perform(self, resources: Resources, listen: Listener) -> End | None:
-        """Train and evaluate the run under its lock; return None when another process holds the lock.
+    @abstractmethod
+    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+        """Do the work, under the job's lock. Raises whatever goes wrong."""
 
-        A run that was finished since it was planned is not repeated. An error is recorded and returned as a Failure.
+    @abstractmethod
+    def fail(self, error: BaseException | str, listen: Listener) -> End:
+        """Record and report that the job failed."""
+
+    def perform(self, allocation: Allocation, listen: Listener) -> End | Again:
+        """Carry out the job in this process, unless another process holds its lock.
+
+        An error is recorded and returned as the job's end. Where this process was asked to stop (`harness.stopping`),
+        the job saves what it has at its next event or step.
         """
-        with self.store.lock(self.fingerprint) as acquired:
+
+        def report(event: Event) -> None:
+            listen(event)
+            if event.kind not in ("done", "prepared"):
+                stop_here()
+
+        with use_cores(allocation.cpus), self.store.lock(self.id) as acquired:
             if not acquired:
-                return None
+                return Again.HELD
             try:
-                finished = self.store.find(self.inventory.profile.name, self.spec, self.fingerprint)
-                protocol = self.inventory.protocol
-                if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
-                    listen(Event("done", self.run.key, result=finished))
-                    return finished
-                machine = Machine.of_run(resources.device, resources.jobs)
-                return run_one(self.run, self.inventory, self.store, machine, listen)
+                return self.carry_out(allocation, report)
+            except Stopped:
+                return Again.STOPPED
+            except torch.OutOfMemoryError as error:
+                return self.fail(error, listen) if allocation.gpu_share >= 1 else Again.MEMORY
             except Exception as error:
                 return self.fail(error, listen)
 
-    def fail(self, error: Exception | str, listen: Listener) -> Failure:
-        """Record the run's failure with its log so far, and report it."""
-        kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
-        failure = Failure(
-            spec=self.spec,
-            profile=self.inventory.profile.name,
-            fingerprint=self.fingerprint,
-            error=f"{kind}{error}",
-            traceback="".join(traceback.format_exception(error)) if isinstance(error, Exception) else "",
-            when=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        log = log_file(self.store, self.run)
-        self.store.save_failure(failure, log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
-        listen(Event("failed", self.run.key, error=failure.error))
-        return failure
+
+def machine_of(allocation: Allocation) -> Machine:
+    """The machine of a job in this process, which keeps to its threads and its share of the GPU from here on."""
+    machine = Machine.of(allocation)
+    torch.set_num_threads(machine.threads)
+    if machine.device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
+    return machine

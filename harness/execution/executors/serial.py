@@ -1,15 +1,16 @@
-"""Runs in this process, one after another."""
+"""Jobs in this process, one after another: for debuggers, tests and short scripts."""
 
 from __future__ import annotations
 
 from harness.execution.events import Listener
-from harness.execution.executors.base import Executor, Queue
+from harness.execution.executors.base import Executor
+from harness.execution.executors.queue import Queue
 
 
 class Serial(Executor):
-    """Carries out one job at a time in this process."""
+    """Carries out one job at a time in this process, which a run that crashes takes with it."""
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Perform each job when it can start."""
         for job in queue:
-            queue.end(job, job.perform(self.resources, listen))
+            queue.end(job, job.perform(self.share, listen))

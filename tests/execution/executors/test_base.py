@@ -6,49 +6,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from executor_jobs import STUDENT, TAUGHT, jobs, plan
+from executor_jobs import ignore, jobs, plan
 
 from harness.errors import UserError
 from harness.execution.events import Event
-from harness.execution.executors import base
-from harness.execution.executors.base import Queue, execute
-from harness.execution.executors.job import Resources
+from harness.execution.executors.base import execute
+from harness.execution.executors.job import Again
+from harness.execution.resources import Allocation
 from harness.store import Failure, Result, Store
 
-ONE = Resources(1, "cpu")
-
-
-def ignore(event: Event) -> None:
-    """A listener that does nothing."""
-
-
-def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:
-    student, taught, other = jobs(tmp_path, TAUGHT, "simcse[temperature=0.1]")
-    assert (student.run.key, taught.needs) == (STUDENT, {student.fingerprint})
-    queue = Queue([taught, student, other])
-    assert [queue.take(), queue.take(), queue.take()] == [student, other, None]
-    queue.end(other, other.fail("stopped", ignore))
-    assert queue.take() is None
-    queue.end(student, student.fail("stopped", ignore))
-    assert queue.take() is taught, "its teacher has ended, if badly: the job may train it again"
-    assert len(queue) == 1
-
-
-def test_a_job_that_another_process_holds_comes_back_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = jobs(tmp_path, "simcse", seeds=(0, 1))
-    queue = Queue([first, second])
-    assert queue.take() is first
-    queue.end(first, None)
-    assert [queue.take(), queue.take()] == [second, None]
-    monkeypatch.setattr(base, "RETRY_S", 0.0)
-    queue.end(second, None)
-    assert queue.take() is second
+ONE = Allocation("cpu", 1)
 
 
 def test_a_held_lock_is_respected_and_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "none")
-    with job.store.lock(job.fingerprint):
-        assert job.perform(ONE, ignore) is None
+    with job.store.lock(job.id):
+        assert job.perform(ONE, ignore) is Again.HELD
     events: list[Event] = []
     result = job.perform(ONE, events.append)
     assert isinstance(result, Result)

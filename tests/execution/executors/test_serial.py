@@ -8,7 +8,7 @@ from pathlib import Path
 from executor_jobs import STUDENT, TAUGHT, jobs
 
 from harness.execution.events import Event
-from harness.execution.executors.job import Resources
+from harness.execution.executors.base import ExecutorOptions
 from harness.execution.executors.serial import Serial
 from harness.store import Failure, Result
 
@@ -24,18 +24,18 @@ def test_teachers_come_first_and_a_run_that_fails_costs_only_itself(tmp_path: Pa
         if event.run == failing.run.key and event.kind == "progress":
             raise RuntimeError("stopped")
 
-    ends = Serial(Resources(1, "cpu")).execute([taught, failing, student], listen)
+    ends = Serial(ExecutorOptions(1, "cpu")).execute([taught, failing, student], listen)
     assert keys(ends) == [(failing.run.key, Failure), (STUDENT, Result), (taught.run.key, Result)]
 
 
 def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
     held, free = jobs(tmp_path, "none[pooling=mean]", "none[pooling=cls]")
     with ExitStack() as stack:
-        stack.enter_context(held.store.lock(held.fingerprint))
+        stack.enter_context(held.store.lock(held.id))
 
         def listen(event: Event) -> None:
             if event.kind == "done":
                 stack.close()
 
-        ends = Serial(Resources(1, "cpu")).execute([held, free], listen)
+        ends = Serial(ExecutorOptions(1, "cpu")).execute([held, free], listen)
     assert keys(ends) == [(free.run.key, Result), (held.run.key, Result)]

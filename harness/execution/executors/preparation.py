@@ -1,0 +1,124 @@
+"""Work that several runs share, as jobs of their own: tokens of a corpus, features of a teacher, filter banks.
+
+Each is done once, before the runs that read it, so that no run waits for another with a GPU in its hands. What is
+prepared lies in the cache folder; a run that does not find it there makes it itself.
+"""
+
+from __future__ import annotations
+
+import traceback
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import PROCESS_MB, TEACHER_MB, Estimates
+from harness.execution.executors.job import Job, Prepared, machine_of
+from harness.execution.ingredients import Experiment
+from harness.execution.inventory import UsedCorpus
+from harness.execution.pairs import KnownPairs
+from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.execution.teachers import NamedTeacher
+from harness.execution.train import Bench, run_features
+from harness.execution.training_data import token_file
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation(Job):
+    """Something of a corpus that is made once. `experiment` is the first run that reads it."""
+
+    digest: str
+    experiment: Experiment
+    corpus: UsedCorpus
+
+    @property
+    def id(self) -> str:
+        """A hash of everything that the outcome depends on."""
+        return self.digest
+
+    def check(self, device: DeviceChoice) -> None:
+        """Nothing; the runs are checked."""
+
+    def resources(self, known: Estimates) -> Resources:
+        """No GPU."""
+        return Resources(memory_mb=2 * PROCESS_MB)
+
+    @abstractmethod
+    def make(self, bench: Bench) -> None:
+        """Make it, or find that it is there."""
+
+    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
+        """Make it on the allocation's device; events have the preparation's key."""
+        machine = machine_of(allocation)
+        self.make(Bench(self.store, machine.device, lambda event: listen(self._own(event))))
+        listen(Event("prepared", self.key))
+        return Prepared(self.id)
+
+    def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
+        """Report that it failed; the runs that need it record the failure."""
+        kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
+        trace = "" if isinstance(error, str) else "".join(traceback.format_exception(error))
+        listen(Event("prepared", self.key, error=f"{kind}{error}"))
+        return Prepared(self.id, f"{kind}{error}", trace)
+
+    def _own(self, event: Event) -> Event:
+        """An event of the first run under this key; those of teachers that are trained for it stay as they are."""
+        return Event("prepare", self.key, stage=event.stage) if event.run == self.experiment.key else event
+
+
+class TokensOfCorpus(Preparation):
+    """The tokens of a text corpus for one encoder and length."""
+
+    @property
+    def key(self) -> str:
+        """Corpus and encoder."""
+        return f"tokens of {self.corpus.name} for {self.experiment.resolved.spec.encoder}"
+
+    def make(self, bench: Bench) -> None:
+        """Tokenise."""
+        run, source = self.experiment.resolved, self.experiment.ingredients.encoder.source
+        tokenizer = Student.load(source.path(), run.pooling, own_head=False).tokenizer
+        listen = bench.listen
+        key = self.experiment.key
+        token_file(
+            self.corpus,
+            tokenizer,
+            run.training.max_length,
+            lambda stage: listen(Event("prepare", key, stage=stage)),
+        )
+
+
+class RecordingsOfCorpus(Preparation):
+    """The filter banks of an audio corpus."""
+
+    @property
+    def key(self) -> str:
+        """The corpus."""
+        return f"recordings of {self.corpus.name}"
+
+    def make(self, bench: Bench) -> None:
+        """Load the corpus, which keeps what it computes."""
+        self.corpus.read.source.load(self.corpus.read.root)
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturesOfCorpus(Preparation):
+    """One teacher's features of the images, captions or tokens of a pair corpus."""
+
+    teacher: NamedTeacher
+
+    @property
+    def key(self) -> str:
+        """Teacher, kind and corpus."""
+        return f"{self.teacher.name} features of the {self.teacher.of.removesuffix('s')}s of {self.corpus.name}"
+
+    def resources(self, known: Estimates) -> Resources:
+        """A frozen model at work; no GPU where the features are stored in a file."""
+        took = 0 if self.teacher.is_stored(self.corpus) else TEACHER_MB
+        return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=took)
+
+    def make(self, bench: Bench) -> None:
+        """Compute the features; a run that is the teacher is trained first if its weights are gone."""
+        context = run_features(self.experiment, bench).context
+        self.teacher.features(KnownPairs.of_corpus(self.corpus), context)

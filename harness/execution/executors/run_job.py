@@ -1,0 +1,77 @@
+"""One planned run as a job."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from harness.errors import UserError
+from harness.execution.environment import pick_device
+from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import Estimates
+from harness.execution.executors.job import Job, machine_of
+from harness.execution.plan import PlannedRun
+from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.execution.run import log_file, run_one
+from harness.store import Failure, Result, Spec
+from harness.training.trainer import check_precision
+
+
+@dataclass(frozen=True, eq=False)
+class RunJob(Job):
+    """Trains and evaluates one run; `chunk` rows of a batch are encoded at a time, None encodes batches whole."""
+
+    run: PlannedRun
+    chunk: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The fingerprint of its training."""
+        return self.run.fingerprint
+
+    @property
+    def key(self) -> str:
+        """The run's key."""
+        return self.run.key
+
+    @property
+    def spec(self) -> Spec:
+        """Which run it is."""
+        return Spec.of(self.run.resolved.spec)
+
+    def resources(self, known: Estimates) -> Resources:
+        """By its encoder and its batch."""
+        return known.of(self.run.experiment)
+
+    def check(self, device: DeviceChoice) -> None:
+        """Raise UserError where this machine does not have the device or the run's precision."""
+        found = pick_device(device)
+        if self.run.resolved.trains:
+            check_precision(self.run.resolved.training.precision, found)
+
+    def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
+        """Train and evaluate the run; one that was finished since it was planned is not repeated."""
+        finished = self.store.find(self.inventory.profile.name, self.spec, self.id)
+        protocol = self.inventory.protocol
+        if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
+            listen(Event("done", self.key, result=finished))
+            return finished
+        machine = replace(machine_of(allocation), chunk=self.chunk)
+        return run_one(self.run, self.inventory, self.store, machine, listen)
+
+    def fail(self, error: BaseException | str, listen: Listener) -> Failure:
+        """Record the run's failure with its log so far, and report it."""
+        kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
+        failure = Failure(
+            spec=self.spec,
+            profile=self.inventory.profile.name,
+            fingerprint=self.id,
+            error=f"{kind}{error}",
+            traceback="" if isinstance(error, str) else "".join(traceback.format_exception(error)),
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        log = log_file(self.store, self.run)
+        self.store.save_failure(failure, log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
+        listen(Event("failed", self.key, error=failure.error))
+        return failure

@@ -1,0 +1,75 @@
+"""Stopping a process after it has saved its work: a request, which work in progress meets at its next safe point."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: Signals that ask to stop; the second one of either kind stops at once.
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_requested = threading.Event()
+
+
+class Stopped(BaseException):
+    """Work ended early because it was asked to; what it saved is enough to continue.
+
+    No `Exception`, so that code which survives the errors of a task does not survive this.
+    """
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked to stop, and all work in progress has been saved."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def request_stop() -> None:
+    """Ask the work in this process to stop at its next safe point."""
+    _requested.set()
+
+
+def stop_requested() -> bool:
+    """Whether this process was asked to stop."""
+    return _requested.is_set()
+
+
+def withdraw_stop() -> None:
+    """Forget the request, once the work has stopped."""
+    _requested.clear()
+
+
+def stop_here() -> None:
+    """Raise Stopped at a safe point if this process was asked to stop."""
+    if stop_requested():
+        raise Stopped
+
+
+@contextmanager
+def stop_on_signals(first: Callable[[int], None]) -> Iterator[None]:
+    """Call `first` with the number of the first signal of SIGNALS; raise KeyboardInterrupt at the second.
+
+    Outside the main thread, which alone can handle signals, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            raise Interrupted(number)
+        first(number)
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
