@@ -197,7 +197,7 @@ def locked(lock: Path, what: object, say: Callable[[str], None] = log.info) -> I
     try:
         held = file.acquire(timeout=0)
     except Timeout:
-        say(f"{what}: in use by another process; waiting")
+        say(f"{what}: in use elsewhere; waiting")
         held = file.acquire()
     with held:
         yield
