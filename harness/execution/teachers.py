@@ -58,6 +58,11 @@ class _Maker(ABC):
     def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """What features of a corpus depend on besides the corpus itself; None stands for test images."""
 
+    @property
+    @abstractmethod
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute features of whatever pairs."""
+
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Names everything that the features of these pairs depend on; known without loading a model."""
@@ -128,6 +133,11 @@ class _ModelTeacher(_Maker):
         pixels = corpus.pixels if corpus is not None and of == "image" else None
         return [self.model] if pixels is None else [self.model, pixels]
 
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The model."""
+        return [self.model]
+
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
         if of != "image":
@@ -183,6 +193,11 @@ class _LitTeacher(_Maker, Generated):
         for place in filter(None, (corpus, self.corpus)):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """Those of both teachers."""
+        return [*self.images.models, *self.captions.models]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
@@ -244,6 +259,11 @@ class NamedTeacher:
         """The fingerprints of the runs that must be trained to compute its features of a corpus."""
         sources = (need.source for need in self.needs(corpus))
         return {source.training for source in sources if isinstance(source, RunModel)}
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute its features of pairs of no corpus; none if it has none."""
+        return [] if isinstance(self.maker, str) else self.maker.models
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
