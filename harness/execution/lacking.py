@@ -133,10 +133,13 @@ def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str,
         for name, runs in paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
             missing: dict[Missing, None] = {}
             for spec, suites in runs.items():
-                with suppress(UserError):
-                    missing |= dict.fromkeys(experiments.of(resolve(profile, spec, {})).missing)
                 for suite in suites:
                     missing |= dict.fromkeys(_suite_missing(inventory, suite))
+                with suppress(UserError):
+                    run = experiments.of(resolve(profile, spec, {}))
+                    missing |= dict.fromkeys(run.missing)
+                    needed = (run.missing_for(inventory.suites[suite], root) for suite in suites)
+                    missing |= dict.fromkeys(item for items in needed for item in items)
             option = "figure" if name.partition(":")[2] in paper.figures else "table"
             yield option, name, fetch_list(missing, root, ask=False)
 
