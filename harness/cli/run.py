@@ -177,9 +177,11 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _estimate(plan: Plan) -> Iterator[str]:
+    if not plan.todo:
+        return
     from harness.execution.estimate import estimate
 
-    expected = estimate(plan) if plan.todo else None
+    expected = estimate(plan)
     if expected is None:
         return
     if expected.here is not None:

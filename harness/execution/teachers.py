@@ -55,8 +55,13 @@ class _Maker(ABC):
     """Computes a teacher's features of pairs."""
 
     @abstractmethod
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """What features of a corpus depend on besides the corpus itself."""
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """What features of a corpus depend on besides the corpus itself; None stands for test images."""
+
+    @property
+    @abstractmethod
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute features of whatever pairs."""
 
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
@@ -73,6 +78,7 @@ class _FrozenModel(Source):
 
     kind: str
     pooling: str
+    precision: str
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -80,8 +86,10 @@ class _FrozenModel(Source):
         return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
 
     def fingerprint(self, root: Path | None) -> str:
-        """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
+        """The model's fingerprint with the kind, the pooling if the kind depends on it, and a precision below fp32."""
         fingerprint = self.model.fingerprint(root)
+        if self.precision != "fp32":
+            fingerprint = digest(self.precision, fingerprint)
         if declared_teacher(self.kind).pooled:
             return digest(self.kind, self.pooling, fingerprint)
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
@@ -98,6 +106,7 @@ class RunModel(Source):
     training: str
     pooling: str
     kind: ClassVar[str] = "text"
+    precision: ClassVar[str] = "fp32"
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The run's missing data."""
@@ -119,9 +128,15 @@ class _ModelTeacher(_Maker):
     name: str
     model: Ingredient[_FrozenModel | RunModel]
 
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The model, and the corpus's image files if it reads them."""
-        return [self.model, corpus.pixels] if of == "image" and corpus.pixels is not None else [self.model]
+        pixels = corpus.pixels if corpus is not None and of == "image" else None
+        return [self.model] if pixels is None else [self.model, pixels]
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The model."""
+        return [self.model]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
@@ -135,7 +150,7 @@ class _ModelTeacher(_Maker):
         teacher = cache(lambda: self._opened(of, context))
         pairs = known.pairs
 
-        def rows(start: int, stop: int) -> np.ndarray:
+        def computed(start: int, stop: int) -> np.ndarray:
             if of == "caption":
                 return teacher().captions(pairs.texts[start:stop])
             if of == "tokens":
@@ -143,6 +158,12 @@ class _ModelTeacher(_Maker):
             if pairs.images is None:
                 raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
             return teacher().images(pairs.images[start:stop])
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            from harness.encoders.precision import autocast  # imports torch
+
+            with autocast(self.model.source.precision, context.device):
+                return computed(start, stop)
 
         return rows
 
@@ -166,12 +187,17 @@ class _LitTeacher(_Maker, Generated):
         """The version of the fit; what is fitted counts separately."""
         return digest(LIT, LIT_VERSION)
 
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
         found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
-        for place in (corpus, self.corpus):
+        for place in filter(None, (corpus, self.corpus)):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """Those of both teachers."""
+        return [*self.images.models, *self.captions.models]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
@@ -211,9 +237,9 @@ class NamedTeacher:
     of: FeatureKind
     maker: _Maker | str
 
-    def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
-        """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
-        if self.is_stored(corpus):
+    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        if corpus is not None and self.is_stored(corpus):
             return [corpus.stored[self.name]]
         return self._made.needs(corpus, self.of)
 
@@ -233,6 +259,11 @@ class NamedTeacher:
         """The fingerprints of the runs that must be trained to compute its features of a corpus."""
         sources = (need.source for need in self.needs(corpus))
         return {source.training for source in sources if isinstance(source, RunModel)}
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute its features of pairs of no corpus; none if it has none."""
+        return [] if isinstance(self.maker, str) else self.maker.models
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
@@ -282,7 +313,10 @@ class NamedTeacher:
 
 @dataclass(frozen=True)
 class RoleFeatures:
-    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora."""
+    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora.
+
+    Without corpora, they are those of test images alone.
+    """
 
     asked: Feature
     teacher: NamedTeacher
@@ -291,12 +325,12 @@ class RoleFeatures:
     @cached_property
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
-        return tuple(need for corpus in self.corpora for need in self.teacher.needs(corpus))
+        return tuple(need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus))
 
     @property
     def source(self) -> str:
         """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
 
     @property
     def identity(self) -> list[object]:
@@ -362,7 +396,7 @@ class TeacherFinder:
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
-            model = _FrozenModel(kind, table.pooling, self.inventory.place("teacher", table))
+            model = _FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
             return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))

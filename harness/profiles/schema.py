@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -139,13 +139,16 @@ class ModelTable(Table):
 class TeacherTable(ModelTable):
     """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other teachers' features.
 
-    `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher. The revision
-    'main' stands for the commit in the local cache, where none is known.
+    `pooling`, `precision` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
+    The revision 'main' stands for the commit in the local cache, where none is known.
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
     revision: Commit | Literal["main"] | None = None
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
+    precision: Annotated[Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")] = (
+        "fp32"
+    )
     images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
     captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
     corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None
@@ -190,8 +193,18 @@ class ReleasedTable(ModelTable):
     revision: Commit | Literal["main"] | None = None
     pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
     encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
+    heads: Annotated[Name | None, Field(description="a file beside them: their projections of captions and images")] = (
+        None
+    )
+    images: Annotated[Name | None, Field(description="the image teacher whose features `heads` projects")] = None
     rows: Annotated[tuple[ReleasedRows, ...], Field(description="the rows that the weights should reproduce")] = ()
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
+
+    @model_validator(mode="after")
+    def _heads_with_images(self) -> Self:
+        if (self.heads is None) != (self.images is None):
+            raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
+        return self
 
     @model_validator(mode="after")
     def _known_pooling(self) -> Self:
@@ -269,10 +282,11 @@ class Profile(Table):
         for name, weights in self.released.items():
             if weights.hub not in (None, name):
                 raise ValueError(f"released.{name}: its results are those of {weights.hub}; name the table so")
+            _exist(f"released.{name}.images", filter(None, [weights.images]), "teachers", self.teachers)
         return self
 
 
-def _exist(place: str, used: Sequence[str], kind: str, known: Mapping[str, BaseModel]) -> None:
+def _exist(place: str, used: Iterable[str], kind: str, known: Mapping[str, BaseModel]) -> None:
     """Raise ValueError for the first name used without a table."""
     for name in used:
         if name not in known:

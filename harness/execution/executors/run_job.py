@@ -6,15 +6,16 @@ import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from harness.encoders.precision import check_precision
 from harness.errors import UserError
 from harness.execution.environment import pick_device
 from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import Estimates
 from harness.execution.executors.job import Job, machine_of
 from harness.execution.plan import PlannedRun
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.execution.run import log_file, run_one
 from harness.store import Failure, Result, Spec
-from harness.training.trainer import check_precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +40,9 @@ class RunJob(Job):
         """Which run it is."""
         return Spec.of(self.run.resolved.spec)
 
-    @property
-    def resources(self) -> Resources:
-        """By the size of its encoder and its batch."""
-        return Resources()
+    def resources(self, known: Estimates) -> Resources:
+        """By its encoder and its batch."""
+        return known.of(self.run.experiment)
 
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
