@@ -32,13 +32,13 @@ LONGEST = 90
 
 
 #: path of a page and its key -> whether it is there already
-Kept = Callable[[str, str], bool]
+KeepPage = Callable[[str, str], bool]
 
 
 class Pages:
     """A writer of pages below one folder."""
 
-    def __init__(self, folder: Path, kept: Kept = lambda page, key: False, **shared: object) -> None:
+    def __init__(self, folder: Path, kept: KeepPage = lambda page, key: False, **shared: object) -> None:
         """Compile templates on first use; all of them see the `shared` values.
 
         `kept` takes a page over from an earlier report by its key, and says whether it did.

@@ -15,7 +15,7 @@ from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.seeds.headline import Sentence
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.site.html import TEMPLATES, Kept, Pages, notes_html, slugs
+from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.sources import digest
@@ -54,7 +54,7 @@ class Ran(NamedTuple):
     runs: int
 
 
-def write_site(site: Site, folder: Path, kept: Kept = lambda page, key: False) -> None:
+def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: False) -> None:
     """Write every page into an empty folder, except pages of runs that are `kept` from an earlier report."""
     contents = site.contents
     results = in_order(contents.results)
