@@ -24,9 +24,11 @@ def main(handle: int, driver: int) -> None:
     end_with_parent(driver)
     for number in (signal.SIGINT, signal.SIGTERM):  # of a whole process group; the driver decides
         signal.signal(number, signal.SIG_IGN)
-    # imported here, in the one process that is forked from
+    # what jobs import, here and once: forked processes have it
+    from harness.execution import run
     from harness.execution.executors import jobs, worker
 
+    assert run
     assert jobs
     channel = Connection(handle)
     while True:
