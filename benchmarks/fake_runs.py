@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.execution.events import Event, Listener
+from harness.execution.executors.job import Prepared
 from harness.execution.executors.run_job import RunJob
 from harness.execution.resources import Allocation
 from harness.store import Result, Store
@@ -30,6 +31,13 @@ class FakeRun(RunJob):
         saved = self.store.save(result)
         listen(Event("done", self.key, result=saved))
         return saved
+
+
+class EmptyRun(RunJob):
+    """A run that has ended."""
+
+    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:  # type: ignore[override]
+        return Prepared(self.id)
 
 
 @cache

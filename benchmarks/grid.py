@@ -1,12 +1,13 @@
-"""What it costs to distribute runs: fake runs that sleep, each in a process of its own, and a large plan.
+"""What it costs to distribute runs: fake runs that sleep, processes that do nothing, and a large plan.
 
     python benchmarks/grid.py                   2,000 fake runs of one second on 64 slots, and a plan of 20,000 runs
     python benchmarks/grid.py runs 500 32       500 fake runs on 32 slots
+    python benchmarks/grid.py processes 50      what a process of the executor `local` costs
     python benchmarks/grid.py plan 5000         a plan of 5,000 runs
 
-A fake run sleeps in place of training; everything around it is real: the plan, the queue, the executor `local` with its
-processes, locks and events, and the results, logs and failures in the store. Overhead is the wall time beyond that of
-as many full rounds of slots. It counts the start of the process that all others are forked from.
+A fake run sleeps in place of training, in a thread, since 64 processes need more cores than a desk has. All else is
+real: the plan, the queue, locks, events, results, logs and the search for failures in the store. The overhead is the
+wall time beyond full rounds of slots.
 """
 
 from __future__ import annotations
@@ -16,31 +17,51 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 
-from fake_runs import SECONDS, FakeRun
+from fake_runs import SECONDS, EmptyRun, FakeRun
 
 import harness
-from harness.execution.executors.base import ExecutorOptions
-from harness.execution.executors.job import Prepared
+from harness.execution.events import Event, Listener
+from harness.execution.executors.base import Executor, ExecutorOptions
+from harness.execution.executors.job import Again, End, Job, Prepared
 from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.local import Local
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
-from harness.execution.executors.seats import CoreSeats, Seats
 from harness.execution.plan import Plan
+from harness.execution.resources import Allocation
 from harness.execution.tally import Tally
 from harness.store import Store
 
-RUNS, SLOTS, PLANNED = 2_000, 64, 20_000
+RUNS, SLOTS, PROCESSES, PLANNED = 2_000, 64, 50, 20_000
 SEEDS = 20
 
 
-class Slots(Local):
-    """The local executor with as many slots as it is told, whatever the cores."""
+class Slots(Executor):
+    """As many jobs at a time as it is told, whatever the cores, each in a thread."""
 
-    def seats(self, queue: Queue) -> Seats:
-        return CoreSeats(int(self.options.jobs))
+    def work(self, queue: Queue, listen: Listener) -> None:
+        """Take jobs while slots are free; handle what the threads send."""
+        free, arrived = int(self.options.jobs), SimpleQueue[tuple[Job, Event | End | Again]]()
+
+        def perform(job: Job) -> None:
+            arrived.put((job, job.perform(Allocation("cpu"), lambda event: arrived.put((job, event)))))
+
+        with ThreadPoolExecutor(free) as threads:
+            while queue:
+                while free and (job := queue.take()):
+                    free -= 1
+                    threads.submit(perform, job)
+                job, message = arrived.get()
+                if isinstance(message, Event):
+                    listen(message)
+                else:
+                    free += 1
+                    queue.end(job, message)
 
 
 def planned(runs: int, results: Path) -> Plan:
@@ -53,7 +74,7 @@ def planned(runs: int, results: Path) -> Plan:
 
 
 class Watch(threading.Thread):
-    """Counts this process's open files."""
+    """Counts this process's open files, but for the locks of fake runs, which processes of their own would hold."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -61,7 +82,9 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while True:
-            self.files = max(self.files, sum(1 for _ in Path("/proc/self/fd").iterdir()))
+            with suppress(OSError):  # closed meanwhile
+                names = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+                self.files = max(self.files, sum(not name.endswith(".lock") for name in names))
             time.sleep(0.05)
 
 
@@ -93,6 +116,26 @@ def distribute(runs: int, slots: int) -> None:
         )
 
 
+def processes(count: int) -> None:
+    """Print what a process costs that does nothing but say so."""
+
+    def used(runs: int) -> tuple[float, float]:
+        with tempfile.TemporaryDirectory() as folder:
+            real = [job for job in jobs_of(planned(runs, Path(folder))) if isinstance(job, RunJob)][:runs]
+            jobs = [EmptyRun(job.inventory, job.store, frozenset(), job.run) for job in real]
+            before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+            Local(ExecutorOptions(2, "cpu")).execute(jobs, lambda event: None)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - clock
+
+    (start, _), (together, wall) = used(1), used(count)
+    each = 1000 * (together - start) / (count - 1)
+    print(
+        f"a process: {each:.0f} ms of processor; that which they are forked from: {start:.1f} s; "
+        f"{count} processes: {wall:.1f} s"
+    )
+
+
 def plan(runs: int) -> None:
     """Print what a plan and its jobs take."""
     with tempfile.TemporaryDirectory() as folder:
@@ -112,11 +155,13 @@ def plan(runs: int) -> None:
 
 def main() -> None:
     """Print the table."""
-    what, *numbers = sys.argv[1:] or ["both"]
+    what, *numbers = sys.argv[1:] or ["all"]
     counts = list(map(int, numbers))
-    if what in ("both", "runs"):
+    if what in ("all", "runs"):
         distribute(*(counts or [RUNS, SLOTS]))
-    if what in ("both", "plan"):
+    if what in ("all", "processes"):
+        processes(*(counts or [PROCESSES]))
+    if what in ("all", "plan"):
         plan(*(counts or [PLANNED]))
 
 

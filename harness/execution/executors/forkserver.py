@@ -6,6 +6,7 @@ one end of a socket pair, and hears of the process that serves it and of that pr
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ def main(handle: int, driver: int) -> None:
 
     assert run
     assert jobs
+    gc.collect()
+    gc.freeze()  # the collector of a forked process leaves these objects alone, and their memory shared
     channel = Connection(handle)
     while True:
         if channel.poll(REAP_S):
