@@ -41,6 +41,8 @@ _NOTES = {
 @device_option
 @names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
+@click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
+@click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -52,6 +54,8 @@ def run(
     device: DeviceChoice,
     executor: str | None,
     executor_options: Sequence[str],
+    address: str | None,
+    no_shared_folder: bool,
     fetch: bool,
     accept_licences: str,
     dry_run: bool,
@@ -69,6 +73,8 @@ def run(
     _describe(plan)
     if not dry_run:
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
+        own |= {"address": address} if address else {}
+        own |= {"shared-folder": "no"} if no_shared_folder else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own}
         _show_results(context, plan, api.execute(plan, progress=True, **how))
 
