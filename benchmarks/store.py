@@ -1,90 +1,59 @@
-"""Time to read 10,000 results into a tidy frame, compared with parsing the same files as plain JSON.
+"""Seconds to read a folder of results: without an index, with one, and after some results have changed.
 
-python benchmarks/store.py
+    python benchmarks/store.py [RESULTS ...]
+
+Prints a line for 1,000 and 10,000 results, or for the numbers given; 100,000 need 2.5 GB of disk. Each reading is a
+process of its own. The frame is that of all scores of whole tasks, with the tables' types of columns.
 """
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 import tempfile
-import time
 from pathlib import Path
 
-from harness.store import DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, frame_of
-from harness.store.upgrade import suite_metrics
+from made_up import write
 
-RESULTS = 10_000
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
+GROWTH = (1_000, 10_000)
+SCRIPT = """
+import resource, sys, time
+from pathlib import Path
+import numpy, pandas, pydantic
+import harness
+from harness.store import Store, frame_of
+clock = time.perf_counter()
+results = Store(Path(sys.argv[1])).indexed()
+index = time.perf_counter() - clock
+rows = len(frame_of(results, ()))
+both = time.perf_counter() - clock
+assert len(results) == int(sys.argv[2]) and not results.problems
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(f"{index:6.2f} s, with the frame {both:6.2f} s, {peak:5.0f} MiB, {rows} scores")
+"""
 
 
-def sample(seed: int) -> Result:
-    """A result of the size of a paper's run: seven tasks, a dev curve of 125 points, loss curves of 100."""
-    steps = list(range(125))
-    finished = "2026-01-01T00:00:01+00:00"
-    return Result(
-        spec=Spec(method="mcse", variant="mcse", setting="s", encoder="e", seed=seed),
-        profile="bench",
-        profile_origin="file",
-        overrides={},
-        fingerprint=f"{seed:016d}" + "0" * 48,
-        group="0" * 64,
-        hyperparameters={
-            "method": {"temperature": 0.05},
-            "training": {"batch_size": 64},
-            "encoder": {"pooling": "cls"},
-        },
-        teachers={},
-        evaluations=[
-            Evaluation(
-                suite="sts",
-                protocol=Protocol(version=1, data="0" * 64, metrics=suite_metrics("sts")),
-                scores={task: {"spearman": 70.0 + seed % 7, "pearson": 70.0, "n": 1000.0} for task in TASKS},
-                seconds=1.0,
-                finished=finished,
-            )
-        ],
-        dev=DevCurve(
-            task="STS-B-dev",
-            metric="spearman",
-            steps=steps,
-            scores=[70.123456789] * 125,
-            best_step=0,
-            best_score=70.123456789,
-        ),
-        losses=LossCurves(steps=steps[:100], terms={"text": [0.0123456789] * 100, "info": [None] * 100}),
-        train_seconds=1.0,
-        peak_memory_mb=1.0,
-        hardware={"device": "cpu"},
-        packages={"torch": "2"},
-        revision=None,
-        started="2026-01-01T00:00:00+00:00",
-        finished=finished,
-        warnings=[],
-    )
+def read(folder: Path, count: int, what: str) -> None:
+    """Read a folder in a process of its own."""
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    print(f"{count:7} results, {what:22} {done.stdout.strip()}", flush=True)
 
 
 def main() -> None:
-    """Write the results, then time both ways of reading them."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder))
-        for seed in range(RESULTS):
-            result = sample(seed)
-            path = store.path(result)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(result.model_dump_json())
-        size = sum(path.stat().st_size for path in store.files()) / 1e6
-        clock = time.perf_counter()
-        for path in store.files():
-            json.loads(path.read_bytes())
-        plain = time.perf_counter() - clock
-        clock = time.perf_counter()
-        results, problems = store.load()
-        frame = frame_of(results)
-        ours = time.perf_counter() - clock
-        assert len(results) == RESULTS
-        assert not problems
-        print(f"{RESULTS} results, {size:.0f} MB, {len(frame)} rows")
-        print(f"plain json.loads: {plain:.2f} s; store to checked tidy frame: {ours:.2f} s; ratio {ours / plain:.2f}")
+    """Print the growth."""
+    for count in map(int, sys.argv[1:] or GROWTH):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write(folder, count, log=False)
+            read(folder, count, "first reading")
+            read(folder, count, "second reading")
+            read(folder, count, "third reading")
+            for path in sorted(folder.glob("*/*/*/*/*.json"))[:100]:
+                path.write_text(path.read_text() + "\n")
+            read(folder, count, "100 have changed")
+            (index,) = folder.glob(".cache/*")
+            print(f"{count:7} results, index {index.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

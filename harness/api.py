@@ -116,12 +116,13 @@ def run(
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
+    chunk: int | None = None,
     progress: bool | Listener = False,
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last five parameters are those of `execute`.
+    the other runs go on. The last six parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -136,7 +137,13 @@ def run(
         figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
     )  # fmt: skip
     return execute(
-        chosen, jobs=jobs, device=device, executor=executor, executor_options=executor_options, progress=progress
+        chosen,
+        jobs=jobs,
+        device=device,
+        executor=executor,
+        executor_options=executor_options,
+        chunk=chunk,
+        progress=progress,
     )
 
 
@@ -147,13 +154,16 @@ def execute(
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
+    chunk: int | None = None,
     progress: bool | Listener = False,
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
     `jobs` runs ("auto": as many as there is room for) are executed at a time, on `device` ("auto", "cpu" or "cuda"), by
-    a registered `executor` with `executor_options` of its own (default: local). `progress=True` shows progress in a
-    terminal or a notebook; a function is called with every `harness.execution.events.Event`.
+    a registered `executor` with `executor_options` of its own (default: local). `chunk` encodes that many rows of a
+    batch at a time, for one that does not fit into memory: the gradient is that of the whole batch, at the cost of a
+    second forward pass. `progress=True` shows progress in a terminal or a notebook; a function is called with every
+    `harness.execution.events.Event`.
     """
     from contextlib import nullcontext
 
@@ -168,7 +178,9 @@ def execute(
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
         with shown as listen:
-            ends += execute_plan(plan, listen, jobs=jobs, device=device, executor=executor, settings=executor_options)
+            ends += execute_plan(
+                plan, listen, jobs=jobs, device=device, executor=executor, settings=executor_options, chunk=chunk
+            )
     finished = tuple(end for end in ends if isinstance(end, Result))
     return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
 
@@ -239,8 +251,8 @@ def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
     from harness.store import Store
 
     store = Store(Path(folder))
-    loaded, problems = store.load()
-    return Results(store.root, tuple(loaded), tuple(store.failures()), tuple(problems))
+    found = store.indexed()
+    return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
 
 
 def report(

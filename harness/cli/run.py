@@ -43,6 +43,12 @@ _NOTES = {
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
 @click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
 @click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
+@click.option(
+    "--chunk",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
+)
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -56,6 +62,7 @@ def run(
     executor_options: Sequence[str],
     address: str | None,
     no_shared_folder: bool,
+    chunk: int | None,
     fetch: bool,
     accept_licences: str,
     dry_run: bool,
@@ -75,7 +82,7 @@ def run(
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
         own |= {"address": address} if address else {}
         own |= {"shared-folder": "no"} if no_shared_folder else {}
-        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own}
+        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         _show_results(context, plan, api.execute(plan, progress=True, **how))
 
 

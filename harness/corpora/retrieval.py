@@ -107,10 +107,12 @@ class CaptionedFile(FileSource):
         """Read the captions; features are read on access. Raises MissingData or UserError."""
         ids, captions, known = self._captions(root)
         pixels, count = self._pixels(root), len(captions)
+        # a teacher without a file computes its features where the images are
+        stored = {name: file for name, file in self.features.items() if not (pixels and file.missing(root))}
         images = Pairs(
             [texts[0] for texts in captions],
             pixels.pixels(root, count) if pixels else None,
-            StoredFeatures(self.features, root, lambda: ids, count),
+            StoredFeatures(stored, root, lambda: ids, count),
         )
         texts = [text for each in captions for text in each]
         image_of = np.repeat(np.arange(count), [len(each) for each in captions])

@@ -42,10 +42,14 @@ def package_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Machine:
-    """The device and the number of threads of a run, decided in the process that carries it out."""
+    """The device and the number of threads of a run, decided in the process that carries it out.
+
+    `chunk` is the number of rows of a batch that are encoded at a time in training; None encodes batches whole.
+    """
 
     device: Device
     threads: int
+    chunk: int | None = None
 
     @classmethod
     def of(cls, allocation: Allocation) -> Machine:
@@ -53,13 +57,15 @@ class Machine:
         return cls(pick_device(allocation.device), allocation.threads)
 
     def hardware(self) -> dict[str, str | int]:
-        """Device, processor, cores and threads, as results record them."""
+        """Device, processor, cores, threads and rows at a time, as results record them."""
         found: dict[str, str | int] = {
             "device": self.device,
             "processor": processor(),
             "cores": cores(),
             "threads": self.threads,
         }
+        if self.chunk is not None:
+            found["chunk"] = self.chunk
         if self.device == "cuda":
             import torch
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.execution.cards import CARDS
 from harness.execution.operations import Passes, shape_of, suite_work, training_work
 from harness.execution.plan import Plan, PlannedRun
-from harness.store import Result
+from harness.store import IndexedResults
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Estimate:
 
 def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None where no run is finished and some corpus is none of the papers'."""
-    finished = [result for result in plan.store.load()[0] if result.profile == plan.request.profile.name]
+    finished = plan.store.indexed().of_profile(plan.request.profile.name)
     if finished or not plan.todo:
-        return Estimate(here=sum(_from_finished(run, finished) for run in plan.todo))
+        return Estimate(here=sum(map(_Pools(finished).expected, plan.todo)))
     cards = dict.fromkeys((card.name for card in CARDS), 0.0)
     for run in plan.todo:
         work = planned_work(run)
@@ -40,13 +40,33 @@ def planned_work(run: PlannedRun) -> list[Passes] | None:
     return None if training is None else [*training, *suite_work(run.resolved, run.todo)]
 
 
-def _from_finished(run: PlannedRun, finished: Sequence[Result]) -> float:
-    """The mean time of finished runs of the same method and encoder, or of all without any."""
-    spec = run.resolved.spec
-    same = [one for one in finished if one.spec.method == spec.variant.name and one.spec.encoder == spec.encoder]
-    pool = same or finished
-    seconds = 0.0 if run.result else sum(one.train_seconds for one in pool) / len(pool)
-    for suite in run.todo:
-        found = [evaluation.seconds for one in pool if (evaluation := one.latest(suite))]
-        seconds += sum(found) / len(found) if found else 0.0
-    return seconds
+class _Pool:
+    """Times of finished runs: the sum of seconds and the number of runs, of training ('') and of each suite."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[float, int]] = {}
+
+    def add(self, what: str, seconds: float) -> None:
+        total, count = self._found.get(what, (0.0, 0))
+        self._found[what] = total + seconds, count + 1
+
+    def mean(self, what: str) -> float:
+        total, count = self._found.get(what, (0.0, 1))
+        return total / count
+
+
+class _Pools:
+    """The pool of each method and encoder, and that of all runs."""
+
+    def __init__(self, finished: IndexedResults) -> None:
+        self._all, self._same = _Pool(), dict[tuple[str, str], _Pool]()
+        for method, encoder, training, suites in finished.times():
+            for pool in (self._all, self._same.setdefault((method, encoder), _Pool())):
+                for what, seconds in {"": training, **suites}.items():
+                    pool.add(what, seconds)
+
+    def expected(self, run: PlannedRun) -> float:
+        """The mean time of finished runs of the same method and encoder, or of all without any."""
+        spec = run.resolved.spec
+        pool = self._same.get((spec.variant.name, spec.encoder), self._all)
+        return (0.0 if run.result else pool.mean("")) + sum(map(pool.mean, run.todo))

@@ -37,7 +37,7 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
             listen(event)
 
         report(Event("start", run.key, device=machine.device))
-        bench = Bench(store, machine.device, report)
+        bench = Bench(store, machine.device, report, machine.chunk)
         found = train(run.experiment, bench)
         evaluations = _evaluate(run, inventory, found, bench)
         log(Event("done", run.key))

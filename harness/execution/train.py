@@ -36,11 +36,15 @@ PATIENCE_S = 0.5
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are trained: the store of their working folders and the device. `listen` gets their events."""
+    """Where runs are trained: the store of their working folders and the device. `listen` gets their events.
+
+    `chunk` is the number of rows of a batch that are encoded at a time; None encodes batches whole.
+    """
 
     store: Store
     device: str
     listen: Listener
+    chunk: int | None = None
 
     def folder(self, experiment: Experiment) -> Path:
         """The folder of a run's checkpoint and best model."""
@@ -88,6 +92,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         dev=dev_scorer(read.dev.source, read.dev.root),
         folder=folder,
         report=lambda made: bench.listen(Event("progress", experiment.key, progress=made)),
+        chunk=bench.chunk,
     )
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))

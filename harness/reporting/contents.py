@@ -39,14 +39,14 @@ class Contents:
     def of(cls, store: Store, profile: str | None = None) -> Contents:
         """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
         name = load_profile(profile).name if profile else None
-        loaded, problems = store.load()
-        results = [result for result in loaded if name in (None, result.profile)]
+        indexed = store.indexed()
+        results = indexed.of_profile(name) if name else indexed
         if not results:
             what = f"no results of the profile '{name}'" if name else "no results"
             run = harness_command("run", profile=profile or "tiny", results=str(store.root))
             raise UserError(f"{store.root} has {what}; run `{run}` first")
         failures = [failure for failure in store.failures() if name in (None, failure.profile)]
-        return cls(store, results, failures, profile=name, warnings=problems)
+        return cls(store, results, failures, profile=name, warnings=indexed.problems)
 
     @cached_property
     def frame(self) -> pandas.DataFrame:

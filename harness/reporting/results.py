@@ -27,7 +27,7 @@ class Results:
     """
 
     folder: Path
-    runs: tuple[Result, ...]
+    runs: Sequence[Result]
     failures: tuple[Failure, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -41,7 +41,8 @@ class Results:
     @cached_property
     def frame(self) -> pandas.DataFrame:
         """One row per score; `harness.store.FRAME_COLUMNS` documents the columns."""
-        return frame_of(self.runs)
+        frame = frame_of(self.runs)
+        return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == "category"], str))
 
     def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.

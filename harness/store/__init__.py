@@ -3,6 +3,7 @@
 from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
+from harness.store.indexed import IndexedResults, of_profile
 from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "DevCurve",
     "Evaluation",
     "Failure",
+    "IndexedResults",
     "LossCurves",
     "Protocol",
     "Result",
@@ -22,5 +24,6 @@ __all__ = [
     "frame_of",
     "is_earlier",
     "metrics_of",
+    "of_profile",
     "overrides_text",
 ]

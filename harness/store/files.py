@@ -28,6 +28,8 @@ from harness.metrics import ArrayName
 from harness.sources import write_text
 from harness.spec import RunSpec
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
+from harness.store.index import listing, refreshed
+from harness.store.indexed import IndexedResults, joined_results
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
 from harness.store.upgrade import old_files, upgraded_failure, upgraded_result
 
@@ -62,15 +64,23 @@ class Store:
 
     def files(self) -> list[Path]:
         """All result files, sorted; work, locks and failures are not among them."""
-        return sorted(self.root.glob("[!.]*/*/*/*/seed-*.json"))
+        return [self.root / file.path for file in listing(self.root)]
 
     def load(self) -> tuple[list[Result], list[str]]:
         """All results, and one line for each file that cannot be used."""
         return self._loaded(self.files())
 
+    def indexed(self) -> IndexedResults:
+        """All results from the index: only new and changed files are read, and curves when they are asked for."""
+        return IndexedResults.of(self.root, self.read, refreshed(self.root, self.read))
+
     def read(self, path: Path) -> Result:
         """Read one file of any schema up to this one. Raises UserError naming a file that cannot be used."""
-        content = path.read_bytes()
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            reason = f"the result {path} cannot be read ({error.strerror})"
+            raise UserError(f"{reason}; restore it, or move it away") from error
         try:
             return Result.model_validate_json(content)
         except ValidationError:
@@ -226,7 +236,7 @@ def _joined(results: Iterable[Result]) -> list[Result]:
     found: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         found.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
-    return [reduce(Result.merged, sorted(each, key=lambda one: one.finished)) for each in found.values()]
+    return [joined_results(each) for each in found.values()]
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

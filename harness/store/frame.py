@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from harness.metrics import Metric, Metrics
-from harness.store.schema import Evaluation, Result
+from harness.store.columns import ColumnArray, Columns, Tables
+from harness.store.columns_writer import tables_of
+from harness.store.indexed import IndexedResults
+from harness.store.schema import Result
 
 if TYPE_CHECKING:
     import pandas
@@ -34,23 +40,57 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "dev": "best dev score of the run; missing for an untrained encoder",
     "minutes": "training time in minutes",
 }
-Value = str | int | float | None
 
 
-def frame_of(results: Iterable[Result]) -> pandas.DataFrame:
-    """One row a score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations."""
+def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) -> pandas.DataFrame:
+    """One row a score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations.
+
+    `parts` are the parts of tasks that are included besides the whole tasks, None for all. Columns of texts are
+    categorical, so that a group-by over several of them needs `observed=True`.
+    """
     import pandas
 
-    rows = (row for result in results for row in _rows(result))
-    return pandas.DataFrame.from_records(list(rows), columns=list(FRAME_COLUMNS))
+    tables = _tables(results)
+    runs, evaluations, scores = tables.runs, tables.evaluations, _scores(tables, parts)
+    of_evaluation = scores["evaluation"]
+    of_run = evaluations["run"][of_evaluation] if len(of_evaluation) else of_evaluation
+
+    def category(column: ColumnArray, rows: ColumnArray | None = None, named: Callable[[str], str] = str) -> object:
+        codes, names = _categories(tables.texts, column, named)
+        return pandas.Categorical.from_codes(codes if rows is None else codes[rows], categories=pandas.Index(names))
+
+    seeds = np.array([int(text) for text in tables.of_runs("seed")] or np.zeros(0, np.int64))
+    columns: dict[str, object] = {
+        name: category(runs[name], of_run)
+        for name in ("profile", "profile_origin", "method", "variant", "setting", "encoder", "fingerprint", "group")
+    }
+    columns |= {
+        "seed": seeds[of_run],
+        "overrides": category(runs["overrides"], of_run, lambda text: overrides_text(json.loads(text))),
+        "training": category(runs["hyperparameters"], of_run, _training_text),
+        "suite": category(evaluations["suite"], of_evaluation),
+        "protocol": category(evaluations["key"], of_evaluation),
+        **{name: category(scores[name]) for name in ("task", "part", "metric")},
+        "value": scores["value"],
+        "finished": category(evaluations["finished"], of_evaluation),
+        "dev": runs["best"][of_run],
+        "minutes": runs["train_seconds"][of_run] / 60,
+    }
+    return pandas.DataFrame({name: columns[name] for name in FRAME_COLUMNS}, copy=False)
 
 
-def metrics_of(results: Iterable[Result]) -> Metrics:
+def metrics_of(results: Sequence[Result]) -> Metrics:
     """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts."""
+    tables = _tables(results)
+    suites, protocols = (tables.evaluations[name].tolist() for name in ("suite", "protocol"))
+    finished = [tables.texts[place] for place in tables.evaluations["finished"].tolist()]
     found: dict[str, dict[str, Metric]] = {}
-    evaluations = (evaluation for result in results for evaluation in result.evaluations)
-    for evaluation in sorted(evaluations, key=lambda one: one.finished):
-        found.setdefault(evaluation.suite, {}).update({one.name: one for one in evaluation.protocol.metrics})
+    newest: dict[int, int] = {}
+    for at in sorted(range(len(finished)), key=finished.__getitem__):
+        if newest.get(suites[at]) != protocols[at]:
+            newest[suites[at]] = protocols[at]
+            metrics = {one.name: one for one in tables.protocol(at).metrics}
+            found.setdefault(tables.texts[suites[at]], {}).update(metrics)
     return found
 
 
@@ -59,22 +99,34 @@ def overrides_text(overrides: Mapping[str, object]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
 
 
-def _rows(result: Result) -> Iterator[tuple[Value, ...]]:
-    spec = result.spec
-    run = (result.profile, result.profile_origin, spec.method, spec.variant, spec.setting, spec.encoder, spec.seed)
-    values = overrides_text(result.overrides), overrides_text(result.hyperparameters.get("training", {}))
-    head = (*run, *values, result.fingerprint, result.group)
-    for evaluation in result.evaluations:
-        place = (*head, evaluation.suite, evaluation.protocol.key)
-        tail = (evaluation.finished, result.dev.best_score, result.train_seconds / 60)
-        for task, part, metrics in _blocks(evaluation):
-            for metric, value in metrics.items():
-                yield (*place, task, part, metric, value, *tail)
+def _tables(results: Sequence[Result]) -> Tables:
+    return results.tables if isinstance(results, IndexedResults) else tables_of(results)
 
 
-def _blocks(evaluation: Evaluation) -> Iterator[tuple[str, str, Mapping[str, float]]]:
-    """(task, part, scores) of the whole tasks, each followed by its parts."""
-    for task, metrics in evaluation.scores.items():
-        yield task, "", metrics
-        for part, values in evaluation.parts.get(task, {}).items():
-            yield task, part, values
+def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
+    """The scores of each evaluation, of whole tasks first."""
+    if parts is not None and not parts:
+        return tables.scores
+    found = tables.parts
+    if parts is not None:
+        wanted = [place for place, text in enumerate(tables.texts) if text in parts]
+        rows = np.flatnonzero(np.isin(found["part"], wanted))
+        found = {name: column[rows] for name, column in found.items()}
+    both = {name: np.concatenate([column, found[name]]) for name, column in tables.scores.items()}
+    order = np.argsort(both["evaluation"], kind="stable")
+    return {name: column[order] for name, column in both.items()}
+
+
+def _training_text(hyperparameters: str) -> str:
+    return overrides_text(json.loads(hyperparameters).get("training", {}))
+
+
+def _categories(
+    texts: Sequence[str], column: ColumnArray, named: Callable[[str], str]
+) -> tuple[ColumnArray, list[str]]:
+    """The codes of a column and their names."""
+    used, codes = np.unique(column, return_inverse=True)
+    names: dict[str, int] = {}
+    renamed = np.array([names.setdefault(named(texts[place]), len(names)) for place in used.tolist()] or [0])
+    small = np.min_scalar_type(-max(1, len(names)))
+    return renamed.astype(small)[codes], list(names)

@@ -172,6 +172,10 @@ class Result(Record):
         """Warnings of training and of all evaluations."""
         return [*self.warnings, *(line for evaluation in self.evaluations for line in evaluation.warnings)]
 
+    def whole(self) -> Result:
+        """The result as its file holds it; itself, unless it comes from an index."""
+        return self
+
     def merged(self, newer: Result) -> Result:
         """This result with the evaluations that only `newer`, a result of the same training, has."""
         known = {evaluation.key for evaluation in self.evaluations}

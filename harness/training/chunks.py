@@ -7,7 +7,7 @@ rows of that gradient go on to the encoder's parameters. The activations of one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from harness.encoders.rows import TokenRows
 from harness.method import Encode
 
 
@@ -34,13 +35,17 @@ class Chunked:
         rows = len(next(iter(inputs.values())))
         if rows <= self.size:
             return self.encode(inputs, views)
-        parts = [
-            {name: value[start : start + self.size] for name, value in inputs.items()}
-            for start in range(0, rows, self.size)
-        ]
+        parts = [_part(inputs, start, min(rows, start + self.size)) for start in range(0, rows, self.size)]
         # the inputs have no gradient and the parameters are no inputs: a scalar makes the result have one
         found: Tensor = _TwoPasses.apply(self.encode, parts, views, torch.zeros((), requires_grad=True))
         return found
+
+
+def _part(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, Tensor]:
+    """Some rows of a batch's inputs."""
+    if isinstance(inputs, TokenRows):
+        return inputs.part(start, stop)
+    return {name: value[start:stop] for name, value in inputs.items()}
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class _TwoPasses(torch.autograd.Function):
     """Encodes parts of a batch without a graph, and each of them again in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, encode: Encode, parts: list[dict[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
+    def forward(ctx: Any, encode: Encode, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
         """Compute (B, views, d) from parts of B rows together. `anchor` is a scalar that wants a gradient."""
         ctx.encode, ctx.views, ctx.pieces = encode, views, []
         found = []

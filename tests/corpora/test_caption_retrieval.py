@@ -87,10 +87,14 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
     for name, grey in (("x", 10), ("y", 200), ("z", 90)):
         Image.new("RGB", (4, 3), (grey, grey, grey)).save(tmp_path / "pictures" / f"{name}.png")
     assert task.missing(tmp_path) == []
-    images = task.load(tmp_path).images.images
+    pairs = task.load(tmp_path).images
+    assert "net" not in pairs.features, "a teacher without a file computes its features"
+    images = pairs.images
     assert images is not None
     assert [image.shape for image in images] == [(3, 4, 3)] * 2
     assert [int(image[0, 0, 0]) for image in images] == [10, 200]
+    np.save(tmp_path / "net.npy", np.ones((2, 1), dtype=np.float32))
+    assert task.load(tmp_path).images.features["net"].tolist() == [[1], [1]]
     before = task.fingerprint(tmp_path)
     Image.new("RGB", (40, 30)).save(tmp_path / "pictures" / "y.png")
     assert task.fingerprint(tmp_path) != before

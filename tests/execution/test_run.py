@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import Tensor
 
+from harness.encoders.student import Student
 from harness.evaluation.suites import SuiteScores
 from harness.execution.environment import Machine
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import make_plan
 from harness.execution.request import Selection, make_request
+from harness.execution.resources import Allocation
 from harness.execution.run import run_one
 from harness.metrics import ArrayName
-from harness.store import Store
+from harness.store import Result, Store
 
 
 class KilledError(Exception):
@@ -74,3 +80,26 @@ def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path:
         assert arrays[ArrayName("ToyRetrieval", "similarity_true", space)].sum() == 1000
         assert arrays[ArrayName("ToyRetrieval", "similarity_other", space)].sum() == 999_000
     assert [one.suite for one in result.evaluations] == ["figures"]
+
+
+def test_a_batch_is_encoded_a_few_rows_at_a_time_in_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside of the fingerprint; the result records it."""
+    seen: list[int] = []
+
+    def encode(self: Student, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        seen.append(len(inputs["input_ids"]))
+        return original(self, inputs, views)
+
+    original = Student.encode
+    monkeypatch.setattr(Student, "encode", encode)
+    short = ("steps=2", "eval_every=2", "batch_size=8")
+    plan = make_plan(
+        make_request(Selection("tiny", methods="simcse", seeds=1, suites="sts", set=short)), Store(tmp_path)
+    )
+    (job,) = (job for job in jobs_of(plan, chunk=3) if isinstance(job, RunJob))
+    result = job.perform(Allocation.equal("cpu", 1), lambda event: None)
+    assert isinstance(result, Result)
+    assert (result.hardware["chunk"], result.fingerprint) == (3, plan.runs[0].fingerprint)
+    assert seen == 2 * [3, 3, 2, 3, 3, 2], "both passes of two steps"

@@ -134,7 +134,7 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     good, bad = (store.save(one) for one in over_seeds("simcse", [20.0, 24.0]))
     store.path(bad).write_text("{")
     contents = Contents.of(store, "tiny")
-    assert contents.results == [good]
+    assert [*contents.results] == [good]
     (line,) = contents.warnings
     assert store.path(bad).name in line
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from toy_trainers import first_steps, trainer
 
+from harness.encoders.rows import TokenRows
 from harness.method import method_named
 from harness.registry import names
 from harness.training.chunks import Chunked
@@ -27,7 +28,9 @@ TRAINED = [*(name + FEW.get(name, "") for name in names("method") if method_name
 def doubled(batch: Any) -> Any:
     """The batch with its floating values in float64."""
 
-    def wide(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def wide(values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        if isinstance(values, TokenRows):
+            return values
         return {name: value.double() if value.is_floating_point() else value for name, value in values.items()}
 
     mappings = {item.name for item in dataclasses.fields(batch)} - {"labels"}

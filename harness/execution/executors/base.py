@@ -101,15 +101,16 @@ def execute(
     device: DeviceChoice = "auto",
     executor: str | None = None,
     settings: Mapping[str, str] | None = None,
+    chunk: int | None = None,
 ) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
 
-    `executor` is a registered name, `settings` are its own options. A failed run is recorded and the others go on.
-    Raises UserError for a results folder that cannot be written, and for a device, a precision, an executor or a
-    setting that does not exist here.
+    `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
+    of them for None. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot
+    be written, and for a device, a precision, an executor or a setting that does not exist here.
     """
     _check_writable(plan.store)
-    listed = jobs_of(plan)
+    listed = jobs_of(plan, chunk)
     runs = sum(isinstance(job, RunJob) for job in listed)
     options = ExecutorOptions(jobs if jobs == "auto" else max(1, min(jobs, runs)), device, settings or {})
     name = executor or ("serial" if options.jobs == 1 else "processes")

@@ -13,15 +13,15 @@ from harness.execution.training_data import MEDIA
 from harness.sources import digest
 
 
-def jobs_of(plan: Plan) -> list[Job]:
-    """The jobs in the plan's order, each after those that it needs."""
+def jobs_of(plan: Plan, chunk: int | None = None) -> list[Job]:
+    """The jobs in the plan's order, each after those that it needs; `chunk` is that of `RunJob`."""
     found: dict[str, Job] = {}
     for run in plan.todo:
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
         for prepared in _preparations(plan, run.experiment):
             found.setdefault(prepared.id, prepared)
             needs.add(prepared.id)
-        found[run.fingerprint] = RunJob(plan.inventory, plan.store, frozenset(needs), run)
+        found[run.fingerprint] = RunJob(plan.inventory, plan.store, frozenset(needs), run, chunk)
     return list(found.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.errors import UserError
@@ -19,9 +19,10 @@ from harness.training.trainer import check_precision
 
 @dataclass(frozen=True, eq=False)
 class RunJob(Job):
-    """Trains and evaluates one run."""
+    """Trains and evaluates one run; `chunk` rows of a batch are encoded at a time, None encodes batches whole."""
 
     run: PlannedRun
+    chunk: int | None = None
 
     @property
     def id(self) -> str:
@@ -56,7 +57,8 @@ class RunJob(Job):
         if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
             listen(Event("done", self.key, result=finished))
             return finished
-        return run_one(self.run, self.inventory, self.store, machine_of(allocation), listen)
+        machine = replace(machine_of(allocation), chunk=self.chunk)
+        return run_one(self.run, self.inventory, self.store, machine, listen)
 
     def fail(self, error: BaseException | str, listen: Listener) -> Failure:
         """Record the run's failure with its log so far, and report it."""

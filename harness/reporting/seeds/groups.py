@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
@@ -48,27 +51,56 @@ class Cell:
         return cls(tuple(values), summarise(values))
 
 
+class _Frame:
+    """A frame of scores whose columns are looked up by rows, quickly and without copies."""
+
+    def __init__(self, frame: pandas.DataFrame) -> None:
+        self.frame = frame
+        self._columns: dict[str, tuple[NDArray[Any], Sequence[str] | None]] = {}
+
+    def values(self, name: str, rows: slice) -> list[Any]:
+        """Some rows of a column: texts or numbers."""
+        numbers, texts = self._column(name)
+        found: list[Any] = numbers[rows].tolist()
+        return found if texts is None else list(map(texts.__getitem__, found))
+
+    def _column(self, name: str) -> tuple[NDArray[Any], Sequence[str] | None]:
+        if name not in self._columns:
+            column = self.frame[name]
+            is_text = column.dtype == "category"
+            numbers = column.cat.codes if is_text else column
+            self._columns[name] = numbers.to_numpy(), list(column.cat.categories) if is_text else None
+        return self._columns[name]
+
+
 @dataclass(frozen=True)
 class Group:
     """The runs that stand for a label in one suite: those with the most seeds (ties: newest).
 
-    `lines` are their lines of the frame in order of seeds; `older` counts the other groups of the label.
+    `rows` are their lines of a frame in order of seeds; `older` counts the other groups of the label.
     """
 
     group: str
     protocol: str
     older: int
-    lines: pandas.DataFrame
+    frame: _Frame
+    rows: slice
 
     @property
+    def lines(self) -> pandas.DataFrame:
+        """Their lines of the frame."""
+        return self.frame.frame.iloc[self.rows]
+
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         """The seeds, ascending."""
-        return tuple(sorted({int(seed) for seed in self.lines["seed"]}))
+        return tuple(sorted(set(self.frame.values("seed", self.rows))))
 
     @property
     def training(self) -> Mapping[str, str]:
         """The values of the runs' training as texts; none for an untrained encoder."""
-        pairs = str(self.lines["training"].iloc[0]).split(",")
+        (text,) = self.frame.values("training", slice(self.rows.start, self.rows.start + 1))
+        pairs = text.split(",")
         return {name: value for name, _, value in (pair.partition("=") for pair in pairs) if name}
 
     @cached_property
@@ -79,10 +111,10 @@ class Group:
     def scores_of(self, part: str) -> Mapping[Column, Mapping[int, float]]:
         """The scores of one part of each task that has it, by column and seed; of whole tasks for the part ''."""
         found: dict[Column, dict[int, float]] = {}
-        lines = self.lines[self.lines["part"] == part]
-        columns = (lines[name] for name in ("task", "metric", "seed", "value"))
-        for task, metric, seed, value in zip(*columns, strict=True):
-            found.setdefault(Column(str(task), str(metric)), {})[int(seed)] = float(value)
+        columns = (self.frame.values(name, self.rows) for name in ("part", "task", "metric", "seed", "value"))
+        for of, task, metric, seed, value in zip(*columns, strict=True):
+            if of == part:
+                found.setdefault(Column(task, metric), {})[seed] = value
         return found
 
     def cells(self, part: str = "") -> dict[Column, Cell]:
@@ -93,17 +125,40 @@ class Group:
 
 def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
     """Choose the group of each label and suite in a frame of scores."""
-    ranked: dict[tuple[Label, str], list[tuple[tuple[int, str, str, str], pandas.DataFrame]]] = {}
-    for key, part in frame.groupby([*Label._fields, "suite", "group", "protocol"], sort=False):
-        *names, suite, group, protocol = map(str, key if isinstance(key, tuple) else (key,))
-        rank = (int(part["seed"].nunique()), str(part["finished"].max()), group, protocol)
-        ranked.setdefault((Label(*names), suite), []).append((rank, part))
-    found = {}
-    for place, ranks in ranked.items():
-        (_, _, group, protocol), lines = max(ranks, key=lambda ranked: ranked[0])
-        lines = lines.drop_duplicates(["seed", "task", "part", "metric"]).sort_values("seed", kind="stable")
-        found[place] = Group(group, protocol, len(ranks) - 1, lines)
-    return found
+    names = [*Label._fields, "suite", "group", "protocol"]
+    numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
+    _, firsts = np.unique(numbers, return_index=True)
+    seeds = frame["seed"].groupby(numbers).nunique().tolist()
+    newest = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
+    times = newest.groupby(numbers).max().tolist()
+    columns = (frame[name].iloc[firsts].astype(object).tolist() for name in names)
+    ranked: dict[tuple[Label, str], list[tuple[int, int, str, str, int]]] = {}
+    for number, (*label, suite, group, protocol) in enumerate(zip(*columns, strict=True)):
+        rank = (seeds[number], times[number], group, protocol, number)
+        ranked.setdefault((Label(*label), suite), []).append(rank)
+    best = {place: max(ranks) for place, ranks in ranked.items()}
+    sorted_frame, rows = _in_groups(frame, numbers, [number for *_, number in best.values()])
+    return {
+        place: Group(group, protocol, len(ranked[place]) - 1, sorted_frame, rows[number])
+        for place, (_, _, group, protocol, number) in best.items()
+    }
+
+
+def _in_groups(
+    frame: pandas.DataFrame, numbers: NDArray[Any], chosen: Sequence[int]
+) -> tuple[_Frame, dict[int, slice]]:
+    """The lines of the chosen groups, one a score and seed, in order of groups and seeds, and the place of each."""
+    wanted = np.flatnonzero(np.isin(numbers, chosen))
+    seeds = frame["seed"].to_numpy()[wanted]
+    kept = wanted[np.lexsort((seeds, numbers[wanted]))]
+    lines = frame.iloc[kept].reset_index(drop=True)
+    again = lines.assign(number=numbers[kept]).duplicated(["number", "seed", "task", "part", "metric"]).to_numpy()
+    if again.any():
+        lines, kept = lines[~again], kept[~again]
+    here = numbers[kept]
+    bounds = np.searchsorted(here, [*chosen]), np.searchsorted(here, [*chosen], side="right")
+    starts, stops = (places.tolist() for places in bounds)
+    return _Frame(lines), {n: slice(a, b) for n, a, b in zip(chosen, starts, stops, strict=True)}
 
 
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA) -> Cell:

@@ -13,7 +13,7 @@ from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.worded import paper_grid
-from harness.store import Result, frame_of, metrics_of
+from harness.store import Result, frame_of, metrics_of, of_profile
 
 if TYPE_CHECKING:
     import pandas
@@ -27,7 +27,7 @@ def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.Da
     if ":" in name:
         grids = papers_grids(profile, results)
     else:
-        mine = [result for result in results if result.profile == profile]
+        mine = of_profile(results, profile)
         grids = {one.suite: summary_grid(one) for one in summary_tables(frame_of(mine), metrics_of(mine))}
     if name not in grids:
         raise UserError(f"the profile '{profile}' has no results for a table '{name}'; {suggest(name, list(grids))}")
@@ -39,7 +39,7 @@ def papers_grids(profile: str, results: Sequence[Result]) -> dict[str, Grid]:
 
     Those of a profile with stand-ins are there if every row has a run.
     """
-    frame = frame_of([result for result in results if result.profile == profile])
+    frame = frame_of(of_profile(results, profile))
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
     papers = read_papers()
     filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]

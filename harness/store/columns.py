@@ -1,0 +1,230 @@
+"""The light part of many results as columns of numbers: runs, evaluations and scores, and the texts they share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.store.schema import Evaluation, Protocol, ScoresByPart, Spec, TeacherUse
+
+ColumnArray = NDArray[Any]
+#: column -> one number a row
+Columns = Mapping[str, ColumnArray]
+
+#: columns of runs whose numbers are places in `texts`
+RUN_TEXTS = (
+    *("path", "problem", "profile", "profile_origin", "method", "variant", "setting", "encoder", "seed"),
+    *("fingerprint", "group", "started", "finished"),
+)
+#: columns of runs whose numbers are places of JSON values in `texts`
+RUN_JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "revision", "warnings")
+RUN_TYPES: dict[str, type[np.generic]] = {
+    **dict.fromkeys((*RUN_TEXTS, *RUN_JSON), np.int32),
+    **dict.fromkeys(("size", "mtime", "backend"), np.int64),
+    **dict.fromkeys(("best", "train_seconds", "peak_memory_mb"), np.float64),
+}
+#: `run` is a row of runs, `key` the protocol's key; seconds are wall time
+EVALUATION_TYPES: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("run", "suite", "protocol", "key", "warnings", "finished"), np.int32),
+    "seconds": np.float64,
+}
+#: `evaluation` is a row of evaluations; `part` is '' for a whole task
+SCORE_TYPES: dict[str, type[np.generic]] = {
+    **dict.fromkeys(("evaluation", "task", "part", "metric"), np.int32),
+    "value": np.float64,
+}
+#: table -> column -> type of its numbers
+TYPES: Mapping[str, Mapping[str, type[np.generic]]] = {
+    "runs": RUN_TYPES,
+    "evaluations": EVALUATION_TYPES,
+    "scores": SCORE_TYPES,
+}
+#: table -> columns of places in `texts`
+TEXTS = {
+    "runs": (*RUN_TEXTS, *RUN_JSON),
+    "evaluations": ("suite", "protocol", "key", "warnings", "finished"),
+    "scores": ("task", "part", "metric"),
+}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Runs, evaluations and scores as columns; those of one run lie together, in the order of the runs.
+
+    Columns of texts and of JSON values hold places in `texts`. A run with a `problem` is a file that cannot be used.
+    `scores` are those of whole tasks. Those of parts are several times as many, and looked up when they are needed.
+    """
+
+    texts: Sequence[str]
+    runs: Columns
+    evaluations: Columns
+    scores: Columns
+    find_parts: Callable[[], Columns]
+
+    @classmethod
+    def made(cls, texts: Sequence[str], columns: Sequence[Columns]) -> Tables:
+        """Tables of texts and of the columns of runs, evaluations, scores and parts."""
+        runs, evaluations, scores, parts = columns
+        return cls(texts, runs, evaluations, scores, lambda: parts)
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return len(self.runs["path"])
+
+    @cached_property
+    def parts(self) -> Columns:
+        """The scores of parts of tasks."""
+        return self.find_parts()
+
+    @cached_property
+    def evaluations_from(self) -> ColumnArray:
+        """The first evaluation of each run, and their number at the end."""
+        return _starts(self.evaluations["run"], len(self))
+
+    def text(self, column: ColumnArray, row: int) -> str:
+        """A text of a column."""
+        return self.texts[int(column[row])]
+
+    def of_runs(self, name: str) -> list[str]:
+        """A column of runs as texts."""
+        return list(map(self.texts.__getitem__, self.runs[name].tolist()))
+
+    def take(self, rows: ColumnArray) -> Tables:
+        """Some runs in a new order."""
+        evaluations, of_run = _gathered(self.evaluations_from, rows)
+        return Tables(
+            self.texts,
+            {name: column[rows] for name, column in self.runs.items()},
+            {name: of_run if name == "run" else column[evaluations] for name, column in self.evaluations.items()},
+            self._of(self.scores, evaluations),
+            lambda: self._of(self.parts, evaluations),
+        )
+
+    def with_more(self, more: Tables) -> Tables:
+        """These runs, then others."""
+        places = {text: place for place, text in enumerate(self.texts)}
+        moved = np.array([places.setdefault(text, len(places)) for text in more.texts] or [0], dtype=np.int32)
+        first = {"run": len(self), "evaluation": len(self.evaluations["run"])}
+
+        def after(table: str, columns: Columns, others: Columns) -> Columns:
+            added = {
+                name: moved[column] if name in TEXTS[table] else column + first.get(name, 0)
+                for name, column in others.items()
+            }
+            return {name: np.concatenate([column, added[name]]) for name, column in columns.items()}
+
+        return Tables(
+            list(places),
+            after("runs", self.runs, more.runs),
+            after("evaluations", self.evaluations, more.evaluations),
+            after("scores", self.scores, more.scores),
+            lambda: after("scores", self.parts, more.parts),
+        )
+
+    def compact(self) -> Tables:
+        """The same tables without texts that nothing refers to."""
+        used = np.zeros(len(self.texts), dtype=bool)
+        for table, columns in self.named():
+            for name in TEXTS[table]:
+                used[columns[name]] = True
+        moved = (np.cumsum(used) - 1).astype(np.int32)
+        texts = [text for text, kept in zip(self.texts, used.tolist(), strict=True) if kept]
+        return Tables.made(
+            texts,
+            [
+                {name: moved[column] if name in TEXTS[table] else column for name, column in columns.items()}
+                for table, columns in self.named()
+            ],
+        )
+
+    def named(self) -> list[tuple[str, Columns]]:
+        """All columns with the name of their kind of table."""
+        return [
+            *(("runs", self.runs), ("evaluations", self.evaluations)),
+            *(("scores", self.scores), ("scores", self.parts)),
+        ]
+
+    def evaluations_of(self, row: int) -> list[Evaluation]:
+        """The evaluations of a run; tasks without scores are left out."""
+        return [self._evaluation(at) for at in range(*self.evaluations_from[row : row + 2].tolist())]
+
+    def protocol(self, evaluation: int) -> Protocol:
+        """The protocol of an evaluation; equal ones are one object."""
+        text = self.text(self.evaluations["protocol"], evaluation)
+        return self._protocols.setdefault(text, Protocol.model_validate_json(text))
+
+    def fields(self, row: int) -> dict[str, Any]:
+        """What a run's result holds besides evaluations and curves; equal values are one object."""
+        texts: dict[str, Any] = {name: self.text(self.runs[name], row) for name in RUN_TEXTS[2:]}
+        names = ("method", "variant", "setting", "encoder")
+        place: dict[str, Any] = {name: texts.pop(name) for name in names}
+        spec = Spec.model_construct(**place, seed=int(texts.pop("seed")))
+        values = {name: self._value(name, row) for name in RUN_JSON}
+        numbers = {name: self.runs[name][row].item() for name in ("backend", "train_seconds", "peak_memory_mb")}
+        return {"spec": spec, **texts, **values, **numbers}
+
+    @cached_property
+    def _protocols(self) -> dict[str, Protocol]:
+        return {}
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, int], Any]:
+        return {}
+
+    def _value(self, name: str, row: int) -> Any:
+        place = int(self.runs[name][row])
+        if (name, place) not in self._values:
+            value = json.loads(self.texts[place])
+            if name == "teachers":
+                value = {role: TeacherUse.model_validate(use) for role, use in value.items()}
+            self._values[name, place] = value
+        return self._values[name, place]
+
+    def _evaluation(self, at: int) -> Evaluation:
+        scores = {task: values for (task, _), values in self._blocks(self.scores, at).items()}
+        parts: ScoresByPart = {}
+        for (task, part), values in self._blocks(self.parts, at).items():
+            scores.setdefault(task, {})
+            parts.setdefault(task, {})[part] = values
+        return Evaluation.model_construct(
+            suite=self.text(self.evaluations["suite"], at),
+            protocol=self.protocol(at),
+            scores=scores,
+            parts=parts,
+            seconds=self.evaluations["seconds"][at].item(),
+            warnings=json.loads(self.text(self.evaluations["warnings"], at)),
+            finished=self.text(self.evaluations["finished"], at),
+        )
+
+    def _blocks(self, columns: Columns, at: int) -> dict[tuple[str, str], dict[str, float]]:
+        """The scores of an evaluation by task and part."""
+        here = slice(*np.searchsorted(columns["evaluation"], [at, at + 1]).tolist())
+        texts = (map(self.texts.__getitem__, columns[name][here].tolist()) for name in ("task", "part", "metric"))
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        for task, part, metric, value in zip(*texts, columns["value"][here].tolist(), strict=True):
+            found.setdefault((task, part), {})[metric] = value
+        return found
+
+    def _of(self, columns: Columns, evaluations: ColumnArray) -> Columns:
+        """The scores of some evaluations."""
+        starts = _starts(columns["evaluation"], len(self.evaluations["run"]))
+        scores, owners = _gathered(starts, evaluations)
+        return {name: owners if name == "evaluation" else column[scores] for name, column in columns.items()}
+
+
+def _starts(owners: ColumnArray, count: int) -> ColumnArray:
+    return np.searchsorted(owners, np.arange(count + 1))
+
+
+def _gathered(starts: ColumnArray, rows: ColumnArray) -> tuple[ColumnArray, ColumnArray]:
+    """The members of some owners, in their order, and the new number of the owner of each."""
+    first, counts = starts[rows], starts[rows + 1] - starts[rows]
+    owners = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+    before = np.cumsum(counts) - counts
+    return np.arange(int(counts.sum())) - before[owners] + first[owners], owners

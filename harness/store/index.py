@@ -1,0 +1,130 @@
+"""The index of a results folder: what tables need of every result, in one file that is read at once.
+
+RESULTS/.cache/index-SCHEMA.VERSION.bin          see `harness.store.columns_file`
+
+The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
+it was written, since a second change within one tick of the file system's clock would not show. A damaged index is made
+anew; where the folder cannot be written, there is none. Two writers replace each other's file as a whole, and both are
+right for the files that they saw.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.store.columns import Tables
+from harness.store.columns_file import read_tables, write_tables
+from harness.store.columns_writer import TablesWriter
+from harness.store.indexed import ReadResult
+from harness.store.schema import SCHEMA_VERSION, Result
+
+#: Increased when the columns change; each schema of results has indexes of its own.
+INDEX_VERSION: Final = 1
+#: Fewer files than this have no index: reading them takes a few hundredths of a second.
+WORTH_FILES: Final = 200
+#: A file is trusted that was this old when it was read, in ns; file systems keep times to two seconds or better.
+_SETTLED_NS: Final = 2_500_000_000
+#: the time of a file that is to be read again
+_UNSETTLED: Final = -1
+
+
+class Listed(NamedTuple):
+    """A result file: its path below the folder of results, its size in bytes and its time in ns."""
+
+    path: str
+    size: int
+    mtime: int
+
+
+def listing(root: Path) -> list[Listed]:
+    """All result files of a folder, sorted; work, locks and failures are not among them."""
+    return [found for top in _folders(str(root), "") if not top.startswith(".") for found in _below(str(root), top, 3)]
+
+
+def refreshed(root: Path, read: ReadResult) -> Tables:
+    """The tables of all result files, in the order of `listing`; only new and changed files are read."""
+    files, known = listing(root), _load(root)
+    rows = {path: row for row, path in enumerate(known.of_runs("path"))}
+    sizes, times = known.runs["size"].tolist(), known.runs["mtime"].tolist()
+    now = time.time_ns()
+    writer, fresh = TablesWriter(), dict[str, int]()
+    for file in files:
+        row = rows.get(file.path)
+        if row is None or file.mtime == _UNSETTLED or (sizes[row], times[row]) != file[1:]:
+            fresh[file.path] = len(rows) + len(fresh)
+            settled = file.mtime < now - _SETTLED_NS
+            writer.add(file.path, file.size, file.mtime if settled else _UNSETTLED, _found(root / file.path, read))
+    if not fresh and len(files) == len(rows):
+        return known
+    order = np.array([fresh.get(file.path, rows.get(file.path, -1)) for file in files], dtype=np.int64)
+    tables = known.with_more(writer.tables()).take(order)
+    if len(files) < len(rows) + len(fresh):
+        tables = tables.compact()
+    if len(files) >= WORTH_FILES:
+        _save(root, tables)
+    return tables
+
+
+def _found(path: Path, read: ReadResult) -> Result | str:
+    try:
+        return read(path)
+    except UserError as error:
+        return str(error)
+
+
+def _file(root: Path) -> Path:
+    return root / ".cache" / f"index-{SCHEMA_VERSION}.{INDEX_VERSION}.bin"
+
+
+def _load(root: Path) -> Tables:
+    """The stored tables; empty ones where there are none or they are damaged."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return read_tables(_file(root))
+    return TablesWriter().tables()
+
+
+def _save(root: Path, tables: Tables) -> None:
+    with suppress(OSError):  # a read-only folder or a full disk: the next reader reads the files again
+        write_tables(_file(root), tables)
+
+
+def _folders(root: str, below: str) -> Iterator[str]:
+    for entry in _entries(root, below):
+        with suppress(OSError):
+            if entry.is_dir():
+                yield entry.name
+
+
+def _below(root: str, folder: str, depth: int) -> Iterator[Listed]:
+    if depth:
+        for name in _folders(root, folder):
+            yield from _below(root, f"{folder}/{name}", depth - 1)
+        return
+    for entry in _entries(root, folder):
+        if entry.name.startswith("seed-") and entry.name.endswith(".json"):
+            yield _listed(entry, f"{folder}/{entry.name}")
+
+
+def _listed(entry: os.DirEntry[str], path: str) -> Listed:
+    """A file, or something of its name that cannot be read, which is always tried again."""
+    try:
+        found = entry.stat()
+    except OSError:
+        return Listed(path, 0, _UNSETTLED)
+    return Listed(path, found.st_size, found.st_mtime_ns if stat.S_ISREG(found.st_mode) else _UNSETTLED)
+
+
+def _entries(root: str, below: str) -> list[os.DirEntry[str]]:
+    """The entries of a folder by name; none where it is gone or is no folder."""
+    with suppress(OSError), os.scandir(f"{root}/{below}") as found:
+        return sorted(found, key=lambda entry: entry.name)
+    return []

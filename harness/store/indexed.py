@@ -1,0 +1,165 @@
+"""Results from the index: light records, which read their curves from their files when they are asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from pydantic import PrivateAttr
+
+from harness.errors import UserError
+from harness.store.columns import ColumnArray, Tables
+from harness.store.columns_writer import tables_of
+from harness.store.schema import Result
+
+#: reads a result file; raises UserError for one that cannot be used
+ReadResult = Callable[[Path], Result]
+
+
+class IndexedResult(Result):
+    """A result of the index. Evaluations come from there, curves are read from the result's file at each use.
+
+    A file that has become unusable raises UserError then.
+    """
+
+    _owner: IndexedResults = PrivateAttr()
+    _row: int = PrivateAttr()
+
+    def whole(self) -> Result:
+        """The result as its file holds it."""
+        return self._owner.whole(self._row)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "evaluations":
+                return self._owner.tables.evaluations_of(self._row)
+            return getattr(self.whole(), name) if name in ("dev", "losses") else super().__getattr__(name)
+
+    def __eq__(self, other: object) -> bool:
+        return self.whole() == (other.whole() if isinstance(other, IndexedResult) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Result:  # type: ignore[override]
+        """A copy of the whole result."""
+        return self.whole().model_copy(update=update, deep=deep)
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The whole result as a dictionary."""
+        return self.whole().model_dump(**options)
+
+    def model_dump_json(self, **options: Any) -> str:
+        """The whole result as JSON."""
+        return self.whole().model_dump_json(**options)
+
+
+class IndexedResults(Sequence[Result]):
+    """The results of a folder, or some of them. `problems` has one line for each file that cannot be used."""
+
+    def __init__(
+        self, root: Path, read: ReadResult, tables: Tables, joined: Mapping[int, Result], problems: Sequence[str]
+    ) -> None:
+        """`joined` are the results of rows that no single file holds."""
+        self.root, self.read, self.tables, self.joined, self.problems = root, read, tables, joined, problems
+
+    @classmethod
+    def of(cls, root: Path, read: ReadResult, files: Tables) -> IndexedResults:
+        """The results of files: those of one training are merged, those that cannot be used are left out."""
+        problem = files.runs["problem"]
+        usable = np.flatnonzero(problem == _place(files.texts, ""))
+        problems = [files.text(problem, row) for row in np.setdiff1d(np.arange(len(files)), usable)]
+        tables, joined = _joined(root, read, files.take(usable) if problems else files)
+        return cls(root, read, tables, joined, problems)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> IndexedResults: ...
+
+    def __getitem__(self, place: int | slice) -> Result | IndexedResults:
+        rows = range(len(self))[place]
+        if isinstance(rows, range):
+            return self._some(np.array(rows, dtype=np.int64))
+        found = IndexedResult.model_construct(**self.tables.fields(rows))
+        found._owner, found._row = self, rows
+        return found
+
+    def of_profile(self, name: str) -> IndexedResults:
+        """The results of one profile."""
+        return self._some(np.flatnonzero(self.tables.runs["profile"] == _place(self.tables.texts, name)))
+
+    def times(self) -> Iterator[tuple[str, str, float, dict[str, float]]]:
+        """Of each result, its method and encoder, and the seconds of training and of each suite's newest evaluation."""
+        tables = self.tables
+        suites = [tables.texts[place] for place in tables.evaluations["suite"].tolist()]
+        seconds, starts = tables.evaluations["seconds"].tolist(), tables.evaluations_from.tolist()
+        runs = tables.of_runs("method"), tables.of_runs("encoder"), tables.runs["train_seconds"].tolist()
+        for method, encoder, training, start, stop in zip(*runs, starts, starts[1:], strict=False):
+            yield method, encoder, training, dict(zip(suites[start:stop], seconds[start:stop], strict=True))
+
+    def whole(self, row: int) -> Result:
+        """A result as its file holds it. Raises UserError where the file is gone, damaged or of another training."""
+        if row in self.joined:
+            return self.joined[row]
+        path = self.root / self.tables.text(self.tables.runs["path"], row)
+        found = self.read(path)
+        if found.fingerprint != self.tables.text(self.tables.runs["fingerprint"], row):
+            raise UserError(f"the result {path} has changed meanwhile; run the same command again")
+        return found
+
+    def _some(self, rows: ColumnArray) -> IndexedResults:
+        if np.array_equal(rows, np.arange(len(self))):
+            return self
+        joined = {new: self.joined[old] for new, old in enumerate(rows.tolist()) if old in self.joined}
+        return IndexedResults(self.root, self.read, self.tables.take(rows), joined, self.problems)
+
+
+def of_profile(results: Sequence[Result], name: str) -> Sequence[Result]:
+    """The results of one profile."""
+    if isinstance(results, IndexedResults):
+        return results.of_profile(name)
+    return [result for result in results if result.profile == name]
+
+
+def joined_results(results: Sequence[Result]) -> Result:
+    """The results of one training, of several files, as one."""
+    return reduce(Result.merged, sorted(results, key=lambda one: one.finished))
+
+
+def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result]]:
+    """The tables with one row a training, and the results of the rows that were joined from several."""
+    trainings = _trainings(tables)
+    if not trainings:
+        return tables, {}
+    firsts = {rows[0]: joined_results([read(root / tables.text(tables.runs["path"], row)) for row in rows])
+              for rows in trainings}  # fmt: skip
+    places = dict(zip(firsts, range(len(tables), len(tables) + len(firsts)), strict=True))
+    dropped = {row for rows in trainings for row in rows[1:]}
+    order = [places.get(row, row) for row in range(len(tables)) if row not in dropped]
+    both = tables.with_more(tables_of(firsts.values())).take(np.array(order, dtype=np.int64))
+    back = {place: first for first, place in places.items()}
+    return both, {new: firsts[back[place]] for new, place in enumerate(order) if place in back}
+
+
+def _trainings(tables: Tables) -> list[list[int]]:
+    """The rows of each training that has several."""
+    fingerprints = tables.runs["fingerprint"]
+    counts = np.bincount(fingerprints, minlength=1)
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for row in np.flatnonzero(counts[fingerprints] > 1).tolist():
+        fields = tables.fields(row)
+        found.setdefault((fields["profile"], fields["spec"].key, fields["fingerprint"]), []).append(row)
+    return [rows for rows in found.values() if len(rows) > 1]
+
+
+def _place(texts: Sequence[str], text: str) -> int:
+    """The place of a text; -1 where it does not occur."""
+    return texts.index(text) if text in texts else -1

@@ -1,0 +1,154 @@
+"""Flickr30k and COCO as their publishers lay them out: images, captions, splits, and what MCSE made of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from counts import CAPTIONS, Counts, Splits
+from words import Writer, pictures
+
+#: width of MCSE's ResNet-50 features
+WIDTH = 2048
+
+
+def _split_names(splits: Splits) -> Iterator[str]:
+    for name in ("train", "val", "test"):
+        yield from [name] * getattr(splits, name)
+    yield from ["restval"] * splits.rest
+
+
+class Flickr:
+    """The images of Flickr30k by number, with five captions each; the first ones are Karpathy's too."""
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.numbers = [str(1_000_000_000 + 7919 * place) for place in range(counts.entities.total)]
+        self.captions = Writer(1).groups(len(self.numbers), CAPTIONS, 11)
+
+    def image_list(self, path: Path, split: str) -> None:
+        """A list of Flickr30k Entities."""
+        names = _split_names(self.counts.entities)
+        own = [number for number, name in zip(self.numbers, names, strict=True) if name == split]
+        path.write_text("".join(f"{number}\n" for number in own))
+
+    def annotations(self, path: Path) -> None:
+        """The archive of Flickr30k Entities, with marked phrases."""
+        with zipfile.ZipFile(path, "w") as packed:
+            for number, texts in zip(self.numbers, self.captions, strict=True):
+                packed.writestr(f"annotations/Annotations/{number}.xml", "<annotation/>")
+                packed.writestr(f"annotations/Sentences/{number}.txt", "".join(f"{_marked(text)}\n" for text in texts))
+
+    def drawn(self, path: Path) -> None:
+        """MCSE's file: one caption of each training image, in the order of the list."""
+        _one_each(path, self.captions[: self.counts.entities.train], 2)
+
+    def features(self, path: Path) -> None:
+        """MCSE's ResNet features."""
+        _features(path, self.counts.entities.train)
+
+    def images(self, path: Path) -> None:
+        """The publisher's archive of all images."""
+        with tarfile.open(path, "w:gz", compresslevel=1) as packed:
+            for number, content in zip(self.numbers, pictures(), strict=False):
+                member = tarfile.TarInfo(f"flickr30k-images/{number}.jpg")
+                member.size = len(content)
+                packed.addfile(member, io.BytesIO(content))
+
+    def karpathy(self) -> list[dict[str, object]]:
+        """The images of dataset_flickr30k.json."""
+        own = zip(_split_names(self.counts.karpathy), self.numbers, self.captions, strict=False)
+        return [_karpathy_image(f"{number}.jpg", "flickr30k-images", split, texts) for split, number, texts in own]
+
+
+class Coco:
+    """The images of COCO 2014: id, with five captions each, and a sixth of some."""
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.captions = Writer(3).groups(counts.coco.total, CAPTIONS, 11)
+        self.splits = list(_split_names(counts.coco))
+
+    def name(self, place: int) -> str:
+        """The file of an image."""
+        part = "train2014" if self.splits[place] == "train" else "val2014"
+        return f"COCO_{part}_{7 * place + 9:012}.jpg"
+
+    def annotations(self, path: Path) -> None:
+        """The archive of the official annotations; captions are not in the order of the images."""
+        train = range(self.counts.coco.train)
+        images = [{"id": 7 * place + 9, "file_name": self.name(place)} for place in train]
+        captions = [
+            {"image_id": 7 * place + 9, "id": CAPTIONS * place + number, "caption": self.captions[place][number]}
+            for number in range(CAPTIONS)
+            for place in train
+        ]
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+            known = json.dumps({"images": images, "annotations": captions})
+            packed.writestr("annotations/captions_train2014.json", known)
+            packed.writestr("annotations/captions_val2014.json", "{}")
+
+    def drawn(self, path: Path) -> None:
+        """MCSE's file: one caption of each training image, in the order of `images`."""
+        _one_each(path, self.captions[: self.counts.coco.train], 4)
+
+    def features(self, path: Path) -> None:
+        """MCSE's ResNet features."""
+        _features(path, self.counts.coco.train)
+
+    def images(self, path: Path, part: str) -> None:
+        """The archive of train2014 or val2014."""
+        names = [name for place in range(len(self.splits)) if part in (name := self.name(place))]
+        _zip_pictures(path, part, names)
+
+    def karpathy(self) -> list[dict[str, object]]:
+        """The images of dataset_coco.json; every tenth has a sixth caption."""
+        found = []
+        for place, (split, texts) in enumerate(zip(self.splits, self.captions, strict=True)):
+            more = [] if place % 10 else ["One more caption."]
+            name = self.name(place)
+            found.append(_karpathy_image(name, name.split("_")[1], split, [*texts, *more]))
+        return found
+
+
+def caption_datasets(path: Path, flickr: Flickr, coco: Coco) -> None:
+    """Karpathy's archive."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for name, images in (("flickr30k", flickr.karpathy()), ("coco", coco.karpathy())):
+            packed.writestr(f"dataset_{name}.json", json.dumps({"images": images, "dataset": name}))
+
+
+def _marked(text: str) -> str:
+    first, *rest = text.split()
+    return f"[/EN#1/people {first} {rest[0]}] {' '.join(rest[1:])}"
+
+
+def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dict[str, object]:
+    return {"filename": file, "filepath": folder, "split": split, "sentences": [{"raw": text} for text in texts]}
+
+
+def _one_each(path: Path, captions: Iterable[list[str]], seed: int) -> None:
+    writer = Writer(seed)
+    path.write_text("".join(f"{writer.pick(texts)}\n" for texts in captions))
+
+
+def _features(path: Path, rows: int) -> None:
+    import h5py
+
+    rng = np.random.default_rng(5)
+    with h5py.File(path, "w") as file:
+        features = file.create_dataset("features", (rows, WIDTH), np.float32)
+        for start in range(0, rows, 10_000):
+            stop = min(start + 10_000, rows)
+            features[start:stop] = rng.random((stop - start, WIDTH), np.float32)
+
+
+def _zip_pictures(path: Path, folder: str, names: Iterable[str]) -> None:
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in zip(names, pictures(), strict=False):
+            packed.writestr(f"{folder}/{name}", content)

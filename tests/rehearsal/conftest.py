@@ -1,0 +1,20 @@
+"""The stand-ins of every test here, with the least of each data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from counts import SHORT
+from world import World, world
+
+from harness import catalogue
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A machine with nothing on it, beside publishers of every entry of the catalogue."""
+    entries = [name for name, entry in catalogue.entries().items() if entry.origins]
+    with world(tmp_path_factory.mktemp("machine"), SHORT, entries) as empty:
+        yield empty
+        (empty.folder / "transcript.txt").write_text(empty.printed())

@@ -1,0 +1,223 @@
+"""Small random models in the layouts of the hub's repositories that the profile `paper` names, at their pinned commits.
+
+Google's and Facebook's encoders are models of masked words with safetensors beside other frameworks' files, the first
+with LayerNorm's old names; the encoders that authors trained are pickled, SimCSE's and MCSE's without prefix, those of
+DiffCSE and VisualCSE with what was trained beside the encoder.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import torch
+from safetensors.torch import save
+from standin import COMMIT, StandIn
+from torch import Tensor
+from words import VOCABULARY
+
+from harness.profiles import Profile
+
+WIDTH = 32
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+#: owner of encoders that were not trained for sentences -> the licence of its cards
+_LICENCES = {
+    "google-bert": "apache-2.0",
+    "FacebookAI": "mit",
+    "dbmdz": "mit",
+    "timm": "apache-2.0",
+    "google": "apache-2.0",
+}
+_SHAPE = {
+    **{"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH},
+    "initializer_range": 0.2,
+}
+Weights = Mapping[str, Tensor]
+Files = dict[str, bytes]
+
+
+def publish_models(standin: StandIn, profile: Profile) -> None:
+    """Put every hub model of a profile on the hub: encoders, teachers, patch embeddings and public weights."""
+    tables = (profile.encoders, profile.teachers, profile.patches, profile.released)
+    for table in (each for named in tables for each in named.values()):
+        if table.hub is None:
+            continue
+        commit = COMMIT if table.revision == "main" else str(table.revision)
+        for name, content in _files(table.hub).items():
+            standin.model_file(table.hub, name, content, commit)
+        owner = table.hub.partition("/")[0]
+        standin.cards[table.hub] = {"license": _LICENCES[owner]} if owner in _LICENCES else {}
+
+
+def _files(hub: str) -> Files:
+    if hub.startswith("timm/vit"):
+        return _clip()
+    if hub.startswith("timm/resnet"):
+        return _resnet()
+    if hub.startswith("google/vit"):
+        return _vit()
+    roberta = "roberta" in hub
+    if hub.partition("/")[0] in ("google-bert", "FacebookAI"):
+        weights = _roberta_masked() if roberta else _old_names(_bert_masked())
+        others = {"tf_model.h5": b"another framework", "flax_model.msgpack": b"another framework"}
+        return (
+            _texts(roberta)
+            | {"model.safetensors": save(dict(weights)), "pytorch_model.bin": b"another format"}
+            | others
+        )
+    return _texts(roberta) | {"pytorch_model.bin": _pickled(_trained(hub, roberta)), ".gitattributes": b"* text"}
+
+
+def _trained(hub: str, roberta: bool) -> Weights:
+    """The weights that authors published of an encoder that they trained."""
+    own = _roberta() if roberta else _bert()
+    if "diffcse" not in hub and "CSE-" not in hub:
+        return own
+    prefix = "roberta." if roberta else "bert."
+    beside = "discriminator." if "diffcse" in hub else "image_mlp."
+    more = {f"{beside}weight": torch.zeros(2), "lm_head.bias": torch.zeros(2), "mlp.dense.weight": torch.zeros(2)}
+    kept = {f"{prefix}{name}": value for name, value in own.items() if "pooler" not in name or "sup-" in hub}
+    return kept | more
+
+
+@cache
+def _bert() -> Weights:
+    from transformers import BertModel
+
+    torch.manual_seed(0)
+    return BertModel(_config(False)).state_dict()
+
+
+@cache
+def _roberta() -> Weights:
+    from transformers import RobertaModel
+
+    torch.manual_seed(0)
+    return RobertaModel(_config(True)).state_dict()
+
+
+@cache
+def _bert_masked() -> Weights:
+    from transformers import BertForPreTraining
+
+    torch.manual_seed(0)
+    return dict(_own(BertForPreTraining(_config(False)).state_dict()))
+
+
+@cache
+def _roberta_masked() -> Weights:
+    from transformers import RobertaForMaskedLM
+
+    torch.manual_seed(0)
+    return dict(_own(RobertaForMaskedLM(_config(True)).state_dict()))
+
+
+def _own(weights: Weights) -> Iterator[tuple[str, Tensor]]:
+    """Tied weights as tensors of their own, which safetensors asks for."""
+    return ((name, value.clone()) for name, value in weights.items())
+
+
+def _old_names(weights: Weights) -> Weights:
+    """LayerNorm's weights by the names of the first BERT."""
+    return {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        for name, value in weights.items()
+    }
+
+
+def _config(roberta: bool) -> object:
+    from transformers import BertConfig, RobertaConfig
+
+    if roberta:
+        words = len(json.loads(_texts(True)["vocab.json"]))
+        return RobertaConfig(vocab_size=words, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, **_SHAPE)
+    return BertConfig(vocab_size=len(_vocabulary()), **_SHAPE)
+
+
+def _pickled(weights: Weights) -> bytes:
+    stream = io.BytesIO()
+    torch.save(dict(weights), stream)
+    return stream.getvalue()
+
+
+def _vocabulary() -> list[str]:
+    letters = [chr(code) for code in range(33, 127)]
+    return [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters), *VOCABULARY]
+
+
+@cache
+def _texts(roberta: bool) -> Files:
+    """Configuration and vocabulary."""
+    if roberta:
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        tokens = ["<s>", "<pad>", "</s>", "<unk>", *bytes_to_unicode().values(), "<mask>"]
+        config = {"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", "vocab_size": len(tokens)}
+        config |= {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
+        return {
+            "config.json": json.dumps(config).encode(),
+            "vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}).encode(),
+            "merges.txt": b"#version: 0.2\n",
+            "tokenizer_config.json": b'{"model_max_length": 512, "tokenizer_class": "RobertaTokenizer"}',
+        }
+    settings = {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "BertTokenizer"}
+    config = {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": len(_vocabulary()), **_SHAPE}
+    return {
+        "config.json": json.dumps(config).encode(),
+        "vocab.txt": "".join(f"{token}\n" for token in _vocabulary()).encode(),
+        "tokenizer_config.json": json.dumps(settings).encode(),
+    }
+
+
+@cache
+def _clip() -> Files:
+    """A dual encoder of open_clip that reads images of 224 pixels and CLIP's own tokens."""
+    from open_clip import CLIP
+
+    vision = {"image_size": 224, "layers": 1, "width": WIDTH, "patch_size": 32, "head_width": 16}
+    text = {"context_length": 77, "vocab_size": 49408, "width": WIDTH, "heads": 2, "layers": 1}
+    model = {"embed_dim": WIDTH, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True}
+    scale = {"mean": [0.4815, 0.4578, 0.4082], "std": [0.2686, 0.2613, 0.2758], "interpolation": "bicubic"}
+    torch.manual_seed(0)
+    weights = save(dict(_own(CLIP(**model).state_dict())))
+    described = {"model_cfg": model, "preprocess_cfg": {**scale, "resize_mode": "shortest"}}
+    return {
+        "open_clip_config.json": json.dumps(described).encode(),
+        "open_clip_model.safetensors": weights,
+        "open_clip_pytorch_model.bin": b"another format",
+        "config.json": b'{"architecture": "vit_base_patch32_clip_224"}',
+        "model.safetensors": save({"head.weight": torch.zeros(2)}),
+    }
+
+
+@cache
+def _resnet() -> Files:
+    """A network of timm with the features' width of ResNet-50."""
+    import timm
+
+    shape = {"layers": [1, 1, 1, 1], "channels": [4, 4, 8, 512]}
+    prepared = {
+        **{"input_size": [3, 224, 224], "crop_pct": 0.875, "interpolation": "bilinear", "num_classes": 1000},
+        **{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "first_conv": "conv1", "classifier": "fc"},
+    }
+    described = {"architecture": "resnet50", "num_classes": 1000, "model_args": shape, "pretrained_cfg": prepared}
+    torch.manual_seed(0)
+    weights = save(timm.create_model("resnet50", num_classes=1000, **shape).state_dict())
+    return {"config.json": json.dumps(described).encode(), "model.safetensors": weights}
+
+
+@cache
+def _vit() -> Files:
+    """A ViT of transformers, of the encoders' width."""
+    from transformers import ViTConfig, ViTModel
+
+    torch.manual_seed(0)
+    weights = save(ViTModel(ViTConfig(**_SHAPE)).state_dict())
+    return {
+        "config.json": json.dumps({"model_type": "vit", **_SHAPE}).encode(),
+        "preprocessor_config.json": b"{}",
+        "model.safetensors": weights,
+        "pytorch_model.bin": b"another format",
+    }

@@ -1,0 +1,106 @@
+"""Sentences, triplets, SentEval's archive and the other text sets as their publishers lay them out."""
+
+from __future__ import annotations
+
+import csv
+import tarfile
+import tempfile
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+from counts import Counts
+from senteval_layout import senteval_layout
+from words import Writer
+
+from harness import catalogue
+from harness.catalogue.recipes.base import write_parquet, write_table
+from harness.catalogue.recipes.senteval import STS
+
+SHARDS = 4
+
+
+def wiki1m(path: Path, counts: Counts) -> None:
+    """SimCSE's sentences, one a line."""
+    with path.open("w") as stream:
+        stream.writelines(f"{text}\n" for text in Writer(10).in_turn(counts.wiki, 22))
+
+
+def nli(path: Path, counts: Counts) -> None:
+    """SimCSE's triplets."""
+    with path.open("w", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["sent0", "sent1", "hard_neg"])
+        table.writerows(Writer(11).groups(counts.nli, 3, 10))
+
+
+def articles(folder: Path, counts: Counts, language: str) -> None:
+    """Shards of a Wikipedia's articles, of which the recipe reads three: FOLDER/train-0000N-of-0000M.parquet.
+
+    An article has a sentence a line; those of Chinese end with a full stop of its own and have no blanks.
+    """
+    each = -(-counts.other_wiki // 30) + 1  # an article gives 12 sentences at most, and three shards must do
+    for number in range(SHARDS):
+        groups = Writer(12, number, ord(language[0])).groups(each, 14, 12)
+        if language == "zh":
+            groups = [[text.replace(" ", "").removesuffix(".")[:60] + "。" for text in texts] for texts in groups]
+        titles = [f"{language} {number} {place}" for place in range(each)]
+        file = folder / f"train-{number:05}-of-{SHARDS:05}.parquet"
+        write_parquet(file, {"title": titles, "text": ["\n".join(texts) for texts in groups]})
+
+
+def multilingual(path: Path, counts: Counts, language: str, split: str) -> None:
+    """A split of the machine-translated STS Benchmark; its three splits have the rows of one table together."""
+    total = counts.rows_of("stsb-multi", f"sts/multilingual/stsb-{language}.tsv.gz")
+    parts = {"train": total - 2 * (total // 4), "dev": total // 4, "test": total // 4}
+    writer = Writer(13, ord(language[0]), parts[split])
+    first, second = (writer.sentences(parts[split], 10) for _ in range(2))
+    scores = np.array(writer.scores(parts[split]), np.float32)
+    write_parquet(path, {"sentence1": first, "sentence2": second, "similarity_score": scores})
+
+
+def senteval_tar(path: Path, counts: Counts) -> None:
+    """SentEval's archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables, layout = Path(folder, "tables"), Path(folder, "layout")
+        for output in catalogue.entry("senteval").outputs:
+            _table(tables / output.path, counts.rows_of("senteval", output.path))
+        senteval_layout(tables, layout)
+        with tarfile.open(path, "w") as packed:
+            packed.add(layout, ".")
+
+
+#: columns of SentEval's tables by the beginning of their names
+_COLUMNS = {
+    "STSB": ("genre", "file", "year", "index", "score", "sentence1", "sentence2"),
+    "STS": ("subset", "score", "sentence1", "sentence2"),
+    "SICK": ("pair_id", "relatedness", "entailment", "sentence1", "sentence2"),
+    "TREC": ("label", "fine_label", "text"),
+    "MRPC": ("label", "id1", "id2", "s1", "s2"),
+    "": ("label", "text"),
+}
+
+
+def _table(path: Path, rows: int) -> None:
+    """A table with gold scores and classes at random; those of one file a class have the class 1 first."""
+    name = path.name.partition(".")[0]
+    columns = next(own for start, own in _COLUMNS.items() if name.startswith(start))
+    writer = Writer(14, *name.encode())
+    made = {column: _column(column, name, rows, writer) for column in columns}
+    if columns == ("label", "text") and not name.startswith("SST2"):
+        made["label"] = sorted(made["label"], reverse=True)
+    write_table(path, columns, zip(*made.values(), strict=True))
+
+
+def _column(column: str, name: str, rows: int, writer: Writer) -> list[str]:
+    if column in ("score", "relatedness"):
+        return writer.scores(rows)
+    if column == "subset":
+        subsets = STS[name.removeprefix("STS")]
+        return sorted((subset for subset, _ in zip(cycle(subsets), range(rows), strict=False)), key=subsets.index)
+    if column == "label":
+        classes = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM") if name.startswith("TREC") else ("0", "1")
+        return [label for label, _ in zip(cycle(classes), range(rows), strict=False)]
+    if column in ("sentence1", "sentence2", "text", "s1", "s2"):
+        return writer.sentences(rows, 10)
+    return [f"{column}{row}" for row in range(rows)]

@@ -1,0 +1,103 @@
+"""A machine with nothing on it: an empty data root, hub cache and results folder, and the stand-ins to fetch from."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from counts import Counts
+from models import publish_models
+from publishers import Publishers
+from standin import client_variables, serving
+from typed import write_differences
+
+from harness.profiles import load_profile
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPED = Path(__file__).with_name("typed.py")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command with its end: exit code, both outputs, seconds, and the most memory that its process had in MB."""
+
+    command: str
+    code: int
+    out: str
+    err: str
+    seconds: float
+    peak_mb: float
+
+
+@dataclass
+class World:
+    """A folder with everything that the commands read and write."""
+
+    folder: Path
+    publishers: Publishers
+    variables: dict[str, str]
+    transcript: list[Done]
+
+    @property
+    def data(self) -> Path:
+        """The data root."""
+        return self.folder / "data"
+
+    def type(self, command: str, **variables: str) -> Done:
+        """Run a command line that begins with `harness`, without the network where HF_HUB_OFFLINE is set."""
+        program, *words = shlex.split(command)
+        assert program == "harness", command
+        typed = [sys.executable, str(TYPED), str(self.folder / "differences.json"), *words]
+        outputs = [self.folder / f"{name}.txt" for name in ("out", "err")]
+        start = time.perf_counter()
+        with outputs[0].open("w") as out, outputs[1].open("w") as err:
+            process = subprocess.Popen(typed, cwd=self.folder, env=self.variables | variables, stdout=out, stderr=err)
+            _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        printed = [path.read_text() for path in outputs]
+        done = Done(command, process.returncode, *printed, time.perf_counter() - start, used.ru_maxrss / 1024)
+        assert "Traceback" not in done.err, done.err
+        self.transcript.append(done)
+        return done
+
+    def printed(self) -> str:
+        """Everything that was typed, with its outputs and times."""
+        shown = (f"$ {one.command}\n{one.err}{one.out}[{one.seconds:.1f} s]\n" for one in self.transcript)
+        return "\n".join(shown)
+
+    def well(self, command: str, **variables: str) -> Done:
+        """Run a command that must succeed."""
+        done = self.type(command, **variables)
+        assert done.code == 0, f"{command}\n{done.out}\n{done.err}"
+        return done
+
+
+@contextmanager
+def world(folder: Path, counts: Counts, entries: Iterable[str]) -> Iterator[World]:
+    """Publish entries of the catalogue and the models of the profile `paper`; nothing of them is fetched."""
+    (folder / "data").mkdir()
+    publishers = Publishers(folder / "published", counts)
+    with serving() as standin:
+        files = publishers.publish(standin, entries)
+        publish_models(standin, load_profile("paper"))
+        write_differences(folder / "differences.json", standin.address, files, counts.expected())
+        own = {"HARNESS_DATA": str(folder / "data"), "HARNESS_CACHE": str(folder / "cache")}
+        yield World(folder, publishers, client_variables(standin, folder / "hf") | own, [])
+
+
+def printed_commands(document: str, heading: str) -> list[str]:
+    """The commands `harness ...` that a document of the project prints below a heading, without their comments."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    part = re.split(rf"^#+ {re.escape(heading)}$", text, flags=re.M)[1]
+    block = re.search(r"```sh\n(.*?)```", part, flags=re.S)
+    assert block is not None
+    lines = block[1].replace("\\\n", " ").splitlines()
+    return [" ".join(line.partition(" #")[0].split()) for line in lines if line.startswith("harness ")]

@@ -1,0 +1,211 @@
+"""The index of a results folder: equal to reading every file, whatever happened to the files or to itself."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas
+import pytest
+from builders import result
+
+from harness.store import Evaluation, Result, Store, frame_of, index, metrics_of
+from harness.store.schema import ScoresByTask
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference"
+OLD = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of any number of files."""
+    monkeypatch.setattr(index, "WORTH_FILES", 1)
+
+
+@pytest.fixture
+def store(tmp_path: Path, always: None) -> Store:
+    """Real results in a folder of their own, old enough to be trusted."""
+    shutil.copytree(REFERENCE / "small", tmp_path / "results" / "small")
+    shutil.copytree(REFERENCE / "tiny" / "simcse", tmp_path / "results" / "tiny" / "simcse")
+    store = Store(tmp_path / "results")
+    for number, path in enumerate(store.files()):
+        os.utime(path, ns=(10**18 + number, 10**18 + number))
+    return store
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the result files that are read."""
+    names: list[str] = []
+    read = Store.read
+
+    def counted(self: Store, path: Path) -> Result:
+        names.append(path.name)
+        return read(self, path)
+
+    monkeypatch.setattr(Store, "read", counted)
+    return names
+
+
+def same(store: Store) -> bool:
+    """Whether the index gives what the files hold."""
+    (whole, problems), found = store.load(), store.indexed()
+    pandas.testing.assert_frame_equal(frame_of(found), frame_of(whole), check_categorical=False)
+    return [*found] == whole and list(found.problems) == problems and metrics_of(found) == metrics_of(whole)
+
+
+def fields(results: Sequence[Result]) -> list[dict[str, object]]:
+    """Everything that light records hold themselves: no curves, and no tasks without scores."""
+    names = Result.model_fields.keys() - {"dev", "losses", "evaluations"}
+    return [
+        {name: getattr(one, name) for name in names}
+        | {"evaluations": [evaluation.model_dump() | {"scores": scored(evaluation)} for evaluation in one.evaluations]}
+        for one in results
+    ]
+
+
+def scored(evaluation: Evaluation) -> ScoresByTask:
+    """The tasks that have scores, of their own or of parts."""
+    scores = evaluation.scores.items()
+    return {task: values for task, values in scores if values or any(evaluation.parts.get(task, {}).values())}
+
+
+def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
+    assert same(store)
+    again = store.indexed()
+    assert same(store)
+    assert fields(again) == fields(store.load()[0])
+    assert [one.dev for one in again[:3]] == [one.dev for one in store.load()[0][:3]]
+    assert again[0].model_dump_json() == store.load()[0][0].model_dump_json()
+    assert {one.profile for one in again.of_profile("small")} == {"small"}
+    assert fields(again.of_profile("small")) == [one for one in fields(again) if one["profile"] == "small"]
+    assert len(again.of_profile("none")) == 0
+
+
+def test_schema_1_and_two_files_of_one_training(tmp_path: Path, always: None) -> None:
+    shutil.copytree(OLD, tmp_path / "results")
+    store = Store(tmp_path / "results")
+    (path,) = (path for path in store.files() if "mcse" in path.parts and "tiny" in path.parts)
+    later = json.loads(path.read_bytes()) | {"finished": "2027-01-01T00:00:00+00:00", "group": "f" * 64}
+    later["protocols"]["sts"] = {"version": 2, "data": "0" * 64}
+    path.with_name(f"seed-0-{'e' * 12}.json").write_text(json.dumps(later))
+    whole = store.load()[0]
+    assert len(whole) < len(store.files())
+    for _ in range(2):
+        assert same(store)
+        assert fields(store.indexed()) == fields(whole)
+
+
+def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> None:
+    assert len(store.indexed()) == len(reads) > 10
+    reads.clear()
+    assert len(store.indexed())
+    assert reads == []
+    changed, gone, *_ = store.files()
+    gone.unlink()
+    content = json.loads(changed.read_bytes())
+    text = json.dumps(content | {"train_seconds": content["train_seconds"] + 1})
+    changed.write_text(text)
+    os.utime(changed, ns=(10**18 + 999, 10**18 + 999))
+    new = store.save(result())
+    os.utime(store.path(new), ns=(10**18, 10**18))
+    reads.clear()
+    assert any(one.train_seconds == content["train_seconds"] + 1 for one in store.indexed())
+    assert sorted(reads) == sorted([changed.name, store.path(new).name])
+    reads.clear()
+    assert len(store.indexed())
+    assert reads == []
+    assert same(store)
+
+
+def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store) -> None:
+    path = store.path(store.save(result()))
+    assert len(store.indexed())
+    times = path.stat()
+    path.write_text(path.read_text().replace('"train_seconds":', '"train_seconds":1'))
+    path.write_text(path.read_text().rstrip("\n"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert path.stat().st_size == times.st_size
+    assert same(store)
+
+
+def test_a_damaged_result_is_named_until_it_is_repaired(store: Store) -> None:
+    assert store.indexed().problems == []
+    path = store.files()[3]
+    text = path.read_text()
+    path.write_text(text[:100])
+    link = path.with_name("seed-9-0000.json")
+    link.symlink_to("nowhere")
+    path.with_name("seed-8-0000.json").mkdir()
+    for _ in range(2):
+        found = store.indexed()
+        assert len(found.problems) == 3
+        assert len(found) == len(store.files()) - 3
+        assert any(str(path) in line for line in found.problems)
+    link.unlink()
+    path.with_name("seed-8-0000.json").rmdir()
+    path.write_text(text)
+    assert store.indexed().problems == []
+    assert same(store)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flip", "grown", "noise", "folder"])
+def test_a_damaged_index_is_made_again(store: Store, reads: list[str], damage: str) -> None:
+    assert len(store.indexed())
+    (path,) = store.root.glob(".cache/*")
+    content = path.read_bytes()
+    middle = len(content) // 2
+    damages: dict[str, Callable[[], object]] = {
+        "cut": lambda: path.write_bytes(content[:middle]),
+        "empty": lambda: path.write_bytes(b""),
+        "flip": lambda: path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]),
+        "grown": lambda: path.write_bytes(content + b"\0"),
+        "noise": lambda: path.write_bytes(os.urandom(1000)),
+        "folder": lambda: path.rename(path.with_suffix(".old")) / "in the way",
+    }
+    damages[damage]()
+    if damage == "folder":
+        path.mkdir()
+    reads.clear()
+    assert len(store.indexed()) == len(reads)
+    assert same(store)
+    assert damage == "folder" or path.read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_written_has_no_index(store: Store) -> None:
+    (store.root / ".cache").write_text("in the way")
+    assert same(store)
+    assert (store.root / ".cache").read_text() == "in the way"
+
+
+def test_few_results_leave_no_index(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(result())
+    assert same(store)
+    assert not (tmp_path / ".cache").exists()
+    assert not len(Store(tmp_path / "none").indexed())
+
+
+def _read_often(root: Path, seeds: range) -> None:
+    index.WORTH_FILES = 1  # type: ignore[misc]
+    store = Store(root)
+    for seed in seeds:
+        store.save(result(seed=seed))
+        assert {one.spec.seed for one in store.indexed().of_profile("tiny")} >= set(range(seeds.start, seed + 1))
+
+
+def test_two_writers_leave_a_right_index(store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_read_often, args=(store.root, range(at, at + 5))) for at in (0, 100)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert len(store.indexed()) == len(store.files())
+    assert same(store)
+    assert not list(store.root.glob(".cache/*.tmp"))
