@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.store import Store
 
 ray = pytest.importorskip("ray", reason="Ray is not installed; its executor was not tested")
 
@@ -22,10 +25,20 @@ def cluster(cpus: int, **head: Any) -> Iterator[Any]:
 
     # workers without a job's environment would start for nothing
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0")
-    found = Cluster(head_node_args={**NODE, "num_cpus": cpus, "include_dashboard": False, "no_monitor": True, **head})
+    about = {**NODE, "num_cpus": cpus, "include_dashboard": False, "no_monitor": True, **head}
+    found = Cluster(initialize_head=True, head_node_args=about)
     try:
         ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
         yield found
     finally:
         ray.shutdown()
         found.shutdown()
+
+
+def scores(results: Path) -> dict[str, object]:
+    """What each finished run was measured to have, by key; times are left out."""
+    found = {}
+    for result in Store(results).load()[0]:
+        scored = [(one.suite, one.scores, one.parts) for one in result.evaluations]
+        found[result.spec.key] = (result.fingerprint, scored, result.dev, result.losses)
+    return found

@@ -140,7 +140,7 @@ class Tasks:
             self._mourn(task, "it ended without a word")
         except ray.exceptions.RayTaskError as error:
             cause = getattr(error, "cause", error)
-            text = str(cause) if isinstance(cause, UserError) else f"{type(cause).__name__}: {cause}"
+            text = str(cause) if isinstance(cause, UserError) else f"{type(cause).__name__}: {first_line(cause)}"
             self._close(task)
             self.queue.end(task.job, task.job.fail(text, self.listen))
         except ray.exceptions.RayError as error:

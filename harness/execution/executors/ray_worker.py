@@ -25,8 +25,8 @@ from harness.execution.resources import Allocation
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
 
-#: Sending files home may take this part of a run's time, and happens so many seconds apart at least.
-SENDING, PAUSE_S = 0.05, 1.0
+#: Reading the files that are sent home may take this part of a run's time; they go so many seconds apart at least.
+READING, PAUSE_S = 0.05, 1.0
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ def _perform(errand: Errand, parcel: Parcel | None, sender: _Sender) -> None:
 
 
 class _Sender:
-    """Sends events home, and with them the files that changed, as often as their sending is quick."""
+    """Sends events home, and with them the files that changed, unless earlier ones are still on their way."""
 
     def __init__(self, messages: SimpleQueue[Message | BaseException]) -> None:
         self.messages = messages
         self.changes: Changes | None = None
-        self._posted = self._next = 0.0
+        self._next = 0.0
         self._under_way = threading.Event()
 
     def send(self, event: Event) -> None:
@@ -110,14 +110,14 @@ class _Sender:
         self.messages.put(end)
 
     def delivered(self) -> None:
-        """Note that the last files have arrived, and when the next may go."""
-        took = time.monotonic() - self._posted
-        self._next = time.monotonic() + max(PAUSE_S, took / SENDING)
+        """Note that the last files have arrived."""
         self._under_way.clear()
 
     def _send_files(self) -> None:
-        self._posted = time.monotonic()
+        before = time.monotonic()
         parcel = self.changes.take() if self.changes else None
+        after = time.monotonic()
+        self._next = after + max(PAUSE_S, (after - before) / READING)
         if parcel is not None:
             self._under_way.set()
             self.messages.put(parcel)
