@@ -117,12 +117,13 @@ def run(
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
     chunk: int | None = None,
+    track: Names = (),
     progress: bool | Listener = False,
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last six parameters are those of `execute`.
+    the other runs go on. The last seven parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -143,6 +144,7 @@ def run(
         executor=executor,
         executor_options=executor_options,
         chunk=chunk,
+        track=track,
         progress=progress,
     )
 
@@ -155,6 +157,7 @@ def execute(
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
     chunk: int | None = None,
+    track: Names = (),
     progress: bool | Listener = False,
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
@@ -162,22 +165,29 @@ def execute(
     `jobs` runs ("auto": as many as there is room for) are executed at a time, on `device` ("auto", "cpu" or "cuda"), by
     a registered `executor` with `executor_options` of its own (default: local). `chunk` encodes that many rows of a
     batch at a time, for one that does not fit into memory: the gradient is that of the whole batch, at the cost of a
-    second forward pass. `progress=True` shows progress in a terminal or a notebook; a function is called with every
+    second forward pass. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs.
+    `progress=True` shows progress in a terminal or a notebook; a function is called with every
     `harness.execution.events.Event`.
     """
-    from contextlib import nullcontext
-
-    from harness.execution.executors.base import execute as execute_plan
-    from harness.execution.progress import display
+    from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results
     from harness.store import Failure, Result
 
     _check_inputs(plan)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
+    trackers = installed_trackers(track)
     if plan.todo:
+        from contextlib import nullcontext
+
+        from harness.execution.events import both
+        from harness.execution.executors.base import execute as execute_plan  # imports torch
+        from harness.execution.progress import display
+        from harness.execution.tracking.listener import tracking
+
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
-        with shown as listen:
+        with tracking(list(trackers), plan) as record, shown as show:
+            listen = both(show, record)
             ends += execute_plan(
                 plan, listen, jobs=jobs, device=device, executor=executor, settings=executor_options, chunk=chunk
             )

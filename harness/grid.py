@@ -6,26 +6,33 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError
 from harness.inputs import OptionValue, Stream
-from harness.method import Feature, Hyperparameters, Method, OwnSteps, method_named
+from harness.method import Feature, OwnSteps
+from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.profiles import Profile, Rule, Training, check_readings
 from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
 from harness.spec import UNTRAINED, RunSpec, Variant
+
+if TYPE_CHECKING:
+    from harness.method import Hyperparameters, Method
 
 Overrides = Mapping[str, OptionValue]
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A run with every value decided.
+    """A run with every value decided; its method is imported only when it is needed.
 
+    `layers` are the values of the method's options, each over those before it, and `identity` those that distinguish
+    experiments.
     `streams` are the corpora of its setting that the method learns from, in order, each with its stream, `features`
     the teacher features that the method reads, by role, and `dev` the similarity task that picks the best checkpoint.
     `options` are those of the setting, and of its corpora those that the method requires. `own_steps` are
@@ -35,8 +42,9 @@ class Resolved:
     """
 
     spec: RunSpec
-    method: type[Method]
-    hyperparameters: Hyperparameters
+    trains: bool
+    layers: Layers
+    identity: Mapping[str, OptionValue]
     training: Training
     overrides: Overrides
     streams: Mapping[str, Stream]
@@ -46,6 +54,22 @@ class Resolved:
     own_steps: Mapping[Stream, OwnSteps]
     pooling: str
     sources: Mapping[str, str]
+
+    @property
+    def method(self) -> type[Method]:
+        """The method's class."""
+        from harness.method import method_named  # imports torch
+
+        return method_named(self.spec.variant.name)
+
+    @cached_property
+    def hyperparameters(self) -> Hyperparameters:
+        """The method's options. Raises RuntimeError where they are not those that the run was planned with."""
+        with errors_of("method", self.spec.variant.name):
+            found: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
+        if found.identity() != self.identity:
+            raise RuntimeError(f"{self.spec} was planned with other values of its options; plan it again")
+        return found
 
 
 @dataclass(frozen=True)
@@ -77,7 +101,7 @@ def expand(
     check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
         try:
-            trains = method_named(variant.name).trains
+            trains = declared_method(variant.name).trains
             check_setting(profile, setting)
             spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
             runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
@@ -95,7 +119,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     Training: the profile's [training] table, its rules, --set, the variant's options. Later ones win.
     Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
-    method, variant, setting = method_named(spec.variant.name), spec.variant, spec.setting
+    method, variant, setting = declared_method(spec.variant.name), spec.variant, spec.setting
     _check_rules(profile.name, profile.hyperparameters)
     values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
@@ -108,23 +132,18 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
         named = dict(variant.options)
         layers = (values, named) if method.trains else (values,)
         of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
-        hyperparameters = method.configure(variant.reading, values, named)
-        pooling = method.pooling(hyperparameters)
+        configured = method.configured(variant.reading, (values, named))
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
-    decided = spec, method, hyperparameters, training, dict(overrides)
+    decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
     if not method.trains:
-        return Resolved(*decided, {}, {}, dev, (), {}, pooling, sources)
+        return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, sources)
     options = check_setting(profile, setting)
     streams = _used(profile, method, setting)
     with errors_of("method", variant.name):
-        if method.captions(hyperparameters) == "all":
-            options = (*options, Captions("all"))
-        own_steps = dict(method.own_steps(hyperparameters))
-        try:
-            features = method.features(hyperparameters)
-        except ValueError as error:
-            raise UserError(f"{variant}: {error}") from error
-    return Resolved(*decided, streams, features, dev, options, own_steps, pooling, sources)
+        reads = method.reads(str(variant), variant.reading, (values, named))
+    if reads.captions == "all":
+        options = (*options, Captions("all"))
+    return Resolved(*decided, streams, reads.features, dev, options, reads.own_steps, configured.pooling, sources)
 
 
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
@@ -134,9 +153,9 @@ def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, 
             yield rule.source, rule.values
 
 
-def _known(method: type[Method]) -> set[str]:
+def _known(method: DeclaredMethod) -> set[str]:
     """The values that rules and `--set` can change in a run of a method."""
-    return {*Training.model_fields, *method.Hyperparameters.options()}
+    return {*Training.model_fields, *method.options}
 
 
 @lru_cache(maxsize=8)
@@ -152,7 +171,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
     readings = {}
     for name in installed:
         with suppress(PlugInError):
-            readings[name] = method_named(name).reading_values
+            readings[name] = declared_method(name).reading_values
     check_readings(profile, rules, readings)
 
 
@@ -172,7 +191,7 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
-            known |= _known(method_named(variant.name))
+            known |= _known(declared_method(variant.name))
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")
@@ -196,7 +215,7 @@ def _streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
 _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "recordings"}
 
 
-def _used(profile: Profile, method: type[Method], setting: Variant) -> dict[str, Stream]:
+def _used(profile: Profile, method: DeclaredMethod, setting: Variant) -> dict[str, Stream]:
     """The setting's corpora of the method's streams; captions count as sentences.
 
     Raises UnfitSettingError if the setting has no corpus of a stream that the method needs.

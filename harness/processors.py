@@ -1,10 +1,20 @@
-"""Processor cores of this process, and how OpenMP threads use them."""
+"""Processor cores of this process, how OpenMP threads use them, and its end with its parent."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+#: Seconds between two looks at the parent, where the kernel does not watch it.
+PARENT_CHECK_S = 0.5
+#: PR_SET_PDEATHSIG of Linux's prctl(2)
+_DEATH_SIGNAL = 1
 
 #: the cores that the work of this process may use, where it shares the machine
 _share: int | None = None
@@ -46,3 +56,22 @@ def passive_threads() -> None:
     variable when torch is imported: call this before, or before starting a process that imports torch.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def end_with_parent(parent: int) -> None:
+    """Kill this process as soon as `parent`, the process that started it, has ended, even by SIGKILL.
+
+    On Linux the kernel does so at once, when the thread that started this process ends; elsewhere a thread looks.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_S)
+    os._exit(1)

@@ -33,6 +33,7 @@ GROUPS = {
     "suite": "harness.suites",
     "teacher": "harness.teachers",
     "teacher kind": "harness.teacher_kinds",
+    "tracker": "harness.trackers",
     "transfer task": "harness.transfer",
 }
 

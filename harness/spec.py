@@ -199,3 +199,9 @@ def _options(inside: str, given: str) -> dict[str, str]:
             raise SpecError(f"'{given}' sets '{key}' twice; keep one")
         options[key] = value
     return options
+
+
+def fresh_size(name: str) -> int | None:
+    """Return the patch size of 'fresh-SIZE', an embedding trained from scratch; None for other names."""
+    size = name.removeprefix("fresh-")
+    return int(size) if size != name and size.isdecimal() else None

@@ -46,3 +46,12 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
     """Tests share one cache of their own and never touch the user's."""
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(autouse=True)
+def _runs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs happen where a test can look at them, without the seconds that a process takes to start.
+
+    The executor of users is tested by name, in tests/execution/executors/test_local.py.
+    """
+    monkeypatch.setattr("harness.execution.executors.base.DEFAULT", "serial")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness.execution.events import Event
+import torch
+
+from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import Estimates
+from harness.execution.executors.job import End, Job, Prepared
 from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.run_job import RunJob
+from harness.execution.inventory import Inventory
 from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
+from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.processors import own_cores
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -37,6 +49,69 @@ def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
     """The runs of such a plan as jobs, without their preparations."""
     made = jobs_of(plan(results, *methods, seeds=seeds, **overrides))
     return [job for job in made if isinstance(job, RunJob)]
+
+
+@dataclass(frozen=True, eq=False)
+class Stub(Job):
+    """A job of a second or less that notes where it was performed, in `folder`; it needs no torch.
+
+    Its memory is that of a GPU. Beside others on a card it needs `wants` of the card's memory.
+    """
+
+    name: str
+    folder: Path
+    memory_mb: int = 0
+    wants: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    def resources(self, known: Estimates) -> Resources:
+        return Resources(gpu_memory_mb=self.memory_mb)
+
+    def check(self, device: DeviceChoice) -> None:
+        """Runs anywhere."""
+
+    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+        card = os.environ["CUDA_VISIBLE_DEVICES"]
+        note = {
+            "card": card,
+            "pid": os.getpid(),
+            "share": allocation.gpu_share,
+            "cores": own_cores(),
+            "from": time.time(),
+        }
+        time.sleep(self.seconds)
+        path = self.folder / f"{self.name}-{os.getpid()}.json"
+        path.write_text(json.dumps({**note, "until": time.time()}))
+        if allocation.gpu_share < self.wants:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return Prepared(self.id)
+
+    def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
+        return Prepared(self.id, str(error))
+
+
+def stubs(results: Path, count: int, **about: Any) -> list[Stub]:
+    """Jobs without needs."""
+    (results / "notes").mkdir(parents=True, exist_ok=True)
+    inventory = Inventory(load_profile("tiny"), None, {})
+    place = (inventory, Store(results), frozenset[str]())
+    return [Stub(*place, f"stub-{number}", results / "notes", **about) for number in range(count)]
+
+
+def notes(results: Path) -> list[dict[str, Any]]:
+    """Where the stubs were performed, in the order of their starts."""
+    found = [
+        json.loads(path.read_text()) | {"name": path.stem.rpartition("-")[0]} for path in results.glob("notes/*.json")
+    ]
+    return sorted(found, key=lambda note: note["from"])
 
 
 def ignore(event: Event) -> None:

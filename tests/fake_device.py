@@ -22,10 +22,11 @@ CUDA = torch.device("cuda")
 
 
 @contextmanager
-def fake_cuda() -> Iterator[None]:
+def fake_cuda() -> Iterator[FakeDevice]:
     """Let 'cuda' be such a device, with autocast to bf16 and fp16; what is copied from it to the CPU is read as zeros.
 
-    The random state of the device, of which there is none, is not kept.
+    Reading a number, and a shape that depends on data, are refused. The random state of the device, of which there is
+    none, is not kept.
     """
     with ExitStack() as stack:
         for name, value in (
@@ -36,22 +37,30 @@ def fake_cuda() -> Iterator[None]:
         ):
             stack.enter_context(patch(name, value))
         stack.enter_context(patch.object(FakeTensor, "numpy", _zeros, create=True))
-        stack.enter_context(_DeviceMode())
-        yield
+        yield stack.enter_context(FakeDevice())
 
 
-class _DeviceMode(FakeTensorMode):
-    """Fakes what has a tensor of the device among its inputs or is created there, and computes the rest."""
+class FakeDevice(FakeTensorMode):
+    """Fakes what has a tensor of the device among its inputs or is created there, and computes the rest.
+
+    `copies` counts the tensors that were copied from it.
+    """
 
     def __init__(self) -> None:
-        # the environment lets a shape depend on data, as that of torch.unique does
-        super().__init__(shape_env=ShapeEnv(), static_shapes=True)
+        # jagged tensors need the environment; what waits for the device is refused: numbers that are read, and shapes
+        # that depend on data
+        shapes = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        super().__init__(shape_env=shapes, static_shapes=True)
+        self.copies = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tree_leaves((args, kwargs))
         if any(isinstance(one, FakeTensor) or (isinstance(one, torch.device) and one.type == "cuda") for one in given):
             faked = tree_map(self._faked, (args, kwargs or {}))
-            return super().__torch_dispatch__(func, types, *faked)
+            found = super().__torch_dispatch__(func, types, *faked)
+            if func is torch.ops.aten._to_copy.default and found.device.type == "cpu" != args[0].device.type:
+                self.copies += 1
+            return found
         return func(*args, **(kwargs or {}))
 
     def _faked(self, one: Any) -> Any:

@@ -11,10 +11,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "errors": 0,
+    "declarations": 0,
     "formatting": 0,
     "verdicts": 0,
     "inputs": 0,
     "parquet": 0,
+    "locks": 0,
     "metrics": 0,
     "processors": 0,
     "seeds": 0,

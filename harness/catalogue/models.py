@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -66,10 +66,11 @@ def look_up(hub: str, kind: Literal["model", "dataset"], revision: str) -> HubRe
     return HubRepository(hub, found.sha, " or ".join(licence) if isinstance(licence, list) else licence, tuple(files))
 
 
-def files_read(found: HubRepository, readers: Sequence[str]) -> list[HubFile]:
-    """The files that teachers of these kinds read ('' is an encoder), small ones first.
+def files_read(found: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
+    """The files that teachers of these kinds read ('' is an encoder), and those named `beside`, small ones first.
 
-    Of weights, only one format of each is taken, safetensors if there are any. Raises UserError without weights.
+    Of weights, only one format of each is taken, safetensors if there are any. Raises UserError without weights, and
+    for a file beside them that is not there.
     """
     wanted: dict[HubFile, None] = {}
     for folder in sorted({file.folder for file in found.files}):
@@ -84,6 +85,11 @@ def files_read(found: HubRepository, readers: Sequence[str]) -> list[HubFile]:
             f"{found.hub} at {found.commit[:7]} has no weights that are read: no model.safetensors and no "
             f"pytorch_model.bin; {_BY_HAND}"
         )
+    for name in beside:
+        extra = [file for file in found.files if file.name == name]
+        if not extra:
+            raise UserError(f"{found.hub} at {found.commit[:7]} has no {name}; fetch another commit, or {_BY_HAND}")
+        wanted |= dict.fromkeys(extra)
     return sorted(wanted, key=lambda file: (not _matches(file, _TEXTS), file.name))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from importlib import import_module
 
@@ -10,6 +11,7 @@ import click
 
 from harness import __version__
 from harness.errors import UserError
+from harness.stopping import Interrupted
 
 #: command -> its module in harness.cli and its name there; a module imports little until its command runs
 COMMANDS = {
@@ -61,9 +63,10 @@ def main() -> None:
         code = _complain(str(error))
     except click.ClickException as error:
         code = _complain(error.format_message())
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         click.echo("interrupted; run the same command again to resume", err=True)
-        code = 130
+        first = error.__cause__ or error  # click aborts at an interrupt
+        code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
     except BrokenPipeError:
         sys.stderr.close()
         code = 1

@@ -29,9 +29,11 @@ class _Folder(click.Path):
 FOLDER = _Folder(path_type=Path)
 
 
-def names_option(flag: str, metavar: str, text: str, offer: Offer) -> Callable[[Command], Command]:
+def names_option(
+    flag: str, metavar: str, text: str, offer: Offer, default: str | None = None
+) -> Callable[[Command], Command]:
     """An option for names, with shell completion."""
-    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer))
+    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer), default=default)
 
 
 profile_option = click.option(

@@ -49,6 +49,7 @@ _NOTES = {
     metavar="N",
     help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
+@names_option("--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default="")
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -63,6 +64,7 @@ def run(
     address: str | None,
     no_shared_folder: bool,
     chunk: int | None,
+    track: str,
     fetch: bool,
     accept_licences: str,
     dry_run: bool,
@@ -73,17 +75,21 @@ def run(
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume.
     """
     from harness import api
+    from harness.execution.tracking.installed import tracker_places
 
+    places = tracker_places(track, grid["results"])
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
     _describe(plan)
+    for name, place in places.items():
+        click.echo(f"  tracker   {name}: {place}")
     if not dry_run:
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
         own |= {"address": address} if address else {}
         own |= {"shared-folder": "no"} if no_shared_folder else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
-        _show_results(context, plan, api.execute(plan, progress=True, **how))
+        _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 
 @click.command("eval")
@@ -177,9 +183,11 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _estimate(plan: Plan) -> Iterator[str]:
+    if not plan.todo:
+        return
     from harness.execution.estimate import estimate
 
-    expected = estimate(plan) if plan.todo else None
+    expected = estimate(plan)
     if expected is None:
         return
     if expected.here is not None:

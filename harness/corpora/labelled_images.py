@@ -8,18 +8,21 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
-from harness.encoders.pictures import UNREADABLE, Encoded, decoded, described, opened
-from harness.encoders.vision import VERSION, Augmentation
+from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.parquet import column_names, read_columns
 from harness.seeds import generator
 from harness.sources import Missing, cache_folder, digest, file_hash, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.encoders.vision import Augmentation
 
 log = logging.getLogger(__name__)
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -37,6 +40,8 @@ class EncodedImages(Media):
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """Two augmentations of each image: pixels (B, 2, 3, size, size) uint8."""
+        import torch
+
         return {"pixels": torch.stack([self._views(int(row), rng) for row in rows])}
 
     def _views(self, row: int, rng: np.random.Generator) -> Tensor:
@@ -86,7 +91,7 @@ class LabelledImages(CorpusSource):
         place = self.require(root) / self.path
         files = [place] if place.is_file() else _listed(place)
         content = [[file.relative_to(place.parent).as_posix(), file_hash(file)] for file in files]
-        return digest(VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
+        return digest(VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
     def load(self, root: Path | None) -> EncodedImages:
         """Read the labels, and bytes or paths of the images. Raises MissingData or UserError."""
@@ -101,6 +106,8 @@ class LabelledImages(CorpusSource):
         ]
         order, warnings = self._readable(kept, names, self.fingerprint(root))
         labels = labels.astype(np.int64)[order]
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does without
+
         return EncodedImages([kept[row] for row in order], labels, Augmentation(self.size), warnings)
 
     def _sampled(self, classes: np.ndarray) -> np.ndarray:

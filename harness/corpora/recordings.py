@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from harness.corpora.base import Media
 from harness.encoders.audio import filterbank, masked, mixed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: the augmentation of the public code: mix-up of waves, then masks over bins and frames
 MIXUP_AND_MASKS = "mixup+masks"
@@ -42,6 +44,8 @@ class Recordings(Media):
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
+        import torch
+
         if not self._augments:
             return {"spectrograms": torch.from_numpy(np.stack([self.bank(int(row)) for row in rows]))}
         banks, sources = zip(*(self._mixed(int(row), rng) for row in rows), strict=True)

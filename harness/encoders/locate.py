@@ -25,12 +25,14 @@ MAIN = "main"
 class MissingModel(Missing):
     """A hub model that is not in the local cache, at a commit or MAIN.
 
-    `reader` is the kind of teacher that reads it, '' for an encoder; `about` the approximate size in bytes.
+    `reader` is the kind of teacher that reads it, '' for an encoder; `beside` a file that is read beside the weights,
+    '' for none; `about` the approximate size in bytes.
     """
 
     hub: str
     revision: str
     reader: str = ""
+    beside: str = ""
     about: int | None = field(default=None, compare=False)
 
 
@@ -38,12 +40,14 @@ class MissingModel(Missing):
 class FolderModel(Source):
     """A model in a local folder; its fingerprint is its content.
 
-    `trusted` allows code in the folder to be executed, which is then part of the content.
+    `trusted` allows code in the folder to be executed, which is then part of the content; `beside` is a file that is
+    read beside the weights where it is there, '' for none.
     """
 
     folder: Path
     how: str = "give the folder of a saved model, with config.json and its weights"
     trusted: bool = False
+    beside: str = ""
 
     def missing(self, root: Path | None) -> list[Missing]:
         """Report a missing folder or missing weights."""
@@ -53,7 +57,13 @@ class FolderModel(Source):
         """Hash weights, configurations and tokenizer files by name, and the files of sentence-transformers' modules."""
         patterns = (*_PATTERNS, "*.py") if self.trusted else _PATTERNS
         found = {path for pattern in patterns for path in self.folder.glob(pattern)} | {*module_files(self.folder)}
+        found |= {self.folder / self.beside} if self.has_beside else set()
         return digest(*([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(found)))
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether there is a file beside the weights, and it is there."""
+        return bool(self.beside) and (self.folder / self.beside).is_file()
 
     def path(self) -> Path:
         """Return the folder. Raises MissingData."""
@@ -68,12 +78,13 @@ class HubModel(Source):
     """A hub model at a pinned commit, or at the cached commit of 'main'; nothing is downloaded.
 
     `about` is the approximate size of its files in bytes, where it is known; `trusted` allows code in its repository
-    to be executed.
+    to be executed; `beside` is a file that is read beside the weights, '' for none.
     """
 
     hub: str
     revision: str
     trusted: bool = False
+    beside: str = ""
     about: int | None = field(default=None, compare=False)
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -85,7 +96,7 @@ class HubModel(Source):
         if self._snapshot():
             return []
         what = f"the weights of {self.hub} at {self.revision}"
-        return [MissingModel(what, how, self.hub, self.revision, about=self.about)]
+        return [MissingModel(what, how, self.hub, self.revision, beside=self.beside, about=self.about)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the hub name and commit."""
@@ -101,7 +112,12 @@ class HubModel(Source):
 
     def _snapshot(self) -> Path | None:
         folder = _cached(self.hub, self.revision)
-        return folder if folder and _has_weights(folder) else None
+        return folder if folder and _has_weights(folder) and (folder / self.beside).exists() else None
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether there is a file beside the weights; a snapshot without it counts as missing."""
+        return bool(self.beside)
 
 
 ModelSource = FolderModel | HubModel

@@ -14,6 +14,8 @@ from PIL import Image
 
 from harness.errors import first_line
 
+#: raised when the pixels of `harness.encoders.vision` change; part of the fingerprint of labelled images
+VIEWS_VERSION = 2
 #: work on one image, (h, w, 3) uint8 in and out
 OneImage = Callable[[np.ndarray], np.ndarray]
 #: bytes or path of an image file

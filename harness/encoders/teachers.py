@@ -9,11 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from harness import registry
+from harness.declarations import declarations
 from harness.encoders.modules import transformer_folder
 from harness.encoders.weights import UNREADABLE
 from harness.errors import UserError, first_line
@@ -66,6 +67,24 @@ class Teacher(ABC):
 def teacher_class(kind: str) -> type[Teacher]:
     """Return the class of a registered kind of teacher. Raises UserError for an unknown kind."""
     return registry.get_class("teacher kind", kind, Teacher)
+
+
+class DeclaredTeacher(NamedTuple):
+    """What a kind of teacher declares (see `Teacher`)."""
+
+    gives: tuple[FeatureKind, ...]
+    pooled: bool
+
+
+def declared_teacher(kind: str) -> DeclaredTeacher:
+    """Return the declarations of a registered kind, without importing it where they are known. Raises UserError."""
+
+    def answer() -> list[Any]:
+        found = teacher_class(kind)
+        return [list(found.gives), found.pooled]
+
+    gives, pooled = declarations().ask("teacher kind", kind, "class", answer)
+    return DeclaredTeacher(tuple(gives), pooled)
 
 
 def open_teacher(

@@ -25,8 +25,6 @@ from harness.encoders.pictures import rgb
 
 #: mean and deviation of ImageNet's pixels: red, green, blue
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-#: raised when the pixels of an augmentation change; part of the fingerprint of labelled images
-VERSION = 2
 #: strength of the jitter of brightness, contrast, saturation and hue, and its probability
 JITTER, JITTER_CHANCE = (0.4, 0.4, 0.4, 0.1), 0.8
 #: smallest and largest ratio of a crop's width to its height

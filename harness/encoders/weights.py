@@ -14,7 +14,6 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 
 from harness.encoders.modules import transformer_folder
@@ -47,6 +46,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     one of UNREADABLE for a folder that cannot be read, for weights that are missing or do not belong to the encoder,
     and for a missing vocabulary; UserError for a folder of sentence-transformers without an encoder.
     """
+    import torch
     from transformers import AutoModel, AutoTokenizer
 
     folder = transformer_folder(folder)

@@ -26,7 +26,6 @@ class Card:
     """
 
     name: str
-    memory_gb: int
     half: float
     single: float
 
@@ -42,8 +41,8 @@ class Card:
 
 #: NVIDIA's data sheets and white papers: H100 Tensor Core GPU (SXM5), A100, and the Ada and Ampere GA102 white papers.
 CARDS = (
-    Card("H100", 80, 989.4e12, 66.9e12),
-    Card("A100", 80, 312e12, 19.5e12),
-    Card("RTX 4090", 24, 165.2e12, 82.6e12),
-    Card("RTX 3090", 24, 71.2e12, 35.6e12),
+    Card("H100", 989.4e12, 66.9e12),
+    Card("A100", 312e12, 19.5e12),
+    Card("RTX 4090", 165.2e12, 82.6e12),
+    Card("RTX 3090", 71.2e12, 35.6e12),
 )

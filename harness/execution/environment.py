@@ -134,3 +134,16 @@ def _memory() -> str:
         return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
     except (ValueError, OSError):
         return "unknown"
+
+
+def free_memory_mb() -> float:
+    """Memory that new processes can have, in MB: what is available of the machine and of this container."""
+    found = []
+    about = Path("/proc/meminfo")
+    if about.is_file():
+        fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
+        found.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        found.append((int(text) - int(used.read_text())) / 1e6)
+    return min(found, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)

@@ -49,3 +49,13 @@ class Event:
 
 
 Listener = Callable[[Event], None]
+
+
+def both(one: Listener, other: Listener) -> Listener:
+    """A listener that passes each event to two."""
+
+    def listen(event: Event) -> None:
+        one(event)
+        other(event)
+
+    return listen

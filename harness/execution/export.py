@@ -62,7 +62,7 @@ def siblings(result: Result, store: Store) -> list[Result]:
 def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
     """What the card says beside the result."""
     profile, resolved, name = run.profile, run.resolved, run.result.spec.encoder
-    table, trains = profile.encoders.get(name), resolved.method.trains
+    table, trains = profile.encoders.get(name), resolved.trains
     corpora = {corpus: profile.corpora[corpus] for corpus in resolved.streams} if trains else {}
     teachers = {role: (use, profile.teachers.get(use.teacher)) for role, use in run.result.teachers.items()}
     return ModelFacts(

@@ -55,7 +55,7 @@ class FinishedRun:
 
     def student(self) -> Student | SentenceModules:
         """Load the student at its best checkpoint. Raises UserError where its weights are missing."""
-        return open_model(self._best() if self.resolved.method.trains else self._untrained(), self.pooling)
+        return open_model(self._best() if self.resolved.trains else self._untrained(), self.pooling)
 
     def _best(self) -> Path:
         best = self.store.work(self.result.fingerprint) / "best"

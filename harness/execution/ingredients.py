@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from harness.encoders.locate import ModelSource
-from harness.encoders.patches import fresh_size
 from harness.errors import UserError
-from harness.evaluation.suites import SimilarityTask
+from harness.evaluation.suites import SimilarityTask, Suite
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.inputs import Stream
-from harness.registry import errors_of
+from harness.method import Feature
 from harness.sources import Missing, digest
-from harness.spec import RunSpec
+from harness.spec import RunSpec, fresh_size
 from harness.store import BACKEND_VERSION
 
 
@@ -25,7 +25,7 @@ class Ingredients:
     """What one training reads.
 
     `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A method that does
-    not train reads its encoder only.
+    not train reads its encoder only; its `features` are those that published heads of the encoder project.
     """
 
     encoder: Ingredient[ModelSource]
@@ -38,9 +38,14 @@ class Ingredients:
         """Every ingredient, some of them more than once."""
         yield self.encoder
         yield from (corpus.read for corpus in self.corpora)
-        yield from (need for features in self.features.values() for need in features.needs)
+        yield from (() if self.dev is None else self.teachers)
         yield from ([self.dev] if self.dev else [])
         yield from self.patches.values()
+
+    @property
+    def teachers(self) -> Iterator[Ingredient[Checkable]]:
+        """What the features depend on besides the corpora."""
+        yield from (need for features in self.features.values() for need in features.needs)
 
 
 @dataclass(frozen=True)
@@ -64,21 +69,30 @@ class Experiment:
         """Everything absent that the training reads, each thing once."""
         return tuple(dict.fromkeys(item for ingredient in self.ingredients for item in ingredient.missing))
 
+    def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
+        """What is absent that a suite reads besides its data: the models of the image teacher, where it computes.
+
+        A run that reads stored features trains without them; a method that does not train has them for its images only.
+        """
+        features = self.ingredients.features.get("image")
+        if features is None or not suite.computes(features.teacher.name, root):
+            return ()
+        return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
+
     @cached_property
     def identity(self) -> dict[str, object]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""
         run, read = self.resolved, self.ingredients
-        with errors_of("method", run.spec.variant.name):
-            hyperparameters = run.hyperparameters.identity()
         identity: dict[str, object] = {
             "method": run.spec.variant.name,
             "reading": run.spec.variant.reading,
             "encoder": read.encoder.fingerprint,
-            "hyperparameters": hyperparameters,
+            "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
         if read.dev is None:
-            return identity
+            heads = {role: [source.fingerprint for source in one.needs] for role, one in read.features.items()}
+            return identity | ({"heads": heads} if heads else {})
         identity |= {
             "backend": BACKEND_VERSION,
             "training": run.training.model_dump(),
@@ -134,17 +148,21 @@ class Experiments:
     def _complete(self, run: Resolved) -> Experiment:
         inventory, teachers = self.inventory, dict[str, Experiment]()
         encoder = inventory.encoder(run.spec.encoder)
-        if not run.method.trains:
-            return Experiment(run, Ingredients(encoder))
 
         def find(name: str) -> RunModel:
             found = self._teacher(name)
             teachers.update({one.key: one for one in (*found.teachers, found)})
             return RunModel(found.missing, found.fingerprint, found.resolved.pooling)
 
+        finder = TeacherFinder(run, inventory, find)
+        if not run.trains:
+            published = inventory.profile.released.get(run.spec.encoder)
+            projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
+            images = published.images if published and projected else None
+            heads = {"image": finder.features(Feature(images), ())} if images else {}
+            return Experiment(run, Ingredients(encoder, features=heads))
         corpora = tuple(inventory.corpus(name, run) for name in run.streams)
         pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
-        finder = TeacherFinder(run, inventory, find)
         features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
         named = {stream: steps.patches.pretrained for stream, steps in run.own_steps.items()}
         patches = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -95,12 +95,14 @@ class Inventory:
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
         """An encoder by a name of the command line or the profile, or a hub model. Raises UserError."""
+        released = self.profile.released.get(name)
+        beside = released.heads or "" if released else ""
         if name in self.given:
-            return self.once(self.given[name])
+            return self.once(replace(self.given[name], beside=beside))
         if name in self.profile.encoders:
             return self.once(self.place("encoder", self.profile.encoders[name]))
-        if name in self.profile.released:
-            return self.once(self.place("encoder", self.profile.released[name]))
+        if released:
+            return self.once(replace(self.place("encoder", released), beside=beside))
         if "/" in name:
             return self.once(self._hub_model(name, MAIN))
         hint = suggest(name, sorted(self.profile.encoders))

@@ -133,10 +133,13 @@ def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str,
         for name, runs in paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
             missing: dict[Missing, None] = {}
             for spec, suites in runs.items():
-                with suppress(UserError):
-                    missing |= dict.fromkeys(experiments.of(resolve(profile, spec, {})).missing)
                 for suite in suites:
                     missing |= dict.fromkeys(_suite_missing(inventory, suite))
+                with suppress(UserError):
+                    run = experiments.of(resolve(profile, spec, {}))
+                    missing |= dict.fromkeys(run.missing)
+                    needed = (run.missing_for(inventory.suites[suite], root) for suite in suites)
+                    missing |= dict.fromkeys(item for items in needed for item in items)
             option = "figure" if name.partition(":")[2] in paper.figures else "table"
             yield option, name, fetch_list(missing, root, ask=False)
 
@@ -174,14 +177,15 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
 
     hub, revision = same[0].hub, same[0].revision
     readers = list(dict.fromkeys(one.reader for one in same))
+    beside = [name for name in dict.fromkeys(one.beside for one in same) if name]
     found = _answer(partial(catalogue.look_up, hub, "model", revision)) if ask else None
     size = same[0].about
     if found is not None:
-        size = _answer(lambda: sum(file.size or 0 for file in catalogue.files_read(found, readers))) or size
+        size = _answer(lambda: sum(file.size or 0 for file in catalogue.files_read(found, readers, beside))) or size
 
     def bring(say: Say, watch: Watch) -> None:
         known = found or catalogue.look_up(hub, "model", revision)
-        files = catalogue.files_read(known, readers)
+        files = catalogue.files_read(known, readers, beside)
         say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
         place = catalogue.fetch_model(known, files, watch(hub))
         if revision == MAIN and root is not None:

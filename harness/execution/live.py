@@ -36,6 +36,7 @@ def _header(tally: Tally, width: int) -> Text:
 def _counts(tally: Tally) -> Text:
     states = [(tally.done, "done", "green"), (len(tally.failed), "failed", "bold red"),
               (len(tally.active), "running", "cyan"), (tally.waiting, "waiting", "")]  # fmt: skip
+    states += [(tally.preparing, "preparing", "cyan")] if tally.preparing else []
     text = Text("  ").join(Text(f"{number} {name}", style if number else "dim") for number, name, style in states)
     if tally.rate is not None:
         text.append(f"  {fixed(tally.rate, 1)} runs/h")

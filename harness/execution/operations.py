@@ -83,7 +83,7 @@ def shape_of(run: Resolved) -> Shape:
 
 def training_work(run: Resolved) -> list[Passes] | None:
     """Return the steps and dev scores of a training; None where a corpus is none of the papers'."""
-    if not run.method.trains:
+    if not run.trains:
         return []
     rows = {name: _rows(run, name, stream) for name, stream in run.streams.items() if stream not in run.own_steps}
     if None in rows.values():

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
-from harness.method import method_named
+from harness.method.declared import declared_method
 from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -22,7 +23,7 @@ RunState = Literal["done", "trained", "failed", "stale", "missing"]
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate."""
+    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data."""
 
     experiment: Experiment
     group: str
@@ -30,6 +31,7 @@ class PlannedRun:
     todo: tuple[str, ...]
     result: Result | None = None
     failure: Failure | None = None
+    absent: tuple[Missing, ...] = ()
 
     @property
     def key(self) -> str:
@@ -71,13 +73,14 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """Everything absent that some run to do needs, each thing once."""
-        return list(dict.fromkeys(item for run in self.todo for item in run.experiment.missing))
+        return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
 
 
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask. Raises UserError.
+    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
+    paper's table whose teachers cannot be found. Raises UserError.
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given)
     without_data = suites_without_data(request, inventory)
@@ -90,16 +93,23 @@ def make_plan(request: Request, store: Store) -> Plan:
             _ = experiment.fingerprint
         except PlugInError as error:
             skipped.append(Skipped(str(run.spec.variant), str(error)))
-        except UnfitSettingError as error:
+        except UserError as error:
+            # a table's other rows are run; what a user combined by hand is refused
+            if request.wanted is None and not isinstance(error, UnfitSettingError):
+                raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
+    declarations().save()
     failures = store.failures()
     planned = []
     for experiment in ordered.values():
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
         suites = [name for name in wanted if name not in without_data]
         planned.append(_planned(experiment, inventory, suites, store, failures))
+        for name in without_data.keys() & wanted:
+            more = experiment.missing_for(inventory.suites[name], inventory.root)
+            without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
     return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
 
 
@@ -123,7 +133,7 @@ def _check_names(request: Request, spec: RunSpec) -> None:
     """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
     if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
         raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
-    if method_named(spec.variant.name).trains:
+    if declared_method(spec.variant.name).trains:
         try:
             check_setting(request.profile, spec.setting)
         except UserError as error:
@@ -147,7 +157,8 @@ def _planned(
     elif store.has_key(*place):
         state = "stale"
     group = result.group if result else _group(experiment, store.seeds(*place))
-    return PlannedRun(experiment, group, state, todo, result, failure)
+    absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
+    return PlannedRun(experiment, group, state, todo, result, failure, tuple(dict.fromkeys(absent)))
 
 
 def _group(experiment: Experiment, others: Sequence[Result]) -> str:

@@ -134,8 +134,8 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
 def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
     """Public weights on the suites of the tables that they should reproduce, or all of them on the suites given.
 
-    By default those are the suites that need no image side, since no weights of a profile have one. Encoders may be
-    given folders, not chosen.
+    By default those are all that are not opt-in, the suites of images for weights with published heads. Encoders may
+    be given folders, not chosen.
     """
     encoders, given = _encoders(_listed(selection.encoders))
     tables, papers = _listed(selection.table), _listed(selection.paper)
@@ -153,13 +153,16 @@ def _released_request(selection: Selection, profile: Profile, data: Path | None)
         return _listed_runs(profile, merged(entries.values()), given, data, entries)
     if not profile.released:
         raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
-    suites = _listed(selection.suites) or [
-        name
-        for name, table in profile.suites.items()
-        if not (table.asked or get_class("suite", name, Suite).needs_images)
-    ]
-    specs = (released_spec(name, weights) for name, weights in profile.released.items())
-    return _listed_runs(profile, {spec: tuple(suites) for spec in specs}, given, data, {})
+    default = {
+        name: get_class("suite", name, Suite).needs_images for name, one in profile.suites.items() if not one.asked
+    }
+    wanted = {
+        released_spec(name, weights): tuple(
+            _listed(selection.suites) or (suite for suite, images in default.items() if weights.heads or not images)
+        )
+        for name, weights in profile.released.items()
+    }
+    return _listed_runs(profile, wanted, given, data, {})
 
 
 def _listed_runs(

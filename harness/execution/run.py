@@ -121,7 +121,7 @@ def _embedders(
     run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench, watch: _Watch
 ) -> dict[bool, RunEmbedder]:
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
-    heads = found.method.shared_space() if found.method is not None else None
+    heads = found.heads
     keep = bench.folder(run.experiment)
     corpora = run.experiment.ingredients.corpora
     trained_on = RunTraining(corpora, found.rows) if found.rows else None
@@ -152,7 +152,7 @@ def _result(
         group=run.group,
         hyperparameters={
             "method": dict(resolved.hyperparameters.named()),
-            "training": resolved.training.model_dump() if resolved.method.trains else {},
+            "training": resolved.training.model_dump() if resolved.trains else {},
             "encoder": {"pooling": resolved.pooling},
         },
         teachers={

@@ -57,6 +57,11 @@ class Tally:
         return [work for work in self.running.values() if work.key in self.planned]
 
     @property
+    def preparing(self) -> int:
+        """What is prepared for several runs."""
+        return len(self.running) - len(self.active)
+
+    @property
     def waiting(self) -> int:
         """Runs that have not started."""
         return max(0, self.total - self.ended - len(self.active))
@@ -127,6 +132,14 @@ class Tally:
         each = sum(known) / len(known)
         rest = [max(_training_left(work), each - (now - work.since)) for work in active]
         return max(max(rest, default=0.0), (sum(rest) + each * self.waiting) / max(1, len(active)))
+
+    def summary(self) -> str:
+        """Runs by state, the time left and the slowest, in one line."""
+        counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
+        left, (slowest, *_) = self.left(), self.slowest()
+        time_left = "" if left is None else f", {duration(left)} left"
+        spent = duration(self.clock() - slowest.since)
+        return f"[{self.ended}/{self.total}] {counts}{time_left}; slowest {slowest.key}, {spent}: {slowest.doing}"
 
 
 class Pace:

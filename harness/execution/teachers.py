@@ -14,15 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from harness.corpora.pixels import Pixels
 from harness.encoders.features import Stacked, cached_features
-from harness.encoders.lit import Projections, fit
 from harness.encoders.locate import MissingModel, ModelSource
-from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher, teacher_class
+from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
 from harness.execution.events import Stage
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
@@ -34,6 +33,9 @@ from harness.registry import errors_of, suggest
 from harness.seeds import generator
 from harness.sources import Generated, Missing, Source, digest
 from harness.spec import CONTROLS
+
+if TYPE_CHECKING:
+    from harness.encoders.lit import Projections
 
 RUN = "run:"
 #: Increased when the fit of `lit` teachers changes its result.
@@ -53,8 +55,13 @@ class _Maker(ABC):
     """Computes a teacher's features of pairs."""
 
     @abstractmethod
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """What features of a corpus depend on besides the corpus itself."""
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """What features of a corpus depend on besides the corpus itself; None stands for test images."""
+
+    @property
+    @abstractmethod
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute features of whatever pairs."""
 
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
@@ -80,7 +87,7 @@ class _FrozenModel(Source):
     def fingerprint(self, root: Path | None) -> str:
         """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
         fingerprint = self.model.fingerprint(root)
-        if teacher_class(self.kind).pooled:
+        if declared_teacher(self.kind).pooled:
             return digest(self.kind, self.pooling, fingerprint)
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
@@ -117,9 +124,15 @@ class _ModelTeacher(_Maker):
     name: str
     model: Ingredient[_FrozenModel | RunModel]
 
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The model, and the corpus's image files if it reads them."""
-        return [self.model, corpus.pixels] if of == "image" and corpus.pixels is not None else [self.model]
+        pixels = corpus.pixels if corpus is not None and of == "image" else None
+        return [self.model] if pixels is None else [self.model, pixels]
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The model."""
+        return [self.model]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
@@ -164,12 +177,17 @@ class _LitTeacher(_Maker, Generated):
         """The version of the fit; what is fitted counts separately."""
         return digest(LIT, LIT_VERSION)
 
-    def needs(self, corpus: UsedCorpus, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
         found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
-        for place in (corpus, self.corpus):
+        for place in filter(None, (corpus, self.corpus)):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """Those of both teachers."""
+        return [*self.images.models, *self.captions.models]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
@@ -192,6 +210,8 @@ class _LitTeacher(_Maker, Generated):
         return self.images if of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
+        from harness.encoders.lit import fit  # imports torch
+
         known = KnownPairs.of_corpus(self.corpus)
         return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
 
@@ -207,9 +227,9 @@ class NamedTeacher:
     of: FeatureKind
     maker: _Maker | str
 
-    def needs(self, corpus: UsedCorpus) -> list[Ingredient[Checkable]]:
-        """What its features of a corpus depend on besides the corpus itself. Raises UserError."""
-        if self.is_stored(corpus):
+    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        if corpus is not None and self.is_stored(corpus):
             return [corpus.stored[self.name]]
         return self._made.needs(corpus, self.of)
 
@@ -229,6 +249,11 @@ class NamedTeacher:
         """The fingerprints of the runs that must be trained to compute its features of a corpus."""
         sources = (need.source for need in self.needs(corpus))
         return {source.training for source in sources if isinstance(source, RunModel)}
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute its features of pairs of no corpus; none if it has none."""
+        return [] if isinstance(self.maker, str) else self.maker.models
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
@@ -278,7 +303,10 @@ class NamedTeacher:
 
 @dataclass(frozen=True)
 class RoleFeatures:
-    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora."""
+    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora.
+
+    Without corpora, they are those of test images alone.
+    """
 
     asked: Feature
     teacher: NamedTeacher
@@ -287,12 +315,12 @@ class RoleFeatures:
     @cached_property
     def needs(self) -> tuple[Ingredient[Checkable], ...]:
         """What the features depend on besides the corpora themselves. Raises UserError."""
-        return tuple(need for corpus in self.corpora for need in self.teacher.needs(corpus))
+        return tuple(need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus))
 
     @property
     def source(self) -> str:
         """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora))
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
 
     @property
     def identity(self) -> list[object]:
@@ -370,4 +398,4 @@ class TeacherFinder:
 
 def _given(kind: str) -> tuple[FeatureKind, ...]:
     with errors_of("teacher kind", kind):
-        return teacher_class(kind).gives
+        return declared_teacher(kind).gives

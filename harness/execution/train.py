@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from harness.corpora.base import Media
-from harness.encoders.patches import AudioPatches, ImagePatches, fresh_size
+from harness.encoders.patches import AudioPatches, ImagePatches
+from harness.encoders.projections import read_projections
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -25,6 +27,7 @@ from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.sources import write_text
+from harness.spec import fresh_size
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData, rows_read
@@ -53,13 +56,14 @@ class Bench:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model at its best checkpoint, the method that trained it, if any, and the record of the training.
+    """A model at its best checkpoint, and the record of its training.
 
-    `warnings` concern the data that it was trained on, `rows` are those that the training read of each text stream.
+    `heads` project captions and image features into one space, None where nothing does. `warnings` concern the data
+    that it was trained on, `rows` are those that the training read of each text stream.
     """
 
     student: Student | SentenceModules
-    method: Method | None
+    heads: tuple[nn.Module, nn.Module] | None
     record: TrainingRecord
     warnings: tuple[str, ...] = ()
     rows: Mapping[Stream, np.ndarray] = field(default_factory=dict)
@@ -70,8 +74,9 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     run, read = experiment.resolved, experiment.ingredients
     source, device = read.encoder.source, torch.device(bench.device)
     if read.dev is None:
-        model = open_model(source.path(), run.pooling, trusted=source.trusted)
-        return Trained(model.to(device), None, TrainingRecord())
+        model = open_model(source.path(), run.pooling, trusted=source.trusted).to(device)
+        heads = read_projections(source.path() / source.beside) if read.features else None
+        return Trained(model, heads and (heads[0].to(device), heads[1].to(device)), TrainingRecord())
     student = Student.load(source.path(), run.pooling, own_head=False).to(device)
     data = training_data(run_features(experiment, bench), student.tokenizer)
     method = build_method(experiment, student, data)
@@ -81,7 +86,8 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     note = folder / "trained.json"
     if note.is_file():
         load_best(folder, student, method)
-        return Trained(student, method, TrainingRecord(**json.loads(note.read_text())), data.warnings, rows)
+        record = TrainingRecord(**json.loads(note.read_text()))
+        return Trained(student, method.shared_space(), record, data.warnings, rows)
     trainer = Trainer(
         student,
         method,
@@ -97,7 +103,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     record = trainer.run()
     write_text(note, json.dumps(asdict(record)))
     (folder / "checkpoint.pt").unlink(missing_ok=True)
-    return Trained(student, method, record, data.warnings, rows)
+    return Trained(student, method.shared_space(), record, data.warnings, rows)
 
 
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
@@ -118,7 +124,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     Waits while another process trains it.
     """
     teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
-    if not teacher.resolved.method.trains:
+    if not teacher.resolved.trains:
         return teacher.ingredients.encoder.source.path()
     folder = bench.folder(teacher)
     while not (folder / "trained.json").is_file():

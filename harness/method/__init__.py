@@ -1,7 +1,8 @@
 """The interface of a method, all that a method file imports besides losses and heads."""
 
+from typing import TYPE_CHECKING, Any
+
 from harness.inputs import FeatureKind, OptionValue, Stream
-from harness.method.base import Method, method_named
 from harness.method.hyperparameters import Hyperparameters, ValueOrigin, hyper
 from harness.method.interface import (
     Batch,
@@ -20,6 +21,9 @@ from harness.method.interface import (
     by_batches,
 )
 from harness.spec import CONTROLS, split_teachers
+
+if TYPE_CHECKING:
+    from harness.method.base import Method, method_named
 
 __all__ = [
     "CONTROLS",
@@ -47,3 +51,12 @@ __all__ = [
     "method_named",
     "split_teachers",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The base class, which imports torch, on first use: a plan can do without it."""
+    if name in ("Method", "method_named"):
+        from harness.method import base
+
+        return getattr(base, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

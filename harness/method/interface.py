@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from harness.inputs import FeatureKind
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: Encodes a batch's inputs into first output vectors ([CLS]) before any head: (inputs, views) -> (B, views, d). The
 #: views are the same sentence or recording under different dropout masks, or two augmentations of an image; all views
 #: pass the encoder in one forward pass.
-Encode = Callable[[Mapping[str, Tensor], int], Tensor]
+Encode: TypeAlias = "Callable[[Mapping[str, Tensor], int], Tensor]"
 #: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
 #: mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.errors import PlugInError
+from harness.method.declared import declared_method
 from harness.metrics import Score
 from harness.papers.schema import PaperColumn, PaperRow
 from harness.profiles.schema import Profile, StandsFor
@@ -16,18 +17,14 @@ TeacherOptions = Callable[[str], Collection[str]]
 
 
 def teacher_options(method: str) -> Collection[str]:
-    """Return the options of a method that name teachers, as it declares them. Imports the method."""
-    from harness.method import method_named
-
-    return method_named(method).Hyperparameters.teacher_options()
+    """Return the options of a method that name teachers, as it declares them."""
+    return declared_method(method).teacher_options
 
 
 def readings(method: str) -> Collection[str]:
     """Return the readings of a method; only the default one if it cannot be imported, since planning reports that."""
-    from harness.method import method_named
-
     try:
-        return tuple(method_named(method).readings)
+        return declared_method(method).readings
     except PlugInError:
         return (DEFAULT_READING,)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -190,8 +190,18 @@ class ReleasedTable(ModelTable):
     revision: Commit | Literal["main"] | None = None
     pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
     encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
+    heads: Annotated[Name | None, Field(description="a file beside them: their projections of captions and images")] = (
+        None
+    )
+    images: Annotated[Name | None, Field(description="the image teacher whose features `heads` projects")] = None
     rows: Annotated[tuple[ReleasedRows, ...], Field(description="the rows that the weights should reproduce")] = ()
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
+
+    @model_validator(mode="after")
+    def _heads_with_images(self) -> Self:
+        if (self.heads is None) != (self.images is None):
+            raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
+        return self
 
     @model_validator(mode="after")
     def _known_pooling(self) -> Self:
@@ -269,10 +279,11 @@ class Profile(Table):
         for name, weights in self.released.items():
             if weights.hub not in (None, name):
                 raise ValueError(f"released.{name}: its results are those of {weights.hub}; name the table so")
+            _exist(f"released.{name}.images", filter(None, [weights.images]), "teachers", self.teachers)
         return self
 
 
-def _exist(place: str, used: Sequence[str], kind: str, known: Mapping[str, BaseModel]) -> None:
+def _exist(place: str, used: Iterable[str], kind: str, known: Mapping[str, BaseModel]) -> None:
     """Raise ValueError for the first name used without a table."""
     for name in used:
         if name not in known:

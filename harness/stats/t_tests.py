@@ -55,14 +55,7 @@ def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True
     scale = noise(a.mean, b.mean)
     if max(a.std, b.std) <= scale:
         return _without_spread(difference, scale, a.n + b.n - 2, level)
-    from scipy import stats
-
-    found = stats.ttest_ind_from_stats(a.mean, a.std, a.n, b.mean, b.std, b.n, equal_var=equal_variance)
-    error, df = _standard_error(a, b, equal_variance)
-    margin = float(stats.t.ppf(0.5 + level / 2, df)) * error
-    return TTest(
-        difference, float(found.statistic), df, float(found.pvalue), difference - margin, difference + margin, level
-    )
+    return _tested(difference, *_standard_error(a, b, equal_variance), level)
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> TTest | None:
@@ -81,13 +74,7 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
     scale, df = noise(first.mean, second.mean), differences.n - 1
     if std <= scale:
         return _without_spread(differences.mean, scale, df, level)
-    from scipy import stats
-
-    error = std / math.sqrt(differences.n)
-    statistic = differences.mean / error
-    margin = float(stats.t.ppf(0.5 + level / 2, df)) * error
-    p = 2 * float(stats.t.sf(abs(statistic), df))
-    return TTest(differences.mean, statistic, float(df), p, differences.mean - margin, differences.mean + margin, level)
+    return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level)
 
 
 def pooled_deviation(a: Summary, b: Summary) -> float:
@@ -113,6 +100,16 @@ def _standard_error(a: Summary, b: Summary, equal_variance: bool) -> tuple[float
     total = part_a + part_b
     share_a, share_b = part_a / total, part_b / total
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
+
+
+def _tested(difference: float, error: float, df: float, level: float) -> TTest:
+    """The two-sided test of a difference with a standard error."""
+    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+
+    statistic = difference / error
+    margin = float(stdtrit(df, 0.5 + level / 2)) * error
+    p = 2 * float(stdtr(df, -abs(statistic)))
+    return TTest(difference, statistic, df, p, difference - margin, difference + margin, level)
 
 
 def _without_spread(difference: float, scale: float, df: int, level: float) -> TTest:

@@ -42,14 +42,13 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update together the parameters of equal step number, those with a gradient and those without."""
+        """Update together the parameters of equal step number."""
         for group in self.param_groups:
-            alike: dict[tuple[int, bool], list[Tensor]] = defaultdict(list)
+            alike: dict[int, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
-                reached = parameter.grad is not None
-                if reached or (self.moving and parameter in self.state):
-                    alike[self._count(parameter), reached].append(parameter)
-            for (number, _), parameters in alike.items():
+                if parameter.grad is not None or (self.moving and parameter in self.state):
+                    alike[self._count(parameter)].append(parameter)
+            for number, parameters in alike.items():
                 self._update(parameters, number, group["lr"], group["weight_decay"])
 
     def _count(self, parameter: Tensor) -> int:
@@ -61,17 +60,27 @@ class AdamW(torch.optim.Optimizer):
         return int(state["step"])
 
     def _update(self, parameters: list[Tensor], number: int, rate: float, decay: float) -> None:
-        """Update parameters of one step number, either all with a gradient or all without."""
+        """Update parameters of one step number by torch's fused Adam: one pass over them, no tensors between.
+
+        It adds its epsilon after the correction, so this one's is divided by the correction beforehand.
+        """
         means, squares = ([self.state[each][name] for each in parameters] for name in ("mean", "square"))
-        torch._foreach_mul_(means, self.beta1)
-        torch._foreach_mul_(squares, self.beta2)
-        gradients = [each.grad for each in parameters if each.grad is not None]
-        if gradients:
-            torch._foreach_add_(means, gradients, alpha=1 - self.beta1)
-            torch._foreach_addcmul_(squares, gradients, gradients, value=1 - self.beta2)
-        sizes = torch._foreach_sqrt(squares)
-        torch._foreach_add_(sizes, self.epsilon)
-        corrected = rate * math.sqrt(1 - self.beta2**number) / (1 - self.beta1**number)
-        torch._foreach_addcdiv_(parameters, means, sizes, value=-corrected)
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        count = torch.full((), number, dtype=torch.float32, device=parameters[0].device)
+        torch._fused_adam_(
+            parameters,
+            gradients,
+            means,
+            squares,
+            [],
+            [count] * len(parameters),
+            lr=rate,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            weight_decay=0.0,
+            eps=self.epsilon / math.sqrt(1 - self.beta2**number),
+            amsgrad=False,
+            maximize=False,
+        )
         if decay:
             torch._foreach_mul_(parameters, 1 - rate * decay)

@@ -6,8 +6,6 @@ A batch is a function of its step, so it is the same with any number of workers 
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +16,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
 from harness.errors import UserError
-from harness.processors import own_cores
+from harness.processors import end_with_parent, own_cores
 from harness.seeds import generator
 from harness.training.batching import Order
 
 #: More workers than these were never faster on the machines we measured.
 MOST = 8
-#: Seconds between two checks of a worker that its parent is alive.
-PARENT_CHECK_S = 0.5
 #: Shared memory for finished batches and the bytes that must be free there: 48 images at 224 x 224 are 14 MB, and
 #: each worker keeps two batches.
 SHARED = Path("/dev/shm"), 512 * 2**20
@@ -106,11 +102,4 @@ def _room() -> bool:
 
 def _end_with_parent(worker: int) -> None:
     """Exit when the parent dies; a killed parent cannot stop its workers."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(PARENT_CHECK_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    end_with_parent(os.getppid())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class TrainingError(Exception):
@@ -84,8 +86,11 @@ class LossWindow:
             self._counts[name] = self._counts.get(name, 0) + 1
 
     def close(self) -> dict[str, float]:
-        """Return the means and start again."""
-        means = {name: float(value) / self._counts[name] for name, value in self._sums.items()}
+        """Return the means and start again; waits for the device, once."""
+        import torch  # plans read this module and do without
+
+        sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
+        means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
         self._sums, self._counts = {}, {}
         return means
 

@@ -37,12 +37,13 @@ class Stepper:
         """Update the parameters by the gradients of a loss; `number` is the step, from 0."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(number)
-        self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
         torch.nn.utils.clip_grad_norm_(self.parameters, self.training.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        # before the next forward pass: what lies among its activations splits the memory that they leave
+        self.optimizer.zero_grad(set_to_none=True)
 
     def rate(self, number: int) -> float:
         """Return the learning rate of a step, counted from 0.

@@ -57,6 +57,19 @@ def test_a_model_without_weights_that_are_read_is_refused_by_name() -> None:
         read([*TEXTS, *ELSE])
 
 
+def test_a_file_beside_the_weights_comes_along_where_it_is_read() -> None:
+    held = tuple(map(HubFile, ["config.json", "mcse.pt", "model.safetensors"]))
+    found = HubRepository("owner/model", "c" * 40, None, held)
+    assert [file.name for file in files_read(found, [""])] == ["config.json", "model.safetensors"]
+    assert [file.name for file in files_read(found, [""], ["mcse.pt"])] == [
+        "config.json",
+        "mcse.pt",
+        "model.safetensors",
+    ]
+    with pytest.raises(UserError, match=r"owner/model at ccccccc has no heads.pt; fetch another commit"):
+        files_read(found, [""], ["heads.pt"])
+
+
 def test_recorded_commits_are_kept_apart_by_model(tmp_path: Path) -> None:
     assert recorded_commit(tmp_path, "owner/a") is None
     assert recorded_commit(None, "owner/a") is None

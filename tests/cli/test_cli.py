@@ -178,6 +178,7 @@ MISTAKES = [
     (("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"), "cannot be written"),
     (("run",), "the profile `tiny` needs none"),
     (("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"), "every run is skipped, nothing"),
+    (("run", "--profile", "tiny", "--track", "wanb"), "unknown tracker 'wanb'; did you mean wandb"),
     (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
     (("report", "--margin", "0"), "the margin 0 is not a positive number of points"),
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),

@@ -12,7 +12,7 @@ from cli_words import Typed
 
 from harness.corpora.toy import student_folder
 
-COMMIT = "6ad43c9a3ef5d5c0e1698606e0aa477de35eb5cf"
+COMMIT = "b17f672f6143a6b6ff2d60250a7c2fa7574ac6eb"
 
 
 @pytest.fixture
@@ -70,6 +70,9 @@ def test_weights_in_the_cache_are_found_under_the_listed_commit(
     snapshot = tmp_path / "hub" / "models--UdS-LSV--mcse-flickr-bert-base-uncased" / "snapshots" / COMMIT
     shutil.copytree(student_folder(), snapshot)
     code, out, err = typed("run", "--released", "--table", "mcse:T1", "--dry-run")
+    assert out.count("the weights of") == 6, "a snapshot without mcse.pt is not complete"
+    (snapshot / "mcse.pt").touch()
+    code, out, err = typed("run", "--released", "--table", "mcse:T1", "--dry-run")
     assert code == 0, err
     assert out.count("the weights of") == 5
     assert "mcse-flickr-bert-base-uncased --revision" not in out
@@ -79,4 +82,5 @@ def test_the_list_of_public_weights(typed: Typed) -> None:
     code, out, err = typed("list", "released")
     assert code == 0, err
     (line,) = (line for line in out.splitlines() if "UdS-LSV/mcse-flickr-bert-base-uncased" in line)
-    assert line.split() == ["UdS-LSV/mcse-flickr-bert-base-uncased", COMMIT, "cls", "mcse:T1,", "kdmcse:T1,", "dalr:T1"]
+    tables = ["mcse:T1,", "mcse:T6,", "kdmcse:T1,", "dalr:T1"]
+    assert line.split() == ["UdS-LSV/mcse-flickr-bert-base-uncased", COMMIT, "cls", *tables]

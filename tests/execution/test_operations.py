@@ -93,7 +93,7 @@ def test_a_large_encoder_has_its_own_shape() -> None:
 
 
 def test_seconds_are_of_operations_or_of_launches_and_of_what_is_written() -> None:
-    card = Card("made", 24, half=1e12, single=1e11)
+    card = Card("made", half=1e12, single=1e11)
     slow = 1e12 / (UTILISATION * 1e12)
     assert card.seconds(BASE, [Passes(2, 1e12, "bf16", trains=True)]) == pytest.approx(2 * slow)
     assert card.seconds(BASE, [Passes(2, 1e12, "fp32", trains=True)]) == pytest.approx(20 * slow)

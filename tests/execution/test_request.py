@@ -69,12 +69,12 @@ def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
         make_request(selection)
 
 
-def test_released_weights_are_runs_of_their_own_pooling_on_every_suite_without_an_image_side() -> None:
+def test_released_weights_are_runs_of_their_own_pooling_on_every_suite_that_fits_them() -> None:
     request = make_request(Selection("paper", released=True))
     assert {str(spec) for spec in request.wanted or ()} == {
         f"none[pooling={weights.pooling}]/none/{name}/seed-0" for name, weights in request.profile.released.items()
     }
-    assert list(request.suites) == ["sts", "geometry", "transfer"]
+    assert list(request.suites) == ["sts", "geometry", "transfer", "retrieval"]
     assert request.entries == {}
     some = make_request(Selection("paper", released=True, suites="sts"))
     assert {tuple(suites) for suites in (some.wanted or {}).values()} == {("sts",)}

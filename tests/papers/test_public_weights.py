@@ -24,7 +24,7 @@ def changed(name: str, **values: object) -> Profile:
 
 def test_every_row_of_the_list_is_one_of_a_paper() -> None:
     check_released(PAPER, PAPERS)
-    assert sum(len(rows.tables) for weights in PAPER.released.values() for rows in weights.rows) == 47
+    assert sum(len(rows.tables) for weights in PAPER.released.values() for rows in weights.rows) == 49
 
 
 def test_every_row_is_printed_for_the_encoder_that_the_name_says() -> None:
@@ -47,6 +47,13 @@ def test_supervised_weights_are_read_through_their_head_and_the_others_before_it
         assert weights.pooling == ("pooler" if supervised else "cls"), name
 
 
+def test_weights_of_mcse_have_its_heads_of_resnet_features() -> None:
+    """MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of ResNet-50."""
+    heads = {name: (one.heads, one.images) for name, one in PAPER.released.items() if one.heads}
+    assert heads == {name: ("mcse.pt", "resnet") for name in PAPER.released if name.startswith("UdS-LSV/mcse-")}
+    assert len(heads) == 4
+
+
 def test_teachers_are_the_same_weights_at_the_same_commit() -> None:
     same = [one for one in PAPER.teachers.values() if one.hub in PAPER.released]
     assert len(same) == 5
@@ -57,7 +64,15 @@ def test_teachers_are_the_same_weights_at_the_same_commit() -> None:
 
 @pytest.mark.parametrize(
     ("table", "count"),
-    [("mcse:T1", 6), ("dalr:T1", 4), ("kdmcse:T1", 4), ("nonling:T1", 6), ("nonling:T6", 3), ("nonling:TE.1", 9)],
+    [
+        ("mcse:T1", 6),
+        ("mcse:T6", 2),
+        ("dalr:T1", 4),
+        ("kdmcse:T1", 4),
+        ("nonling:T1", 6),
+        ("nonling:T6", 3),
+        ("nonling:TE.1", 9),
+    ],
 )
 def test_models_of_a_table(table: str, count: int) -> None:
     (runs,) = released_runs(PAPER, [table], []).values()
@@ -67,7 +82,7 @@ def test_models_of_a_table(table: str, count: int) -> None:
 
 
 def test_a_whole_paper_leaves_out_tables_without_weights() -> None:
-    assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1"}
+    assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
     assert {suites for runs in released_runs(PAPER, [], ["nonling"]).values() for suites in runs.values()} == {
         ("sts",),
         ("transfer",),

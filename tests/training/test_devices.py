@@ -13,6 +13,7 @@ import timm
 import torch
 from fake_device import CUDA, fake_cuda
 from safetensors.torch import save_file
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from toy_trainers import first_steps, loaded, trainer, variants
 
 from harness.corpora.toy import clip_folder, student_folder
@@ -34,13 +35,14 @@ def test_losses_of_every_method_stay_on_the_device(variant: str, tmp_path: Path)
     asked, *_ = loaded(variant)
     for precision, half in HALF.items():
         outputs: set[torch.dtype] = set()
-        with fake_cuda():
+        with fake_cuda() as device:
             one = trainer(variant, precision, CUDA, tmp_path)
             encoder: Any = one.student.model
             encoder.encoder.layer[0].attention.self.query.register_forward_hook(
                 lambda module, given, found, seen=outputs: seen.add(found.dtype)
             )
             found = [loss for step in first_steps(one) for loss in one.losses(step)]
+            assert device.copies == 0, "a step waits for nothing on the device"
         assert outputs == {half}, "the encoder's layers compute in half precision"
         streams = {stream for stream, *_ in found if stream}
         assert streams == set(asked.resolved.own_steps)
@@ -146,3 +148,13 @@ def test_a_tensor_that_is_left_behind_is_found() -> None:
             student.encode(tokens, 2)
         with pytest.raises(TypeError, match="cannot be read by numpy"):
             student.encode({name: ids.to(CUDA) for name, ids in tokens.items()}, 2).numpy()
+
+
+def test_a_wait_for_the_device_is_found() -> None:
+    with fake_cuda() as device:
+        values = torch.zeros(3, device=CUDA)
+        for wait in (lambda: float(values.sum()), values.unique, values.nonzero, lambda: values[values > 0]):
+            with pytest.raises((DataDependentOutputException, DynamicOutputShapeException)):
+                wait()
+        values.cpu()
+        assert device.copies == 1

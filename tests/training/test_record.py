@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.training.record import LossWindow, TrainingError, TrainingRecord
 
@@ -14,6 +17,25 @@ def test_a_window_averages_each_term_over_the_batches_that_had_it() -> None:
     window.add({"text": torch.tensor(2.0)})
     assert window.close() == {"text": 1.5, "info": 4.0}
     assert window.close() == {}
+
+
+def test_a_window_is_read_in_one_piece() -> None:
+    """Each number that is read by itself would wait for an accelerator once more."""
+    window = LossWindow()
+    window.add({"text": torch.tensor(1.0), "info": torch.tensor(2.0), "rank": torch.tensor(3.0)})
+    with Reads() as reads:
+        assert window.close() == {"text": 1.0, "info": 2.0, "rank": 3.0}
+    assert reads.count == 0
+
+
+class Reads(TorchDispatchMode):
+    """Counts the single numbers that are read of tensors."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
 
 
 def test_a_term_that_appears_later_or_not_again_leaves_gaps() -> None:

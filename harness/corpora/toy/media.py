@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
-from torch import Tensor
 
 from harness.corpora.base import Media
 from harness.corpora.recordings import Recordings
@@ -15,9 +15,12 @@ from harness.corpora.toy.corpora import ToyCorpus
 from harness.corpora.toy.render import SIDE, render
 from harness.corpora.toy.scenes import LEXICON, classes, draw_scenes
 from harness.encoders.audio import filterbank
-from harness.encoders.vision import VERSION, Augmentation
+from harness.encoders.pictures import VIEWS_VERSION
 from harness.seeds import generator
 from harness.sources import digest
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: samples per second, and samples of a tone
 RATE, SAMPLES = 8000, 4000
@@ -34,6 +37,8 @@ class Pictures(Media):
     """Pictures in memory; crops are large and colours change little, since they define the class."""
 
     def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does without
+
         self.labels, self._pixels = labels, pixels
         self._augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
 
@@ -68,7 +73,7 @@ class ToyImages(ToyCorpus):
     def row_hash(self) -> str:
         """Hash of pixels, labels and the version of the augmentation."""
         pixels, labels = labelled_pictures(self.size, self.seed)
-        return digest(VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
+        return digest(VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
 
     def load(self, root: Path | None) -> Pictures:
         """Draw the pictures."""

@@ -17,12 +17,15 @@ from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import Plan
 from harness.execution.resources import Allocation, DeviceChoice, Jobs
-from harness.processors import cores
+from harness.locks import try_lock
 from harness.registry import get_class, suggest
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 
 log = logging.getLogger(__name__)
+
+#: The executor of plans where none is named.
+DEFAULT = "local"
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Executor(ABC):
     def share(self) -> Allocation:
         """An equal share of this machine for each of the jobs at a time."""
         jobs = self.options.jobs
-        return Allocation.equal(self.options.device, cores() if jobs == "auto" else jobs)
+        return Allocation.equal(self.options.device, 1 if jobs == "auto" else jobs)
 
     @abstractmethod
     def work(self, queue: Queue, listen: Listener) -> None:
@@ -114,8 +117,7 @@ def execute(
     listed = jobs_of(plan, chunk)
     runs = sum(isinstance(job, RunJob) for job in listed)
     options = ExecutorOptions(jobs if jobs == "auto" else max(1, min(jobs, runs)), device, settings or {})
-    name = executor or ("serial" if options.jobs == 1 else "processes")
-    ends = get_class("executor", name, Executor)(options).execute(listed, listen)
+    ends = get_class("executor", executor or DEFAULT, Executor)(options).execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
 
 
@@ -123,7 +125,7 @@ def _check_writable(store: Store) -> None:
     try:
         store.root.mkdir(parents=True, exist_ok=True)
         probe = store.root / ".writable"
-        probe.touch()
-        probe.unlink()
+        with try_lock(probe):
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error

@@ -7,15 +7,14 @@ which can be pickled too, and its results are files in the store.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
 import torch
 
-from harness.execution.environment import Machine, pick_device
+from harness.execution.environment import Machine
 from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import Estimates
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.processors import use_cores
@@ -47,9 +46,7 @@ End = Result | Failure | Prepared
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """A planned piece of work. `needs` are the ids of the jobs that must end first, `resources` what it is known to
-    take where it computes on a GPU, and on the CPU.
-    """
+    """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts."""
 
     inventory: Inventory
     store: Store
@@ -65,10 +62,9 @@ class Job(ABC):
     def key(self) -> str:
         """What people call it; the `run` of its events."""
 
-    @property
     @abstractmethod
-    def resources(self) -> Resources:
-        """What it is expected to need, before anything like it was measured."""
+    def resources(self, known: Estimates) -> Resources:
+        """What it needs of a machine, by what is known of runs like it."""
 
     @abstractmethod
     def check(self, device: DeviceChoice) -> None:
@@ -98,8 +94,7 @@ class Job(ABC):
             if not acquired:
                 return Again.HELD
             try:
-                with _share_of_memory(allocation):
-                    return self.carry_out(allocation, report)
+                return self.carry_out(allocation, report)
             except Stopped:
                 return Again.STOPPED
             except torch.OutOfMemoryError as error:
@@ -108,16 +103,10 @@ class Job(ABC):
                 return self.fail(error, listen)
 
 
-@contextmanager
-def _share_of_memory(allocation: Allocation) -> Iterator[None]:
-    """Limit this process to its share of the GPU's memory."""
-    if allocation.gpu_share < 1 and pick_device(allocation.device) == "cuda":
-        torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
-    yield
-
-
 def machine_of(allocation: Allocation) -> Machine:
-    """The machine of a job in this process, whose tensor operations use its threads from here on."""
+    """The machine of a job in this process, which keeps to its threads and its share of the GPU from here on."""
     machine = Machine.of(allocation)
     torch.set_num_threads(machine.threads)
+    if machine.device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
     return machine

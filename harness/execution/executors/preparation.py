@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import PROCESS_MB, TEACHER_MB, Estimates
 from harness.execution.executors.job import Job, Prepared, machine_of
 from harness.execution.ingredients import Experiment
 from harness.execution.inventory import UsedCorpus
@@ -38,6 +39,10 @@ class Preparation(Job):
 
     def check(self, device: DeviceChoice) -> None:
         """Nothing; the runs are checked."""
+
+    def resources(self, known: Estimates) -> Resources:
+        """No GPU."""
+        return Resources(memory_mb=2 * PROCESS_MB)
 
     @abstractmethod
     def make(self, bench: Bench) -> None:
@@ -70,11 +75,6 @@ class TokensOfCorpus(Preparation):
         """Corpus and encoder."""
         return f"tokens of {self.corpus.name} for {self.experiment.resolved.spec.encoder}"
 
-    @property
-    def resources(self) -> Resources:
-        """No GPU."""
-        return Resources()
-
     def make(self, bench: Bench) -> None:
         """Tokenise."""
         run, source = self.experiment.resolved, self.experiment.ingredients.encoder.source
@@ -97,11 +97,6 @@ class RecordingsOfCorpus(Preparation):
         """The corpus."""
         return f"recordings of {self.corpus.name}"
 
-    @property
-    def resources(self) -> Resources:
-        """No GPU."""
-        return Resources()
-
     def make(self, bench: Bench) -> None:
         """Load the corpus, which keeps what it computes."""
         self.corpus.read.source.load(self.corpus.read.root)
@@ -118,10 +113,10 @@ class FeaturesOfCorpus(Preparation):
         """Teacher, kind and corpus."""
         return f"{self.teacher.name} features of the {self.teacher.of.removesuffix('s')}s of {self.corpus.name}"
 
-    @property
-    def resources(self) -> Resources:
-        """A frozen model in inference; none where the features are stored in a file."""
-        return Resources(gpu_memory_mb=0 if self.teacher.is_stored(self.corpus) else 6_000)
+    def resources(self, known: Estimates) -> Resources:
+        """A frozen model at work; no GPU where the features are stored in a file."""
+        took = 0 if self.teacher.is_stored(self.corpus) else TEACHER_MB
+        return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=took)
 
     def make(self, bench: Bench) -> None:
         """Compute the features; a run that is the teacher is trained first if its weights are gone."""

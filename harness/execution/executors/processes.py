@@ -1,107 +1,150 @@
-"""Several runs at a time, each in a worker process."""
+"""Processes for jobs, one each, forked from a process that is started once."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
 import signal
+import socket
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
+from types import TracebackType
 
-from harness.execution.events import Event, Listener
-from harness.execution.executors.base import Executor
-from harness.execution.executors.job import Again, End, Job
-from harness.execution.executors.queue import RETRY_S, Queue
+from harness.execution.executors.job import Job
+from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
-from harness.processors import cores, passive_threads
+from harness.processors import passive_threads
+
+#: Seconds to wait for the exit code of a process that has closed its channel.
+EXIT_S = 5.0
+#: Without the folder of the command in sys.path, where a file could have the name of a module.
+COMMAND = "import sys; from harness.execution.executors.forkserver import main; main(*map(int, sys.argv[1:]))"
 
 
-class Processes(Executor):
-    """Keeps `options.jobs` worker processes busy. One that dies costs the run it had, not the others."""
+@dataclass(eq=False)
+class JobProcess:
+    """A process that performs one job, and the channel on which it sends messages."""
 
-    def work(self, queue: Queue, listen: Listener) -> None:
-        """Assign jobs to idle workers and pass on their events until every job has ended."""
-        workers = [
-            _Worker.start(self.share) for _ in range(cores() if self.options.jobs == "auto" else self.options.jobs)
-        ]
-        try:
-            while queue:
-                for worker in workers:
-                    worker.assign(queue)
-                ready = wait([worker.channel for worker in workers], timeout=RETRY_S)
-                workers = [worker.receive(queue, listen) if worker.channel in ready else worker for worker in workers]
-        finally:
-            for worker in workers:
-                worker.process.terminate()
-                worker.process.join()
-
-
-@dataclass
-class _Worker:
-    """A worker process, the channel to it and the job it has."""
-
-    process: SpawnProcess
+    job: Job
+    pid: int
     channel: Connection
-    allocation: Allocation
-    job: Job | None = None
+    server: ForkServer
 
-    @classmethod
-    def start(cls, allocation: Allocation) -> _Worker:
-        passive_threads()
-        spawn = multiprocessing.get_context("spawn")
-        ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_serve, args=(theirs, allocation), daemon=True)
-        process.start()
-        theirs.close()
-        return cls(process, ours, allocation)
-
-    def assign(self, queue: Queue) -> None:
-        """Send the next job to an idle worker."""
-        if self.job is None:
-            self.job = queue.take()
-            if self.job is not None:
-                with suppress(OSError):  # of a dead process; `receive` finds its channel closed
-                    self.channel.send(self.job)
-
-    def receive(self, queue: Queue, listen: Listener) -> _Worker:
-        """Handle one message; return this worker, or a new one where the process died."""
+    def receive(self) -> Message | str:
+        """Return its next message, or why there will be none."""
         try:
-            message: Event | End | Again = self.channel.recv()
+            message: Message = self.channel.recv()
         except (EOFError, OSError):
-            return self._replaced(queue, listen)
-        if isinstance(message, Event):
-            listen(message)
-        elif self.job is not None:
-            queue.end(self.job, message)
-            self.job = None
+            return f"its process ended with {self.server.exit_code(self.pid)}"
+        except Exception as error:
+            self.signal(signal.SIGKILL)
+            return f"its process sent what cannot be read: {type(error).__name__}: {error}"
+        return message
+
+    def stop(self) -> None:
+        """Ask it to stop once it has saved."""
+        self.signal(signal.SIGTERM)
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if not self.server.has_ended(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+class ForkServer:
+    """Starts processes for jobs. On leaving, all of them are killed."""
+
+    def __enter__(self) -> ForkServer:
+        passive_threads()
+        self._launch()
         return self
 
-    def _replaced(self, queue: Queue, listen: Listener) -> _Worker:
-        self.process.join()
-        if self.job is not None:
-            why = f"its process ended with code {self.process.exitcode}; a negative code is a signal (-9: killed)"
-            queue.end(self.job, self.job.fail(why, listen))
-        return _Worker.start(self.allocation)
+    def _launch(self) -> None:
+        ours, theirs = socket.socketpair()
+        paths = os.pathsep.join(path for path in sys.path if path)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", COMMAND, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": paths},
+                stdin=subprocess.DEVNULL,
+            )
+        self._channel = Connection(ours.detach())
+        self._codes: dict[int, int] = {}
+        self._alive = set[int]()
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listen(0)
+        for pid in self._alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self._channel.close()
 
-def _serve(channel: Connection, allocation: Allocation) -> None:
-    """Perform one job after the other and send events and ends, until the channel closes.
+    def start(self, job: Job, allocation: Allocation, environment: dict[str, str]) -> JobProcess:
+        """Start a process for a job.
 
-    The parent handles interrupts. A worker without a parent stops at once, as if killed.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def send(message: Event | End | Again) -> None:
+        Raises pickle.PicklingError, AttributeError or TypeError for a job that cannot be sent.
+        """
+        assignment: Assignment = (job, allocation)
+        content = pickle.dumps(assignment)
         try:
-            channel.send(message)
-        except OSError:
-            os._exit(1)
+            pid, channel = self._forked(environment)
+        except (EOFError, OSError):  # somebody killed the server, and with it all processes
+            self._process.wait()
+            self._channel.close()
+            self._launch()
+            pid, channel = self._forked(environment)
+        with suppress(OSError):  # of a process that died at once; `receive` finds its channel closed
+            channel.send_bytes(content)
+        return JobProcess(job, pid, channel, self)
 
-    while True:
-        try:
-            job: Job = channel.recv()
-        except EOFError:
-            return
-        send(job.perform(allocation, send))
+    def _forked(self, environment: dict[str, str]) -> tuple[int, Connection]:
+        """A new process and the channel to it."""
+        ours, theirs = socket.socketpair()
+        channel = Connection(ours.detach())
+        with theirs:
+            self._channel.send(environment)
+            send_handle(self._channel, theirs.fileno(), self._process.pid)
+        kind, pid, *code = self._channel.recv()
+        while kind != "started":
+            self._note(pid, code[0])
+            kind, pid, *code = self._channel.recv()
+        self._alive.add(pid)
+        self._codes.pop(pid, None)
+        return pid, channel
+
+    def _note(self, pid: int, code: int) -> None:
+        self._codes[pid] = code
+        self._alive.discard(pid)
+
+    def has_ended(self, pid: int) -> bool:
+        """Whether a process is known to have ended, as far as the server has said."""
+        self._listen(0)
+        return pid in self._codes
+
+    def exit_code(self, pid: int) -> str:
+        """The exit code of a process that has closed its channel, in words."""
+        while pid not in self._codes and self._listen(EXIT_S):
+            pass
+        if pid not in self._codes:
+            return "an unknown exit code"
+        return f"code {self._codes[pid]}; a negative code is a signal (-9: killed)"
+
+    def _listen(self, seconds: float) -> bool:
+        """Take in what the server says of processes that ended; whether it said anything in time."""
+        heard = False
+        with suppress(EOFError, OSError):
+            while self._channel.poll(0 if heard else seconds):
+                _, pid, code = self._channel.recv()
+                self._note(pid, code)
+                heard = True
+        return heard

@@ -11,7 +11,9 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.execution.events import Listener
+from harness.execution.executors.estimates import Estimates
 from harness.execution.executors.job import Again, End, Job
+from harness.execution.resources import Resources
 from harness.store import Result
 
 #: Seconds before a job that another process holds is tried again.
@@ -46,6 +48,7 @@ class Queue:
         self._ready = [job for job in jobs if job not in self._waits]
         self._running = set[Job]()
         self._retry_at: dict[Job, float] = {}
+        self._estimates: Estimates | None = None
         self.stopping = False
         self.ends: list[End] = []
 
@@ -60,6 +63,11 @@ class Queue:
                 time.sleep(LOOK_S)
             else:
                 yield job
+
+    @property
+    def waiting(self) -> list[Job]:
+        """Jobs that have not started."""
+        return [*self._ready, *self._waits]
 
     def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:
         """Return the first job that can start now and `fits`, or None.
@@ -85,6 +93,12 @@ class Queue:
         else:
             self._close(job, end)
 
+    def resources(self, job: Job) -> Resources:
+        """What a job needs of a machine, by what finished runs of the store took."""
+        if self._estimates is None:
+            self._estimates = Estimates(job.store.load()[0])
+        return job.resources(self._estimates)
+
     def stop(self) -> None:
         """Give out no more jobs."""
         self.stopping = True
@@ -93,6 +107,8 @@ class Queue:
         """Keep the end of a job; the jobs that need it can start, or fail with it."""
         self.ends.append(end)
         self._retry_at.pop(job, None)
+        if self._estimates and isinstance(end, Result):
+            self._estimates.learn(end)
         error = _error(end)
         for other in self._dependents.pop(job.id, ()):
             waits = self._waits.get(other)

@@ -118,7 +118,7 @@ class Tasks:
             self.queue.end(job, Again.HELD)
 
     def _send(self, job: Job, held: ExitStack, parcel: Any) -> None:
-        need = job.resources
+        need = self.queue.resources(job)
         part = self._part_of_gpu(need.gpu_memory_mb)
         if part and job.id in self._alone:
             part = 1.0

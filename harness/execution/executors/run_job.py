@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from harness.errors import UserError
 from harness.execution.environment import pick_device
 from harness.execution.events import Event, Listener
+from harness.execution.executors.estimates import Estimates
 from harness.execution.executors.job import Job, machine_of
 from harness.execution.plan import PlannedRun
 from harness.execution.resources import Allocation, DeviceChoice, Resources
@@ -39,15 +40,14 @@ class RunJob(Job):
         """Which run it is."""
         return Spec.of(self.run.resolved.spec)
 
-    @property
-    def resources(self) -> Resources:
-        """By the size of its encoder and its batch."""
-        return Resources()
+    def resources(self, known: Estimates) -> Resources:
+        """By its encoder and its batch."""
+        return known.of(self.run.experiment)
 
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
-        if self.run.resolved.method.trains:
+        if self.run.resolved.trains:
             check_precision(self.run.resolved.training.precision, found)
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:

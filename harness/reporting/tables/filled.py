@@ -63,13 +63,15 @@ def stand_in_tables(
 class _Side(NamedTuple):
     """Where a row's runs in one reading are, "" for its own, and those that they are tested against.
 
-    Public weights are runs that no reading makes and that are tested against nothing.
+    Public weights are runs that no reading makes and that are tested against nothing. `setting` is where they were
+    trained, which decides the tasks that fit.
     """
 
     reading: str
     place: Place
     rival: Place | None = None
     public: bool = False
+    setting: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,14 +157,14 @@ class _Runs:
         """A filled row of the table `name`; None if it has no stand-in."""
         table = paper.tables[name]
         place, definitions = self._place(row, encoder), table.definitions_of(row)
-        if place is None or not self._scores(row, table, definitions[0], place):
+        if place is None or not self._scores(row, table, definitions[0], place.setting):
             return None
         lines = []
         for side in self._sides(row, table, encoder, place):
             found = [self._line(row, table, side, one, printed) for one in definitions]
             lines += [found[0], *(line for line in found[1:] if line.seeds)]
         public = self.released.get(RowKey.of(paper.name, name, row, encoder), ())
-        sides = (_Side("", there, public=True) for there in public)
+        sides = (_Side("", there, public=True, setting=place.setting) for there in public)
         weights = (self._line(row, table, side, one, printed) for side in sides for one in definitions)
         return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
 
@@ -179,9 +181,9 @@ class _Runs:
         """Where a row is run in a reading; None if it has no stand-in."""
         return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
 
-    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, place: Place) -> dict[str, Score]:
-        """The scores of the runs of a place that fill a row, by column."""
-        found = {column.name: self.names.score(row, column, place.setting) for column in table.columns}
+    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, setting: str) -> dict[str, Score]:
+        """The scores of runs of a setting that fill a row, by column."""
+        found = {column.name: self.names.score(row, column, setting) for column in table.columns}
         named = {name: score for name, score in found.items() if score}
         return {
             name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
@@ -191,7 +193,8 @@ class _Runs:
         self, row: PaperRow, table: PaperTable, side: _Side, definition: Definition, printed: Mapping[str, Published]
     ) -> FilledLine:
         """The cells of a row by one definition, tested against those of its rival."""
-        place, rival, scores = side.place, side.rival, self._scores(row, table, definition, side.place)
+        place, rival = side.place, side.rival
+        scores = self._scores(row, table, definition, side.setting or place.setting)
         own = definition == table.definitions_of(row)[0]
         empty = row.published_only and not side.public
         found = {} if empty else self.cells(place, definition.part)

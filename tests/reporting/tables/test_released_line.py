@@ -136,6 +136,17 @@ def test_the_line_is_in_the_csv_with_its_hub_name(report: Path) -> None:
     assert average["verdict_published"] == "too few seeds"
 
 
+def test_retrieval_of_public_weights_is_on_the_split_that_fits_their_training() -> None:
+    """MCSE's captions of Flickr30k are of the training images of Entities, and 944 of Karpathy's test images."""
+    scores = {"i2t_R@1": 5.0, "i2t_R@5": 15.0, "t2i_R@1": 6.0, "t2i_R@5": 16.0}
+    tasks = {"Flickr30k": dict.fromkeys(scores, 99.0), "Flickr30k-Entities": scores, "COCO": dict.fromkeys(scores, 1.0)}
+    place: dict[str, Any] = {"profile": "paper", "setting": "none", "encoder": MCSE, "dev": (), "losses": {}}
+    filled = table([result("none[pooling=cls]", 0, {"retrieval": tasks}, **place)], "mcse:T6")
+    (row,) = (row for row in filled.rows if row.released and row.row.setting == "wiki+flickr")
+    cells = row.released[0].cells
+    assert {name: cell.measured.summary.mean for name, cell in cells.items() if cell.measured} == scores
+
+
 def test_a_profile_with_stand_ins_shows_its_own_weights_without_print() -> None:
     tiny, paper = load_profile("tiny"), load_profile("paper").released[MCSE]
     profile = tiny.model_copy(update={"released": {MCSE: paper}})

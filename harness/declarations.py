@@ -1,0 +1,96 @@
+"""What this project's registered classes declare, kept in a cache so that a plan need not import torch to know it.
+
+CACHE/declarations/KEY.json           SHA-256 of the rest, a newline, and question -> answer as JSON
+
+KEY is a hash of the contents of every Python file of this project and of the names that all packages register. Code of
+other packages is always asked, since nothing says which files its answers depend on; so is a class whose module is
+loaded already. A file that is damaged or cannot be written is as good as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from harness.registry import GROUPS, names, target
+from harness.sources import cache_folder, digest, write_text
+
+#: packages whose declarations depend on nothing but their own files
+_OWN: Final = ("harness", "harness_methods")
+#: files of earlier states of the code that are kept
+_KEPT: Final = 20
+
+
+class Declarations:
+    """Answers to questions about registered classes."""
+
+    def __init__(self) -> None:
+        """Read what is kept for the present code."""
+        self._file = cache_folder() / "declarations" / f"{_code()[:32]}.json"
+        self._known = _read(self._file)
+        self._new = False
+
+    def ask(self, kind: str, name: str, question: object, answer: Callable[[], Any]) -> Any:
+        """The answer, a JSON value. `answer` computes it from the class, which it imports; errors are not kept."""
+        module = target(kind, name).partition(":")[0]
+        if module.partition(".")[0] not in _OWN:
+            return json.loads(json.dumps(answer()))
+        key = digest(kind, name, question)
+        if module in sys.modules or key not in self._known:
+            found = json.loads(json.dumps(answer()))
+            self._new |= self._known.get(key) != found
+            self._known[key] = found
+        return self._known[key]
+
+    def save(self) -> None:
+        """Keep new answers for other processes."""
+        if not self._new:
+            return
+        self._new = False
+        self._known = _read(self._file) | self._known
+        text = json.dumps(self._known)
+        with suppress(OSError):
+            write_text(self._file, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+            files = sorted(self._file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+            for old in files[:-_KEPT]:
+                old.unlink(missing_ok=True)
+
+
+def declarations() -> Declarations:
+    """The declarations of this process, in the cache folder of now."""
+    return _in_folder(cache_folder())
+
+
+@cache
+def _in_folder(folder: Path) -> Declarations:
+    return Declarations()
+
+
+@cache
+def _code() -> str:
+    """A hash of the project's code and of all registered names."""
+    state = hashlib.sha256()
+    for package in _OWN:
+        spec = importlib.util.find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec else ():
+            for path in sorted(Path(folder).rglob("*.py")):
+                content = path.read_bytes()
+                state.update(f"{package}/{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    registered = [(kind, name, target(kind, name)) for kind in GROUPS for name in names(kind)]
+    return digest(state.hexdigest(), registered, sys.version)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        checksum, _, text = file.read_text(encoding="utf-8").partition("\n")
+        if hashlib.sha256(text.encode()).hexdigest() == checksum:
+            found: dict[str, Any] = json.loads(text)
+            return found
+    return {}

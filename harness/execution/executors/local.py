@@ -1,0 +1,111 @@
+"""The executor of one machine: each job in a process of its own, on all cores or on all GPUs."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from multiprocessing.connection import Connection, wait
+
+from harness.execution.environment import free_memory_mb, pick_device
+from harness.execution.events import Event, Listener
+from harness.execution.executors.base import Executor
+from harness.execution.executors.job import Again, Job
+from harness.execution.executors.processes import ForkServer, JobProcess
+from harness.execution.executors.queue import RETRY_S, Queue
+from harness.execution.executors.run_job import RunJob
+from harness.execution.executors.seats import CardSeats, CoreSeats, Seat, Seats, visible_gpus
+from harness.processors import cores
+
+#: The part of the machine's free memory that runs on the CPU may take by expectation.
+USABLE_MEMORY = 0.8
+
+
+class Local(Executor):
+    """Keeps the seats of this machine taken. A process that dies costs the job it had, not the others."""
+
+    def work(self, queue: Queue, listen: Listener) -> None:
+        """Start a process for each job that finds a seat, and pass on events, until every job has ended."""
+        with ForkServer() as server:
+            table = _Table(self.seats(queue), server, queue, listen)
+            stopped, look_at = False, 0.0
+            while queue:
+                if time.monotonic() >= look_at:
+                    while table.seat_next():
+                        pass
+                    look_at = time.monotonic() + RETRY_S
+                if queue.stopping and not stopped:
+                    stopped = True
+                    table.stop()
+                if table.attend():
+                    look_at = 0.0
+
+    def seats(self, queue: Queue) -> Seats:
+        """The room of this machine."""
+        jobs = self.options.jobs
+        if pick_device(self.options.device) == "cuda":
+            return CardSeats(visible_gpus(), None if jobs == "auto" else jobs)
+        return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
+
+
+def _jobs_on_cores(queue: Queue) -> int:
+    """As many runs as there are cores, unless memory allows fewer or there are fewer runs."""
+    runs = [job for job in queue.waiting if isinstance(job, RunJob)]
+    largest = max((queue.resources(job).memory_mb for job in runs), default=1)
+    fit = int(USABLE_MEMORY * free_memory_mb() / largest)
+    return max(1, min(cores(), len(runs), fit))
+
+
+class _Table:
+    """Processes on seats."""
+
+    def __init__(self, seats: Seats, server: ForkServer, queue: Queue, listen: Listener) -> None:
+        self.seats, self.server, self.queue, self.listen = seats, server, queue, listen
+        self.taken: dict[Connection, tuple[JobProcess, Seat]] = {}
+        #: jobs that were out of memory beside others on a card
+        self.alone: set[Job] = set()
+
+    def seat_next(self) -> bool:
+        """Start the next job that finds a seat; say whether there was one."""
+        found: list[Seat] = []
+
+        def fits(job: Job) -> bool:
+            seat = self.seats.take(job.id, lambda: self.queue.resources(job), alone=job in self.alone)
+            found.extend([seat] if seat else [])
+            return seat is not None
+
+        job = self.queue.take(fits)
+        if job is None:
+            return False
+        (seat,) = found
+        try:
+            process = self.server.start(job, seat.allocation, dict(seat.environment))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            self.seats.free(seat)
+            self.queue.end(job, job.fail(f"it cannot be sent to its process: {error}", self.listen))
+        else:
+            self.taken[process.channel] = process, seat
+        return True
+
+    def attend(self) -> bool:
+        """Wait for messages and handle them; say whether a job ended."""
+        before = len(self.taken)
+        for channel in wait(list(self.taken), timeout=RETRY_S):
+            assert isinstance(channel, Connection)
+            process, seat = self.taken[channel]
+            message = process.receive()
+            if isinstance(message, Event):
+                self.listen(message)
+                continue
+            del self.taken[channel]
+            channel.close()
+            self.seats.free(seat)
+            if message is Again.MEMORY:
+                self.alone.add(process.job)
+            end = process.job.fail(message, self.listen) if isinstance(message, str) else message
+            self.queue.end(process.job, end)
+        return len(self.taken) < before
+
+    def stop(self) -> None:
+        """Ask all processes to stop once they have saved."""
+        for process, _ in self.taken.values():
+            process.stop()

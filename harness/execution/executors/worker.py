@@ -1,0 +1,56 @@
+"""The process of one job: it performs the job, sends events and the end home, and ends with it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from typing import NoReturn
+
+from harness.execution.events import Event
+from harness.execution.executors.job import Again, End, Job
+from harness.execution.resources import Allocation
+from harness.processors import end_with_parent
+from harness.stopping import request_stop
+
+#: What a worker receives, pickled: the job and what it may use.
+Assignment = tuple[Job, Allocation]
+#: What it sends: events, then the end.
+Message = Event | End | Again
+
+
+def serve(channel: Connection, environment: dict[str, str], parent: int) -> NoReturn:
+    """Perform the one job that arrives on the channel and end this process, as soon as the parent ends too.
+
+    SIGTERM asks the job to stop once it has saved. The driver handles Ctrl-C, which reaches the whole process group.
+    """
+    code = 1
+    try:
+        end_with_parent(parent)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda number, frame: request_stop())
+        os.environ.update(environment)
+        _perform(channel)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # what was inherited from the parent is not this process's to clean up
+
+
+def _perform(channel: Connection) -> None:
+    def send(message: Message) -> None:
+        try:
+            channel.send(message)
+        except OSError:  # the driver is gone
+            os._exit(1)
+
+    job: Job
+    allocation: Allocation
+    job, allocation = pickle.loads(channel.recv_bytes())
+    send(job.perform(allocation, send))

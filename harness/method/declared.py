@@ -1,0 +1,108 @@
+"""What a plan needs to know of a method: its declarations, most often without importing torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.declarations import declarations
+from harness.errors import UserError
+from harness.inputs import OptionValue, Stream
+from harness.method.interface import CaptionRows, Feature, OwnSteps, Patches
+from harness.registry import get_class
+
+#: values of options by name, each layer over those before it
+Layers = tuple[Mapping[str, OptionValue], ...]
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A method with its options decided: the values that distinguish experiments, and its pooling at test time."""
+
+    identity: Mapping[str, OptionValue]
+    pooling: str
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a configured method trains on besides its streams: captions, streams with own steps, teacher features."""
+
+    captions: CaptionRows
+    own_steps: Mapping[Stream, OwnSteps]
+    features: Mapping[str, Feature]
+
+
+@dataclass(frozen=True)
+class DeclaredMethod:
+    """A method's declarations (see `harness.method.Method`). `options` are those of its hyperparameters."""
+
+    name: str
+    trains: bool
+    streams: tuple[Stream, ...]
+    options: frozenset[str]
+    teacher_options: frozenset[str]
+    readings: tuple[str, ...]
+    reading_values: Mapping[str, Mapping[str, OptionValue]]
+
+    def configured(self, reading: str, layers: Layers) -> Configured:
+        """Decide the options: defaults, those of the reading, then each layer. Raises UserError."""
+
+        def answer() -> list[Any]:
+            method = _method(self.name)
+            values = method.configure(reading, *layers)
+            return [values.identity(), method.pooling(values)]
+
+        return Configured(*declarations().ask("method", self.name, ["configured", reading, layers], answer))
+
+    def reads(self, variant: str, reading: str, layers: Layers) -> Reads:
+        """What the method reads with these options. Raises UserError, which names the variant."""
+
+        def answer() -> list[Any]:
+            method = _method(self.name)
+            values = method.configure(reading, *layers)
+            captions = method.captions(values)
+            own_steps = {stream: asdict(steps) for stream, steps in method.own_steps(values).items()}
+            try:
+                features = {role: asdict(feature) for role, feature in method.features(values).items()}
+            except ValueError as error:
+                raise UserError(f"{variant}: {error}") from error
+            return [captions, own_steps, features]
+
+        captions, steps, features = declarations().ask("method", self.name, ["reads", reading, layers], answer)
+        own_steps = {
+            stream: OwnSteps(**{**values, "patches": Patches(**values["patches"])}) for stream, values in steps.items()
+        }
+        return Reads(captions, own_steps, {role: Feature(**values) for role, values in features.items()})
+
+
+def declared_method(name: str) -> DeclaredMethod:
+    """The declarations of a registered method. Raises UserError, and PlugInError for one that cannot be loaded."""
+
+    def answer() -> dict[str, Any]:
+        method = _method(name)
+        return {
+            "trains": method.trains,
+            "streams": method.streams,
+            "options": sorted(method.Hyperparameters.options()),
+            "teacher_options": sorted(method.Hyperparameters.teacher_options()),
+            "readings": list(method.readings),
+            "reading_values": {reading: dict(values) for reading, values in method.reading_values.items()},
+        }
+
+    found = declarations().ask("method", name, "class", answer)
+    return DeclaredMethod(
+        name,
+        found["trains"],
+        tuple(found["streams"]),
+        frozenset(found["options"]),
+        frozenset(found["teacher_options"]),
+        tuple(found["readings"]),
+        found["reading_values"],
+    )
+
+
+def _method(name: str) -> Any:
+    from harness.method.base import Method  # imports torch
+
+    return get_class("method", name, Method)

@@ -1,0 +1,235 @@
+"""Each job in a process of its own: on cores for real, on GPUs that do not exist; what dies and what stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from executor_jobs import STUDENT, TAUGHT, ignore, jobs, notes, stubs
+
+import harness
+from harness.execution.events import Event
+from harness.execution.executors.base import ExecutorOptions
+from harness.execution.executors.job import Prepared
+from harness.execution.executors.local import Local
+from harness.execution.executors.queue import Queue
+from harness.execution.executors.seats import CardSeats, Gpu, Seats
+from harness.execution.resources import Resources
+from harness.processors import cores
+from harness.store import Failure, Result, Store
+
+#: eight cards of 80 GB
+BOX = [Gpu(f"GPU-{number}", 80_000) for number in range(8)]
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+
+
+class Box(Local):
+    """The local executor on a machine with eight GPUs."""
+
+    def seats(self, queue: Queue) -> Seats:
+        return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
+
+
+def local(jobs: int = 1) -> Local:
+    return Local(ExecutorOptions(jobs, "cpu"))
+
+
+def test_runs_have_the_scores_of_this_process_and_start_after_their_teachers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    here = [job.perform(local().share, ignore) for job in jobs(tmp_path / "here", TAUGHT)]
+    events: list[Event] = []
+    student, taught = jobs(tmp_path / "there", TAUGHT)
+    there = local(2).execute([taught, student], events.append)
+    assert [(event.run, event.kind) for event in events if event.kind in ("start", "done")] == [
+        (run, kind) for run in (STUDENT, taught.key) for kind in ("start", "done")
+    ], "the teacher is trained once, as a run of its own"
+    for mine, theirs in zip(here, there, strict=True):
+        assert isinstance(mine, Result)
+        assert isinstance(theirs, Result)
+        assert theirs.evaluations[0].scores == mine.evaluations[0].scores
+        assert (theirs.losses, theirs.dev) == (mine.losses, mine.dev)
+
+
+def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
+    (killed,) = jobs(tmp_path, "none[pooling=mean]")
+
+    def kill(event: Event) -> None:
+        if event.kind == "start":
+            server = descendants(os.getpid())[0]
+            os.kill(next(pid for pid in descendants(server) if str(pid) not in noted(tmp_path)), signal.SIGKILL)
+
+    others = stubs(tmp_path, 2)
+    ends = local(2).execute([others[0], killed, others[1]], kill)
+    (failure,) = (end for end in ends if isinstance(end, Failure))
+    assert "its process ended with code -9" in failure.error
+    assert Store(tmp_path).failures() == [failure]
+    assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
+    assert {note["cores"] for note in notes(tmp_path)} == {max(1, cores() // 2)}
+    assert not descendants(os.getpid())
+
+
+def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(tmp_path: Path) -> None:
+    pairs = stubs(tmp_path, 4, memory_mb=30_000)
+    greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
+    odd = [replace(greedy, wants=0.5), replace(hopeless, wants=2.0), replace(without, memory_mb=0)]
+    ends = Box(ExecutorOptions("auto")).execute([*pairs, *odd, replace(broken, folder=lambda: None)], ignore)
+    errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
+    assert len(errors) == 8
+    assert {key: error for key, error in errors.items() if error} == {
+        hopeless.id: "CUDA out of memory",
+        broken.id: errors[broken.id],
+    }
+    assert errors[broken.id].startswith("it cannot be sent to its process: ")
+    found = {job.id: [note for note in notes(tmp_path) if note["name"] == job.id] for job in [*pairs, *odd]}
+    assert len({note["pid"] for each in found.values() for note in each}) == 9, "one process a job and attempt"
+    for job in odd[:2]:
+        assert [round(note["share"], 2) for note in found[job.id]] == [0.25, 1.0]
+    assert [note["card"] for note in found[without.id]] == [""]
+    assert {round(note["share"], 3) for job in pairs for note in found[job.id]} == {0.375}
+    assert {note["card"] for job in pairs for note in found[job.id]} <= {card.name for card in BOX}
+
+
+def test_cards_are_shared_by_memory() -> None:
+    seats = CardSeats(BOX)
+    taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=30_000)) for number in range(17)]
+    assert [seat.card if seat else None for seat in taken] == [*range(8), *range(8), None], "80 GB hold two of 30"
+    seats = CardSeats(BOX[:1])
+    taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=1_000)) for number in range(9)]
+    assert sum(seat is not None for seat in taken) == 4, "the runs of a card share its processors"
+
+
+def test_four_jobs_at_a_time_have_a_card_each() -> None:
+    seats = CardSeats(BOX, 4)
+    taken = [seats.take(str(number), small) for number in range(5)]
+    assert [seat and seat.environment["CUDA_VISIBLE_DEVICES"] for seat in taken] == [
+        *(card.name for card in BOX[:4]),
+        None,
+    ]
+    assert taken[0] is not None
+    assert taken[0].allocation.gpu_share == pytest.approx(0.25)
+
+
+def small() -> Resources:
+    return Resources(gpu_memory_mb=20_000)
+
+
+def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
+    seats = CardSeats(BOX[:2])
+    taken = [seats.take(str(number), small) for number in range(4)]
+    assert [seat.card for seat in taken if seat] == [0, 1, 0, 1]
+
+    def large() -> Resources:
+        return Resources(gpu_memory_mb=80_000)
+
+    assert seats.take("large", large) is None
+    for number, seat in enumerate(taken):
+        assert seat is not None
+        seats.free(seat)
+        later = seats.take(f"later {number}", small)
+        assert later is None or later.card == 1, "the first card is kept for the large job"
+    found = seats.take("large", large)
+    assert found is not None
+    assert (found.card, found.allocation.gpu_share) == (0, 1.0)
+
+
+def noted(results: Path) -> set[str]:
+    """The processes of stubs that ended."""
+    return {str(note["pid"]) for note in notes(results)}
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs, that have not ended."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
+    mine = [one for one, parent in parents.items() if parent == pid]
+    return mine + [deeper for one in mine for deeper in descendants(one)]
+
+
+#: a run of many short steps
+LONG = "run --profile tiny --methods simcse --seeds 1 --suites sts --settings toy-text --jobs 2 --executor local"
+VALUES = "--set steps=40 --set eval_every=40 --set batch_size=64"
+
+
+def started(results: Path) -> subprocess.Popen[str]:
+    """A command whose runs train."""
+    code = "import sys; from harness.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *LONG.split(), *VALUES.split(), "--results", str(results)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    while "step 1/" not in (line := driver.stdout.readline()):
+        assert line, driver.communicate()
+    return driver
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether processes end within five seconds."""
+    limit = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < limit:
+        time.sleep(0.02)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@needs_proc
+def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    driver = started(tmp_path / "stopped")
+    processes = descendants(driver.pid)
+    driver.send_signal(signal.SIGTERM)
+    _, errors = driver.communicate(timeout=60)
+    assert driver.returncode == 128 + signal.SIGTERM
+    assert "SIGTERM: stopping once the runs in work have saved" in errors
+    assert "interrupted; run the same command again to resume" in errors
+    assert gone(processes)
+    saved = list((tmp_path / "stopped" / ".work").glob("*/checkpoint.pt"))
+    assert saved, "long before the first dev score"
+    chosen = {"methods": "simcse", "seeds": 1, "suites": "sts", "settings": "toy-text"}
+    values = {"steps": 40, "eval_every": 40, "batch_size": 64}
+    resumed, whole = (
+        harness.run("tiny", results=tmp_path / folder, set=values, executor="serial", **chosen)
+        for folder in ("stopped", "whole")
+    )
+    assert len(resumed) == 1
+    for one, other in zip(resumed.runs, whole.runs, strict=True):
+        assert one.evaluations[0].scores == other.evaluations[0].scores
+        assert (one.losses, one.dev) == (other.losses, other.dev)
+
+
+#: two jobs that never end by themselves
+FOREVER = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from executor_jobs import ignore, stubs
+from harness.execution.executors.base import ExecutorOptions
+from harness.execution.executors.local import Local
+Local(ExecutorOptions(2, "cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGINT, signal.SIGINT]])
+def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> None:
+    driver = subprocess.Popen([sys.executable, "-c", FOREVER, str(Path(__file__).parent), str(tmp_path)], stderr=-1)
+    limit = time.monotonic() + 120
+    while len(processes := descendants(driver.pid)) < 3 and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert len(processes) == 3, "two jobs, and the process that starts them"
+    for number in signals:
+        driver.send_signal(number)
+        time.sleep(0.3)
+    driver.communicate(timeout=60)
+    assert gone(processes)

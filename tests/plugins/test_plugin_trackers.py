@@ -1,0 +1,136 @@
+"""A tracker of another package records runs from a process of its own; one that fails costs a warning and no run."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_packages import Install
+
+import harness
+from harness.errors import UserError
+from harness.execution.events import Event
+from harness.execution.tracking import listener
+
+CODE = '''\
+    """Trackers: one that writes a diary, and three that cannot."""
+    import json
+    import time
+
+    from harness.execution.tracking.base import Tracker
+
+
+    class Diary(Tracker):
+        """Appends what it is told to a file."""
+
+        @staticmethod
+        def place(folder):
+            return f"the file {folder / 'diary'}"
+
+        def begin(self, run):
+            self.write("begin", run.key, run.id, run.place, dict(run.config))
+            return 0
+
+        def log(self, run, step, values):
+            self.write("log", run.id, step, values)
+
+        def end(self, run, end, step, scores):
+            self.write(end, run.id, step, scores)
+
+        def write(self, *words):
+            print("a tracker may print")
+            with (self.folder / "diary").open("a") as stream:
+                stream.write(json.dumps(words) + "\\n")
+
+
+    class Broken(Diary):
+        """Fails at the first value."""
+
+        def log(self, run, step, values):
+            raise OSError("the server is\\nnot there")
+
+
+    class Stuck(Diary):
+        """Never answers."""
+
+        def begin(self, run):
+            time.sleep(1000)
+
+
+    class Lacking(Diary):
+        """Needs a library that is not installed."""
+
+        module, install = "no_such_library", "pip install no-such-library"
+'''
+
+
+@pytest.fixture
+def trackers(install: Install) -> None:
+    names = ("Diary", "Broken", "Stuck", "Lacking")
+    install("diary_tracker", CODE, {"trackers": {name.lower(): name for name in names}})
+
+
+def grid(results: Path, **more: Any) -> Any:
+    return {"methods": "simcse", "seeds": 1, "set": {"steps": 4, "eval_every": 2}, "results": results, **more}
+
+
+@pytest.mark.usefixtures("trackers")
+def test_a_run_and_a_suite_that_is_added_have_one_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = harness.run("tiny", **grid(tmp_path), suites="sts", track="diary,broken")
+    assert len(done) == 1
+    (warning,) = (one.getMessage() for one in caplog.records if "tracker" in one.getMessage())
+    assert warning.startswith("the tracker 'broken' failed and the runs go on without it: not there (")
+    assert capfd.readouterr().out == "", "what trackers print is in their logs"
+    result = done.runs[0]
+    added = harness.run("tiny", **grid(tmp_path), suites="sts,geometry", track=["diary"])
+    told = [json.loads(line) for line in (tmp_path / "diary" / "diary").read_text().splitlines()]
+    kinds = [each[0] for each in told]
+    assert kinds == ["begin", *["log"] * 4, "done", "begin", "done"]
+    begun = told[0]
+    assert begun[1:4] == [result.spec.key, begun[2], "simcse/toy/toy-bert"]
+    config = begun[4]
+    assert (config["fingerprint"], config["seed"], config["training.steps"]) == (result.fingerprint, 0, 4)
+    assert config["method.temperature"] == result.hyperparameters["method"]["temperature"]
+    logged = {each[2]: each[3] for each in told if each[0] == "log"}
+    assert {step: values["loss/text"] for step, values in logged.items()} == dict(
+        zip(result.losses.steps, result.losses.terms["text"], strict=True)
+    )
+    devs = {step: values["dev/ToySTS-dev"] for step, values in logged.items() if "dev/ToySTS-dev" in values}
+    assert devs == dict(zip(result.dev.steps, result.dev.scores, strict=True))
+    assert {each[1] for each in told if each[0] != "begin"} == {begun[2]}, "one id in both sessions"
+    final = told[-1][3]
+    values = {(each.suite, task): row for each in added.runs[0].current for task, row in each.scores.items()}
+    assert final["sts/ToySTS/spearman"] == values["sts", "ToySTS"]["spearman"]
+    assert {name.split("/")[0] for name in final} == {"sts", "geometry"}
+
+
+@pytest.mark.usefixtures("trackers")
+def test_a_tracker_that_never_answers_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener, "FINISH_S", 0.2)
+    plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
+    with caplog.at_level(logging.WARNING), listener.tracking(["stuck"], plan) as listen:
+        for _ in range(10_000):  # far more than a pipe holds
+            listen(Event("start", plan.runs[0].key, device="cpu"))
+    assert [one.getMessage() for one in caplog.records] == [
+        "the tracker 'stuck' did not finish within 0 s and was ended"
+    ]
+
+
+@pytest.mark.usefixtures("trackers")
+def test_what_cannot_work_is_one_line_before_anything_runs(tmp_path: Path) -> None:
+    for name, line in {
+        "lacking": "the tracker 'lacking' needs no_such_library, which is not installed; install it with "
+        "`pip install no-such-library`",
+        "dairy": "unknown tracker 'dairy'; did you mean diary?",
+    }.items():
+        with pytest.raises(UserError) as told:
+            harness.run("tiny", **grid(tmp_path), track=name)
+        assert str(told.value) == line
+    assert not list(tmp_path.glob("tiny"))

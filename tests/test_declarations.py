@@ -1,0 +1,135 @@
+"""Declarations from the cache: equal to those of the classes, never those of other code, and no import of torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import declarations as module
+from harness.declarations import Declarations
+from harness.encoders.teachers import declared_teacher, teacher_class
+from harness.grid import resolve
+from harness.method import method_named
+from harness.method.declared import declared_method
+from harness.profiles import load_profile
+from harness.registry import names
+from harness.spec import RunSpec
+
+#: reads every kind of teacher, stream and option that tiny has
+METHODS = "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audiocse,simcse-sup,none"
+#: a plan of every method, then `harness run`
+PROCESS = f"""
+import sys, harness
+from harness.cli.main import main
+plan = harness.plan("tiny", methods={METHODS!r}, seeds=2)
+try:
+    main()
+finally:
+    print([run.fingerprint for run in plan.runs])
+    print([name for name in ("torch", "transformers") if name in sys.modules])
+"""
+
+
+def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
+    words = ["run", "--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1", "--suites", "sts"]
+    words += ["--set", "steps=2", "--set", "eval_every=2", "--results", str(tmp_path / "results")]
+    environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", PROCESS, *words]
+    printed = []
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout.splitlines())
+    (*_, first, imported), (*_, second, again) = printed
+    assert len(first.split(",")) > 12
+    assert second == first
+    assert imported == "['torch', 'transformers']"
+    assert again == "[]"
+    assert "nothing to do: every run of this plan is finished" in printed[1]
+    assert any("ToySTS" in line for line in printed[1])
+
+
+def test_kept_declarations_are_those_of_the_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    specs = [RunSpec.parse(f"{name}/toy/toy-bert/seed-0") for name in METHODS.split(",") if name not in ("none",)]
+    specs = [spec for spec in specs if spec.variant.name not in ("visualcse", "audiocse", "simcse-sup")]
+    profile = load_profile("tiny")
+    asked = [resolve(profile, spec, {}) for spec in specs]
+    module.declarations().save()
+    monkeypatch.setattr(module, "sys", type("Unloaded", (), {"modules": {}, "version": sys.version}))
+    module._in_folder.cache_clear()
+
+    def refuse() -> None:
+        raise AssertionError("asked the class")
+
+    kept = module.declarations()
+    assert kept._known
+    monkeypatch.setattr("harness.method.declared._method", lambda name: refuse())
+    for run in asked:
+        again = resolve(profile, run.spec, {})
+        assert replace(again, options=()) == replace(run, options=())
+        assert list(map(type, again.options)) == list(map(type, run.options))
+        assert again.identity == run.hyperparameters.identity()
+        assert [type(value) for value in again.identity.values()] == [type(value) for value in run.identity.values()]
+    module._in_folder.cache_clear()
+
+
+def test_declarations_of_every_method_and_teacher() -> None:
+    for name in names("method"):
+        method, found = method_named(name), declared_method(name)
+        assert (found.trains, found.streams, found.readings) == (method.trains, method.streams, tuple(method.readings))
+        assert found.options == set(method.Hyperparameters.options())
+        assert found.reading_values == method.reading_values
+    for kind in names("teacher kind"):
+        found_kind = declared_teacher(kind)
+        assert found_kind == (teacher_class(kind).gives, teacher_class(kind).pooled)
+
+
+def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "other_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    file = package / "methods.py"
+    file.write_text("value = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(module, "_OWN", ("other_package",))
+    keys = []
+    for text in ("value = 1", "value = 2", "value = 1"):
+        times = file.stat()
+        file.write_text(text)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        keys.append(module._code.__wrapped__())
+    assert keys[0] == keys[2] != keys[1]
+    monkeypatch.setattr(module, "names", lambda kind: [])
+    assert module._code.__wrapped__() != keys[0]
+
+
+def test_code_of_other_packages_is_always_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    answers = iter([1, 2, 3])
+    monkeypatch.setattr(module, "target", lambda kind, name: "someone_else.methods:Thing")
+    found = Declarations()
+    assert [found.ask("method", "thing", "class", lambda: next(answers)) for _ in range(3)] == [1, 2, 3]
+    found.save()
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_an_unwritable_or_damaged_cache_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "declarations").write_text("in the way")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    found = Declarations()
+    assert found.ask("method", "simcse", "x", lambda: 1) == 1
+    found.save()
+    text = '{"a": 0.05}'
+    whole = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
+    (tmp_path / "file").write_text(whole)
+    assert module._read(tmp_path / "file") == {"a": 0.05}
+    for content in ("", "{}", "0\n{}", "\xff", whole.replace("0.05", "0.06"), whole[:-1]):
+        (tmp_path / "file").write_text(content)
+        assert module._read(tmp_path / "file") == {}
