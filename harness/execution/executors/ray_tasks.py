@@ -19,7 +19,7 @@ from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.parcels import Parcel, deliver, outgoing, receive
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.ray_cluster import worker_environment
-from harness.execution.executors.ray_worker import Errand, Message, Started, serve
+from harness.execution.executors.ray_worker import Errand, Letter, Started, serve
 from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
 from harness.execution.resources import Allocation
@@ -135,7 +135,7 @@ class Tasks:
 
     def _receive(self, task: _Task) -> None:
         try:
-            message: Message = ray.get(next(task.messages))
+            message: Letter = ray.get(next(task.messages))
         except StopIteration:
             self._mourn(task, "it ended without a word")
         except ray.exceptions.RayTaskError as error:
@@ -148,7 +148,7 @@ class Tasks:
         else:
             self._handle(task, message)
 
-    def _handle(self, task: _Task, message: Message) -> None:
+    def _handle(self, task: _Task, message: Letter) -> None:
         job = task.job
         if isinstance(message, Started):
             task.host = message.host

@@ -36,7 +36,7 @@ class Started:
     host: str
 
 
-Message = Started | Event | Parcel | End | Again
+Letter = Started | Event | Parcel | End | Again
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Errand:
     shared: bool
 
 
-def serve(errand: Errand, parcel: Parcel | None, bell: Any) -> Iterator[Message]:
+def serve(errand: Errand, parcel: Parcel | None, bell: Any) -> Iterator[Letter]:
     """Perform the job in a thread and yield its messages, the last of which is its end.
 
     Once the `bell` (a handle of the actor) is rung, the job saves and stops. Raises UserError where the software here
@@ -57,7 +57,7 @@ def serve(errand: Errand, parcel: Parcel | None, bell: Any) -> Iterator[Message]
     """
     if difference := errand.software.difference(Software.here()):
         raise UserError(f"the node {socket.gethostname()} has other software than the driver: {difference}")
-    messages: SimpleQueue[Message | BaseException] = SimpleQueue()
+    messages: SimpleQueue[Letter | BaseException] = SimpleQueue()
     sender = _Sender(messages)
     with _stops_at(bell):
         yield Started(socket.gethostname())
@@ -92,7 +92,7 @@ def _perform(errand: Errand, parcel: Parcel | None, sender: _Sender) -> None:
 class _Sender:
     """Sends events home, and with them the files that changed, unless earlier ones are still on their way."""
 
-    def __init__(self, messages: SimpleQueue[Message | BaseException]) -> None:
+    def __init__(self, messages: SimpleQueue[Letter | BaseException]) -> None:
         self.messages = messages
         self.changes: Changes | None = None
         self._next = 0.0

@@ -81,20 +81,22 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(
         if event.progress and event.progress.step == 15:
             os.kill(os.getpid(), signal.SIGINT)
 
-    made = jobs_of(plan(tmp_path / "ray", "simcse", seeds=(0, 1), **STEPS))
+    made = jobs_of(plan(tmp_path / "ray", "simcse", **STEPS))
     with pytest.raises(Interrupted):
         on_ray().execute(made, stop)
     (checkpoint,) = (tmp_path / "ray").rglob("checkpoint.pt")
     resumed: list[int] = []
 
     def note(event: Event) -> None:
-        if event.progress and event.run.endswith("seed-0"):
+        if event.progress:
             resumed.append(event.progress.first)
 
     on_ray().execute(made, note)
     assert resumed[0] >= 15, "it goes on after the step in which it was stopped, not after the last checkpoint"
     assert not checkpoint.exists()
-    assert scores(tmp_path / "ray") == expected
+    found = scores(tmp_path / "ray")
+    assert len(found) == 1
+    assert found.items() <= expected.items()
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,16 +109,13 @@ class Telling(RunJob):
         raise RuntimeError(f"{allocation.threads} threads")
 
 
-def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
-    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(nodes: Any, tmp_path: Path) -> None:
     # workers cannot import this file
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     (job,) = jobs(tmp_path, "none")
     events: list[Event] = []
     (end,) = on_ray().execute([Telling(job.inventory, job.store, job.needs, job.run)], events.append)
     assert not isinstance(end, Result)
-    assert end.error == "RuntimeError: 3 threads", end.traceback
-    assert events[0].device == repr(["3", "passive", "", os.environ["HARNESS_CACHE"]])
+    assert end.error == "RuntimeError: 1 threads", end.traceback
+    assert events[0].device == repr(["1", "passive", "", os.environ["HARNESS_CACHE"]])
     assert Store(tmp_path).failures() == [end]

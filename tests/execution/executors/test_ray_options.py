@@ -16,6 +16,7 @@ from harness.execution.executors.software import Software, code_folders
 from harness.registry import get_class
 
 pytest.importorskip("ray", reason="Ray is not installed; its executor was not tested")
+from harness.execution.executors.ray_cluster import worker_environment
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
 
@@ -76,3 +77,13 @@ def test_the_code_that_is_sent_is_whole(tmp_path: Path) -> None:
         assert (methods / "simcse.py").is_file()
     assert names == {"sentence_harness", "harness", "harness_methods", "harness_reports"}
     assert not about.exists()
+
+
+def test_a_worker_has_the_drivers_variables_and_no_gpu_that_it_did_not_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_DATA", "data")
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.setenv("OTHER", "here")
+    found = worker_environment(3, on_gpu=False)
+    assert (found["HARNESS_DATA"], found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"]) == ("data", "3", "")
+    assert "OTHER" not in found
+    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), "Ray sets it to the GPU of the task"
