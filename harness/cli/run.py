@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from harness.cli.completion import registered
-from harness.cli.fetch import accept_option, bring
+from harness.cli.fetch import bring
 from harness.cli.options import (
+    accept_option,
     data_option,
     device_option,
     grid_options,

@@ -78,6 +78,7 @@ class _FrozenModel(Source):
 
     kind: str
     pooling: str
+    precision: str
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -85,8 +86,10 @@ class _FrozenModel(Source):
         return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
 
     def fingerprint(self, root: Path | None) -> str:
-        """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
+        """The model's fingerprint with the kind, the pooling if the kind depends on it, and a precision below fp32."""
         fingerprint = self.model.fingerprint(root)
+        if self.precision != "fp32":
+            fingerprint = digest(self.precision, fingerprint)
         if declared_teacher(self.kind).pooled:
             return digest(self.kind, self.pooling, fingerprint)
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
@@ -103,6 +106,7 @@ class RunModel(Source):
     training: str
     pooling: str
     kind: ClassVar[str] = "text"
+    precision: ClassVar[str] = "fp32"
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The run's missing data."""
@@ -146,7 +150,7 @@ class _ModelTeacher(_Maker):
         teacher = cache(lambda: self._opened(of, context))
         pairs = known.pairs
 
-        def rows(start: int, stop: int) -> np.ndarray:
+        def computed(start: int, stop: int) -> np.ndarray:
             if of == "caption":
                 return teacher().captions(pairs.texts[start:stop])
             if of == "tokens":
@@ -154,6 +158,12 @@ class _ModelTeacher(_Maker):
             if pairs.images is None:
                 raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
             return teacher().images(pairs.images[start:stop])
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            from harness.encoders.precision import autocast  # imports torch
+
+            with autocast(self.model.source.precision, context.device):
+                return computed(start, stop)
 
         return rows
 
@@ -386,7 +396,7 @@ class TeacherFinder:
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
-            model = _FrozenModel(kind, table.pooling, self.inventory.place("teacher", table))
+            model = _FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
             return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))
