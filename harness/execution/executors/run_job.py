@@ -46,9 +46,7 @@ class RunJob(Job):
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
-        if self.run.resolved.trains and self.run.resolved.training.precision != "fp32":
-            from harness.training.trainer import check_precision
-
+        if self.run.resolved.trains:
             check_precision(self.run.resolved.training.precision, found)
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
