@@ -46,7 +46,9 @@ class RunJob(Job):
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
-        if self.run.resolved.trains:
+        if self.run.resolved.trains and self.run.resolved.training.precision != "fp32":
+            from harness.encoders.precision import check_precision
+
             check_precision(self.run.resolved.training.precision, found)
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
