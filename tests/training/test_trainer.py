@@ -197,3 +197,11 @@ def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.Mon
         check_precision("bf16", "cuda")
     check_precision("fp32", "cuda")
     check_precision("fp16", "cuda")
+
+
+def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, seen = trainer(tmp_path), list[TrainingProgress]()
+    one.report = seen.append
+    monkeypatch.setattr(Batches, "waited", property(lambda batches: one.record.seconds / 4))
+    one.run()
+    assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen), rel=0.3)
