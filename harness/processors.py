@@ -14,7 +14,7 @@ from contextlib import contextmanager
 #: Seconds between two looks at the parent, where the kernel does not watch it.
 PARENT_CHECK_S = 0.5
 #: Smaller blocks stay in the heap: giving them back and taking new ones costs more time than they hold memory.
-LARGE = 16 * 2**20
+LARGE = 4 * 2**20
 #: M_MMAP_THRESHOLD of glibc's mallopt(3)
 _MMAP_THRESHOLD = -3
 #: PR_SET_PDEATHSIG of Linux's prctl(2)
