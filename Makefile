@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: smoke test trackers setup lint report bench clean
+.PHONY: smoke test trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -38,6 +38,9 @@ report: setup          ## a report of every result in results/
 
 bench: .venv/dev       ## the benchmarks
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+rehearsal: .venv/dev   ## fetch, runs and report with data of full size, from stand-ins on loopback; prints a table
+	$(BIN)/python tests/rehearsal/full.py
 
 clean:                 ## remove build files, never results
 	rm -rf .venv reports/build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
+#: Linux's account of the processor, and the names of x86's and Arm's instructions for bfloat16 in it
+INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
 #: Seconds between two looks at the parent, where the kernel does not watch it.
 PARENT_CHECK_S = 0.5
 #: Smaller blocks stay in the heap: giving them back and taking new ones costs more time than they hold memory.
@@ -89,3 +93,12 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_S)
     os._exit(1)
+
+
+@cache
+def has_bf16() -> bool:
+    """Whether the processor multiplies in bfloat16; true where its features are not known."""
+    lines = INFO.read_text().splitlines() if INFO.is_file() else []
+    listed = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
+    features = set(next(listed, ()))
+    return not features or bool(features & BF16)

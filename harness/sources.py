@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from harness.errors import MissingData, UserError, first_line
 from harness.formatting import duration, fixed
@@ -188,19 +187,6 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def locked(lock: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
-    """Hold a lock file, waiting (and calling `say`) while another process holds it; a killed process frees its lock."""
-    file = FileLock(lock)
-    try:
-        held = file.acquire(timeout=0)
-    except Timeout:
-        say(f"{what}: in use by another process; waiting")
-        held = file.acquire()
-    with held:
-        yield
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

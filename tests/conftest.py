@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# what runs in bf16 here is small enough for a processor that emulates it
+os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 
 # a busy machine fails no property: what is drawn is slow there, not wrong
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

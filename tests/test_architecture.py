@@ -16,6 +16,7 @@ FLOORS = {
     "verdicts": 0,
     "inputs": 0,
     "parquet": 0,
+    "locks": 0,
     "metrics": 0,
     "processors": 0,
     "seeds": 0,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
-from harness.sources import FileSource, data_root, digest, file_hash, locked, read_arrays, write_arrays, write_text
+from harness.sources import FileSource, data_root, digest, file_hash, read_arrays, write_arrays, write_text
 
 
 def test_arrays_are_read_back_and_the_bytes_are_the_same(tmp_path: Path) -> None:
@@ -76,22 +74,3 @@ def test_the_data_root_is_the_option_then_the_variable(tmp_path: Path, monkeypat
     monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
     assert data_root() == tmp_path.resolve()
     assert data_root(tmp_path / "other") == (tmp_path / "other").resolve()
-
-
-def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) -> None:
-    lines: list[str] = []
-    order: list[str] = []
-
-    def second() -> None:
-        with locked(tmp_path / "lock", "features", lines.append):
-            order.append("second")
-
-    with locked(tmp_path / "lock", "features", lines.append):
-        thread = threading.Thread(target=second)
-        thread.start()
-        while not lines:
-            time.sleep(0.01)
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]
-    assert lines == ["features: in use by another process; waiting"]

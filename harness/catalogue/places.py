@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.sources import locked
+from harness.locks import locked
 
 #: shows a message to the user
 Say = Callable[[str], None]

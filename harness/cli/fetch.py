@@ -61,7 +61,7 @@ def _show(found: FetchList) -> None:
 
     if found.items:
         click.echo(f"to fetch  {count_of(len(found.items), 'thing')}, {found.size_text}")
-        rows = [(item.name, "unknown" if item.size is None else readable(item.size), item.what) for item in found.items]
+        rows = [(item.name, item.size_text, item.what) for item in found.items]
         plain_table(("name", "download", "what"), rows)
         for place, needed, free in found.room():
             click.echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")

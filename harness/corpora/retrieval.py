@@ -96,6 +96,10 @@ class CaptionedFile(FileSource):
         lacking = self.pixels.missing(root) if self.pixels else [item for each in absent for item in each]
         return super().missing(root) + (lacking if all(absent) else [])
 
+    def computes(self, teacher: str, root: Path | None) -> bool:
+        """Whether a teacher computes its features from the images, since no file has them."""
+        return self.pixels is not None and (teacher not in self.features or bool(self.features[teacher].missing(root)))
+
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of the features and images that exist."""
         found = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
-from harness.sources import cache_folder, digest, file_hash, locked
+from harness.locks import locked
+from harness.sources import cache_folder, digest, file_hash
 
 
 def samples(path: Path, name: str) -> tuple[int, np.ndarray]:

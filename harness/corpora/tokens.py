@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.encoders.rows import TokenRows
-from harness.sources import cache_folder, digest, file_hash, locked, write_bytes, write_text
+from harness.locks import locked
+from harness.sources import cache_folder, digest, file_hash, write_bytes, write_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

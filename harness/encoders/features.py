@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
-from harness.sources import cache_folder, digest, file_hash, locked, write_text
+from harness.locks import locked
+from harness.sources import cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 

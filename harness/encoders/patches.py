@@ -6,6 +6,7 @@ SSAST; their output is the input of the first layer (NonLing section 3.3, Figure
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from harness.encoders.packed import trimmed
 from harness.errors import UserError
 
 #: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
@@ -109,11 +111,11 @@ class AudioPatches(nn.Module):
         return found if self.positions is None else found + self.positions
 
 
-def media_forward(model: nn.Module, embeddings: Tensor) -> Tensor:
+def media_forward(model: nn.Module, embeddings: Tensor, *, trims: bool = False) -> Tensor:
     """Run embeddings (N, L, d) through a text encoder's layers and take the first position: (N, d).
 
-    The text's embedding layer is skipped, and no position is masked. Raises UserError for an encoder with
-    layers that are not laid out as in BERT and RoBERTa.
+    The text's embedding layer is skipped, and no position is masked; with `trims` the last layer is computed at the
+    first position only (`Packing`). Raises UserError for an encoder with layers not laid out as in BERT and RoBERTa.
     """
     layers = getattr(model, "encoder", None)
     # the encoders of T5 and ALBERT take other inputs
@@ -121,7 +123,8 @@ def media_forward(model: nn.Module, embeddings: Tensor) -> Tensor:
         raise UserError(
             f"{type(model).__name__} has no module 'encoder' for images and audio; use a BERT or RoBERTa encoder"
         )
-    hidden: Tensor = layers(embeddings).last_hidden_state
+    with trimmed(model, lambda states: states[:, :1]) if trims else nullcontext():
+        hidden: Tensor = layers(embeddings).last_hidden_state
     return hidden[:, 0]
 
 

@@ -28,6 +28,8 @@ class Pooling(ABC):
     name: str
     #: Whether all layers are needed; otherwise only the last is computed and passed.
     all_layers: ClassVar[bool] = False
+    #: Whether only the first position of the last layer is needed; the others may then not be passed.
+    first_token: ClassVar[bool] = False
     #: Whether the pooled vector passes the student's head: the encoder's own pooler, or one that a method trained.
     head: ClassVar[bool] = False
     #: The switch in the pooling file of sentence-transformers; None where that library cannot pool like this.
@@ -46,6 +48,7 @@ class Pooling(ABC):
 class ClsPooling(Pooling):
     """[CLS] of the last layer, before any pooler."""
 
+    first_token = True
     switch = "pooling_mode_cls_token"
     code = "vectors = output.last_hidden_state[:, 0]"
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UserError
+from harness.locks import locked
 from harness.processors import own_cores
-from harness.sources import cache_folder, digest, file_hash, locked, write_text
+from harness.sources import cache_folder, digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.dropout import quicken
 from harness.encoders.folder import write_modules
-from harness.encoders.packed import first_position, packed_forward, padded_forward
+from harness.encoders.packed import first_tokens, packed_forward, packing_of, padded_forward
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
-from harness.encoders.rows import Packed, TokenRows
+from harness.encoders.rows import TokenRows
 from harness.encoders.weights import UNREADABLE, load_encoder
 from harness.errors import UserError, first_line
 
@@ -37,9 +38,10 @@ class Student(nn.Module):
         """`model` is on the CPU, where a few rows are tried packed and padded."""
         super().__init__()
         self.model, self.tokenizer = model, tokenizer
-        #: the position of a sentence's first token in a packed pass; None for an encoder that computes on padding
-        self.first_position = first_position(model)
-        if self.first_position is None:
+        #: how sentences are packed; None for an encoder that computes on padding
+        self.packing = packing_of(model)
+        quicken(model)
+        if self.packing is None:
             log.warning(
                 "%s computes on padding too: its attention does not go through transformers' AttentionInterface, or "
                 "needs more than the tokens of a sentence",
@@ -109,12 +111,12 @@ class Student(nn.Module):
         are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of patches.
         """
         if "input_ids" in inputs:
-            layers, packed = self._layers(inputs, views)
-            vectors = layers[-1][:, 0] if packed is None else layers[-1].index_select(0, packed.firsts)
+            vectors = self._firsts(inputs, views)
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
         ((name, media),) = inputs.items()
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
-        vectors = media_forward(self.model, self.patches[name](flat))
+        trims = self.packing is not None and self.packing.trims
+        vectors = media_forward(self.model, self.patches[name](flat), trims=trims)
         return vectors.view(-1, views, vectors.shape[-1])
 
     def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
@@ -128,26 +130,29 @@ class Student(nn.Module):
 
     def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the vectors of `views` sets of the rows, one after another: (views x B, d)."""
-        layers, packed = self._layers(tokens, views, all_layers=self.pooling.all_layers)
-        if packed is not None:
-            layers = tuple(packed.padded(layer) for layer in layers)
-        vectors = self.pooling(layers, tokens["attention_mask"].repeat(views, 1))
+        mask = tokens["attention_mask"].repeat(views, 1)
+        if self.pooling.first_token:
+            vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
+        else:
+            vectors = self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
         found: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
         return found
 
-    def _layers(
-        self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool = False
-    ) -> tuple[tuple[Tensor, ...], Packed | None]:
-        """Compute the hidden states of the last or of all layers for `views` sets of the rows, one after another.
+    def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+        """Compute the last layer at the first token for `views` sets of the rows, one after another: (views x B, d)."""
+        rows = TokenRows.of(tokens) if self.packing else None
+        if rows is None or self.packing is None:
+            return self._layers(tokens, views, all_layers=False)[-1][:, 0]
+        return first_tokens(self.model, rows.packed.repeated(views), self.packing)
 
-        They are (N, d) each with the packed rows, or (views x B, L, d) without where they are computed padded.
-        """
-        rows = None if self.first_position is None else TokenRows.of(tokens)
-        if rows is not None and self.first_position is not None:
-            packed = rows.packed.repeated(views)
-            return packed_forward(self.model, packed, self.first_position, all_layers=all_layers), packed
-        repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
-        return padded_forward(self.model, repeated, all_layers=all_layers), None
+    def _layers(self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool) -> tuple[Tensor, ...]:
+        """Compute the hidden states of the last or all layers for `views` sets of the rows: (views x B, L, d) each."""
+        rows = TokenRows.of(tokens) if self.packing else None
+        if rows is None or self.packing is None:
+            repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
+            return padded_forward(self.model, repeated, all_layers=all_layers)
+        packed = rows.packed.repeated(views)
+        return tuple(map(packed.padded, packed_forward(self.model, packed, self.packing, all_layers=all_layers)))
 
     @torch.inference_mode()
     def embed(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class SuiteScores:
     arrays: Mapping[ArrayName, np.ndarray] = field(default_factory=dict)
 
 
+@runtime_checkable
+class HasImages(Protocol):
+    """A task with images."""
+
+    def computes(self, teacher: str, root: Path | None) -> bool:
+        """Whether a teacher has to compute its features of them, since no file has them."""
+
+
 @dataclass(frozen=True)
 class TaskScores:
     """One task's scores, those of its parts, and a warning for each undefined value, which is left out."""
@@ -109,6 +117,13 @@ class Suite(ABC):
     def missing(self, root: Path | None) -> list[Missing]:
         """List the missing data of its tasks, each once."""
         return list(dict.fromkeys(absent for task in self._tasks.values() for absent in task.missing(root)))
+
+    def computes(self, teacher: str, root: Path | None) -> bool:
+        """Whether some task has images whose features an image teacher has to compute, since no file has them."""
+        return any(
+            task.computes(teacher, root) if isinstance(task, HasImages) else self.needs_images
+            for task in self._tasks.values()
+        )
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the protocol's version and the tasks' names and contents."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from harness.encoders.locate import ModelSource
 from harness.errors import UserError
-from harness.evaluation.suites import SimilarityTask
+from harness.evaluation.suites import SimilarityTask, Suite
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
@@ -68,11 +69,15 @@ class Experiment:
         """Everything absent that the training reads, each thing once."""
         return tuple(dict.fromkeys(item for ingredient in self.ingredients for item in ingredient.missing))
 
-    @property
-    def missing_for_images(self) -> Iterator[Missing]:
-        """What is absent that suites of images read besides: the teacher of an encoder with published heads."""
-        if self.ingredients.dev is None:
-            yield from (item for ingredient in self.ingredients.teachers for item in ingredient.missing)
+    def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
+        """What is absent that a suite reads besides its data: the models of the image teacher, where it computes.
+
+        A run that reads stored features trains without them; a method that does not train has them for its images only.
+        """
+        features = self.ingredients.features.get("image")
+        if features is None or not suite.computes(features.teacher.name, root):
+            return ()
+        return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
 
     @cached_property
     def identity(self) -> dict[str, object]:

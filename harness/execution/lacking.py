@@ -133,10 +133,13 @@ def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str,
         for name, runs in paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
             missing: dict[Missing, None] = {}
             for spec, suites in runs.items():
-                with suppress(UserError):
-                    missing |= dict.fromkeys(experiments.of(resolve(profile, spec, {})).missing)
                 for suite in suites:
                     missing |= dict.fromkeys(_suite_missing(inventory, suite))
+                with suppress(UserError):
+                    run = experiments.of(resolve(profile, spec, {}))
+                    missing |= dict.fromkeys(run.missing)
+                    needed = (run.missing_for(inventory.suites[suite], root) for suite in suites)
+                    missing |= dict.fromkeys(item for items in needed for item in items)
             option = "figure" if name.partition(":")[2] in paper.figures else "table"
             yield option, name, fetch_list(missing, root, ask=False)
 
@@ -157,7 +160,7 @@ def _steps(entry: Entry) -> str:
 
 
 def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
-    size = entry.about
+    size = 0 if all(origin.output for origin in entry.origins) else entry.about
     if size is None and ask:
         size = _answer(partial(catalogue.hub_size, entry))
 
@@ -208,8 +211,9 @@ def _task(task: MissingTask, ask: bool) -> Fetchable:
 
     licence = found.licence if found is not None and found.licence else task.licence
     terms = str(licence) if restricts(licence) else ""
+    what, place = f"the hub's {task.hub}", Path(constants.HF_HUB_CACHE)
     # `datasets` keeps a second copy, as Arrow files
-    return Fetchable(task.task, f"the hub's {task.hub}", size, size or 0, Path(constants.HF_HUB_CACHE), terms, bring)
+    return Fetchable(task.task, what, size, 0, place, terms, bring, copied=size or 0)
 
 
 def _answer(ask: Callable[[], Answer]) -> Answer | None:

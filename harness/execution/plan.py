@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,7 @@ RunState = Literal["done", "trained", "failed", "stale", "missing"]
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate."""
+    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data."""
 
     experiment: Experiment
     group: str
@@ -31,6 +31,7 @@ class PlannedRun:
     todo: tuple[str, ...]
     result: Result | None = None
     failure: Failure | None = None
+    absent: tuple[Missing, ...] = ()
 
     @property
     def key(self) -> str:
@@ -72,18 +73,14 @@ class Plan:
     @property
     def missing(self) -> list[Missing]:
         """Everything absent that some run to do needs, each thing once."""
-        return list(dict.fromkeys(item for run in self.todo for item in self._missing(run)))
-
-    def _missing(self, run: PlannedRun) -> Iterator[Missing]:
-        yield from run.experiment.missing
-        if any(self.inventory.suites[name].needs_images for name in run.todo):
-            yield from run.experiment.missing_for_images
+        return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
 
 
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask. Raises UserError.
+    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
+    paper's table whose teachers cannot be found. Raises UserError.
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given)
     without_data = suites_without_data(request, inventory)
@@ -96,7 +93,10 @@ def make_plan(request: Request, store: Store) -> Plan:
             _ = experiment.fingerprint
         except PlugInError as error:
             skipped.append(Skipped(str(run.spec.variant), str(error)))
-        except UnfitSettingError as error:
+        except UserError as error:
+            # a table's other rows are run; what a user combined by hand is refused
+            if request.wanted is None and not isinstance(error, UnfitSettingError):
+                raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
@@ -107,6 +107,9 @@ def make_plan(request: Request, store: Store) -> Plan:
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
         suites = [name for name in wanted if name not in without_data]
         planned.append(_planned(experiment, inventory, suites, store, failures))
+        for name in without_data.keys() & wanted:
+            more = experiment.missing_for(inventory.suites[name], inventory.root)
+            without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
     return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
 
 
@@ -154,7 +157,8 @@ def _planned(
     elif store.has_key(*place):
         state = "stale"
     group = result.group if result else _group(experiment, store.seeds(*place))
-    return PlannedRun(experiment, group, state, todo, result, failure)
+    absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
+    return PlannedRun(experiment, group, state, todo, result, failure, tuple(dict.fromkeys(absent)))
 
 
 def _group(experiment: Experiment, others: Sequence[Result]) -> str:

@@ -21,6 +21,8 @@ from harness.store import Store
 
 #: Seconds between two plain lines about one run, and without any after which it says again what it is doing.
 LINE_EVERY_S, SILENCE_S = 10.0, 25.0
+#: Runs in progress above which plain lines are about all of them together.
+CROWD = 8
 #: Seconds between two looks at how long runs have been silent.
 LOOK_S = 1.0
 #: Views drawn per second.
@@ -104,7 +106,8 @@ class _Ends:
 class Lines(_Ends):
     """Plain lines: of each run its start, suites and end, and what it is doing every LINE_EVERY_S to SILENCE_S seconds.
 
-    A stage that reports nothing for long repeats its last line.
+    A stage that reports nothing for long repeats its last line. Where more than CROWD runs are in progress, one line
+    about all of them takes the place of those about each.
     """
 
     def __init__(self, tally: Tally, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -113,21 +116,33 @@ class Lines(_Ends):
         #: when each run last had a line, and the runs that had one about their training
         self.last: dict[str, float] = {}
         self.training: set[str] = set()
+        self.summed = clock()
 
     def other(self, event: Event) -> None:
         """Print a line about a run in progress if it is due."""
         work = self.tally.running.get(event.run)
         if event.kind == "start":
             self.say(event.run, "starts")
+        elif len(self.tally.running) > CROWD:
+            self.sum_up()
         elif work and (event.kind == "suite" or self.is_due(event)):
             self.say(event.run, work.doing)
 
     def look(self) -> None:
         """Print what the runs are doing that have had no line for SILENCE_S seconds."""
         with self.lock:
+            if len(self.tally.running) > CROWD:
+                self.sum_up()
+                return
             for run, work in self.tally.running.items():
                 if self.clock() - self.last.get(run, 0.0) >= SILENCE_S:
                     self.say(run, work.doing)
+
+    def sum_up(self) -> None:
+        """Print a line about all runs every LINE_EVERY_S seconds."""
+        if self.clock() - self.summed >= LINE_EVERY_S:
+            self.summed = self.clock()
+            self.line(self.tally.summary())
 
     def is_due(self, event: Event) -> bool:
         """Whether a run's last line is old enough; its first line about training is always due."""

@@ -133,6 +133,14 @@ class Tally:
         rest = [max(_training_left(work), each - (now - work.since)) for work in active]
         return max(max(rest, default=0.0), (sum(rest) + each * self.waiting) / max(1, len(active)))
 
+    def summary(self) -> str:
+        """Runs by state, the time left and the slowest, in one line."""
+        counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
+        left, (slowest, *_) = self.left(), self.slowest()
+        time_left = "" if left is None else f", {duration(left)} left"
+        spent = duration(self.clock() - slowest.since)
+        return f"[{self.ended}/{self.total}] {counts}{time_left}; slowest {slowest.key}, {spent}: {slowest.doing}"
+
 
 class Pace:
     """Rate and time left of counted work, since the first report of each kind of work on a subject."""

@@ -58,6 +58,11 @@ class _Maker(ABC):
     def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """What features of a corpus depend on besides the corpus itself; None stands for test images."""
 
+    @property
+    @abstractmethod
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute features of whatever pairs."""
+
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Names everything that the features of these pairs depend on; known without loading a model."""
@@ -73,6 +78,7 @@ class _FrozenModel(Source):
 
     kind: str
     pooling: str
+    precision: str
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -80,8 +86,10 @@ class _FrozenModel(Source):
         return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
 
     def fingerprint(self, root: Path | None) -> str:
-        """The model's fingerprint with the kind, and the pooling if the kind depends on it."""
+        """The model's fingerprint with the kind, the pooling if the kind depends on it, and a precision below fp32."""
         fingerprint = self.model.fingerprint(root)
+        if self.precision != "fp32":
+            fingerprint = digest(self.precision, fingerprint)
         if declared_teacher(self.kind).pooled:
             return digest(self.kind, self.pooling, fingerprint)
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
@@ -98,6 +106,7 @@ class RunModel(Source):
     training: str
     pooling: str
     kind: ClassVar[str] = "text"
+    precision: ClassVar[str] = "fp32"
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The run's missing data."""
@@ -124,6 +133,11 @@ class _ModelTeacher(_Maker):
         pixels = corpus.pixels if corpus is not None and of == "image" else None
         return [self.model] if pixels is None else [self.model, pixels]
 
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The model."""
+        return [self.model]
+
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
         if of != "image":
@@ -136,7 +150,7 @@ class _ModelTeacher(_Maker):
         teacher = cache(lambda: self._opened(of, context))
         pairs = known.pairs
 
-        def rows(start: int, stop: int) -> np.ndarray:
+        def computed(start: int, stop: int) -> np.ndarray:
             if of == "caption":
                 return teacher().captions(pairs.texts[start:stop])
             if of == "tokens":
@@ -144,6 +158,12 @@ class _ModelTeacher(_Maker):
             if pairs.images is None:
                 raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
             return teacher().images(pairs.images[start:stop])
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            from harness.encoders.precision import autocast  # imports torch
+
+            with autocast(self.model.source.precision, context.device):
+                return computed(start, stop)
 
         return rows
 
@@ -173,6 +193,11 @@ class _LitTeacher(_Maker, Generated):
         for place in filter(None, (corpus, self.corpus)):
             found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
         return found
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """Those of both teachers."""
+        return [*self.images.models, *self.captions.models]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
@@ -234,6 +259,11 @@ class NamedTeacher:
         """The fingerprints of the runs that must be trained to compute its features of a corpus."""
         sources = (need.source for need in self.needs(corpus))
         return {source.training for source in sources if isinstance(source, RunModel)}
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute its features of pairs of no corpus; none if it has none."""
+        return [] if isinstance(self.maker, str) else self.maker.models
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
@@ -366,7 +396,7 @@ class TeacherFinder:
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
-            model = _FrozenModel(kind, table.pooling, self.inventory.place("teacher", table))
+            model = _FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
             return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))

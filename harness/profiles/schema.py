@@ -139,13 +139,16 @@ class ModelTable(Table):
 class TeacherTable(ModelTable):
     """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other teachers' features.
 
-    `pooling` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher. The revision
-    'main' stands for the commit in the local cache, where none is known.
+    `pooling`, `precision` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
+    The revision 'main' stands for the commit in the local cache, where none is known.
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
     revision: Commit | Literal["main"] | None = None
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
+    precision: Annotated[Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")] = (
+        "fp32"
+    )
     images: Annotated[Name | None, Field(description="lit: the image teacher whose features are projected")] = None
     captions: Annotated[Name | None, Field(description="lit: the text teacher whose features are projected")] = None
     corpus: Annotated[Name | None, Field(description="lit: the pair corpus that the projections are fitted on")] = None

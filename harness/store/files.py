@@ -20,10 +20,10 @@ from functools import reduce
 from pathlib import Path
 from urllib.parse import quote
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from harness.errors import UserError, first_line
+from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.sources import write_text
 from harness.spec import RunSpec
@@ -156,6 +156,14 @@ class Store:
         there = self.log(result)
         write_text(self.path(result).with_suffix(".log"), text if text.startswith(there) else there + text)
 
+    def log_stamp(self, result: Result) -> str:
+        """Names the state of a result's log."""
+        try:
+            found = self.path(result).with_suffix(".log").stat()
+        except OSError:
+            return ""
+        return f"{found.st_size} {found.st_mtime_ns}"
+
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none."""
         path = self.path(result)
@@ -166,15 +174,8 @@ class Store:
     @contextmanager
     def lock(self, fingerprint: str) -> Iterator[bool]:
         """Hold a training's lock; gives False at once when another process holds it."""
-        folder = self.root / ".locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            held = FileLock(folder / f"{fingerprint[:32]}.lock").acquire(timeout=0)
-        except Timeout:
-            yield False
-            return
-        with held:
-            yield True
+        with try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock") as acquired:
+            yield acquired
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log; the latest of a run replaces the one before."""

@@ -85,19 +85,39 @@ def find_log(store: Store, text: str) -> StoredLog:
 
 
 def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Yield the text of a log, and of a run in progress what is added to it until the run ends."""
-    failed = failed_log(store, log.fingerprint)
-    before = _changed(failed)
+    """Yield the text of a log, and of a run in progress what is added to it until the run ends.
+
+    The file may be appended to, or replaced by a longer one that was sent home.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
-    with log.path.open("rb") as stream:
-        while True:
-            # looked up before reading: the last lines are written before a run ends
-            over = log.state != "unfinished" or not log.path.exists() or _changed(failed) != before
-            if text := decoder.decode(stream.read()):
-                yield text
-            if over:
-                return
-            wait(FOLLOW_S)
+    before, shown = _changed(failed_log(store, log.fingerprint)), b""
+    over = False
+    while not over:
+        over = (
+            log.state != "unfinished" or not log.path.exists() or _changed(failed_log(store, log.fingerprint)) != before
+        )
+        content = _kept(log, store, shown) if over else _content(log.path)
+        yield decoder.decode(content[len(shown) :])
+        shown += content[len(shown) :]
+        if over:
+            return
+        wait(FOLLOW_S)
+
+
+def _kept(log: StoredLog, store: Store, shown: bytes) -> bytes:
+    """What the log of a run that ended holds, from where the text that was shown starts."""
+    ended = [log.path, *store.root.glob(f"[!.]*/*/*/*/seed-*-{log.fingerprint[:16]}.log")]
+    for content in map(_content, (*ended, failed_log(store, log.fingerprint))):
+        if content and shown in content:  # earlier sessions may stand before it
+            return content[content.rfind(shown) :] if shown else content
+    return shown
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _unfinished(store: Store) -> Iterator[StoredLog]:

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from harness.encoders.precision import autocast, check_precision
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.embed import EmbedFunction
@@ -102,7 +103,7 @@ class Trainer:
         """Yield stream, weighted loss and terms of each batch of a step; the next is computed after an update."""
         for stream, batch in self.batches.of(step):
             torch.manual_seed(self._dropout_seed(step, stream))
-            with self._autocast():
+            with autocast(self.training.precision, self.device.type):
                 total, terms = self.method.loss(batch, self.encode)
             yield stream, total, terms
 
@@ -163,12 +164,6 @@ class Trainer:
         self.window.load_state_dict(state.get("window", {}))
         return int(state["step"])
 
-    def _autocast(self) -> contextlib.AbstractContextManager[object]:
-        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
-        if self.training.precision == "fp32":
-            return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=kinds[self.training.precision])
-
 
 def load_best(folder: Path, student: Student, method: Method) -> None:
     """Load the best model of a training folder into a student and its method, both as the run built them.
@@ -183,15 +178,3 @@ def load_best(folder: Path, student: Student, method: Method) -> None:
     if problems:
         raise UserError(f"the model in {best} has {problems[0]}; delete {folder} to train the run again")
     method.load_state_dict(load_file(str(best / HEADS_FILE)))
-
-
-def check_precision(precision: str, device: str) -> None:
-    """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not support."""
-    if precision == "fp16" and device != "cuda":
-        raise UserError(
-            f"precision fp16 needs a CUDA device, this run is on {device}; give --set precision=fp32 or bf16"
-        )
-    # torch emulates bf16 on cards without it, more slowly than they compute in float32
-    if precision == "bf16" and device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        card = torch.cuda.get_device_name()
-        raise UserError(f"precision bf16 needs a card that has it, and {card} has not; give --set precision=fp32")

@@ -26,7 +26,8 @@ from transformers import (
 )
 
 from harness.corpora.toy import student_folder
-from harness.encoders.packed import _jagged, _scattered
+from harness.encoders.attention import _jagged, _scattered
+from harness.encoders.packed import Packing
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 
@@ -85,14 +86,16 @@ def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
     return {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
 
 
+@pytest.mark.parametrize("attention", [0.0, 1e-300])
 @pytest.mark.parametrize("name", MODELS)
-def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str) -> None:
-    model = made(name)
+def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, attention: float) -> None:
+    """Without dropout, and with one that never drops anything but takes the steps of dropout."""
+    model = made(name, attention=attention)
     tokens = rows(model.config.pad_token_id)
     plain = copy.deepcopy(model)
     plain.set_attn_implementation("eager")
     student = Student(model, Pads)
-    assert student.first_position == {"roberta": 2}.get(name, 0)
+    assert student.packing == Packing({"roberta": 2}.get(name, 0), trims=name != "distilbert")
     weights = torch.randn(len(LENGTHS), 2, student.width, dtype=torch.float64)
 
     found = student.encode(tokens, 2)
@@ -129,8 +132,8 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
     tokens = rows(model.config.pad_token_id)
     student, packed = Student(model, Pads), []
     with torch.no_grad():
-        for first_position in (student.first_position, None):
-            student.first_position = first_position
+        for packing in (student.packing, None):
+            student.packing = packing
             packed.append(student.encode(tokens, draws))
     ours, theirs = packed
     assert not torch.equal(ours[:, 0], ours[:, 1])
@@ -144,8 +147,8 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
 def test_jagged_attention_is_that_of_padded_rows() -> None:
     """What CUDA computes on jagged tensors, computed on the CPU."""
     packed = rows().packed
-    drawn = torch.randn(3, len(packed.ids), 4, 8, dtype=torch.float64)
-    weights = torch.randn_like(drawn[0])
+    drawn = torch.randn(3, 4, len(packed.ids), 8, dtype=torch.float64)
+    weights = torch.randn(len(packed.ids), 4, 8, dtype=torch.float64)
     results = []
     for compute in (_jagged, _scattered):
         given = drawn.clone().requires_grad_()

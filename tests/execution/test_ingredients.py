@@ -36,7 +36,7 @@ def experiment(key: str, under: Profile | None = None, root: Path | None = None)
 
 @pytest.mark.parametrize("key", GOLDEN)
 def test_the_fingerprints_of_this_backend_stay(key: str) -> None:
-    """Digests of toy runs of backend 2: a change of one makes finished runs stale."""
+    """Digests of toy runs of backend 3: a change of one makes finished runs stale."""
     assert experiment(key).fingerprint == GOLDEN[key]
 
 

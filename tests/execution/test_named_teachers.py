@@ -162,6 +162,16 @@ def test_the_pooling_of_a_text_teacher_is_in_its_identity() -> None:
     assert len(prints) == 2
 
 
+def test_features_in_bf16_are_near_those_in_float32_and_kept_apart(tmp_path: Path) -> None:
+    tables = {name: TeacherTable(registered="toy-clip", precision=name) for name in ("fp32", "bf16")}
+    found = {name: experiment(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
+    assert len({one.fingerprint for one in found.values()}) == 2
+    exact, half = (features_of(one, tmp_path) for one in found.values())
+    for role, values in exact.items():
+        assert not np.array_equal(half[role], values)
+        np.testing.assert_allclose(half[role], values, atol=0.02 * np.abs(values).max())
+
+
 @pytest.mark.parametrize(
     ("variant", "message"),
     [

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.plan import Plan, make_plan
@@ -223,3 +224,40 @@ def test_planning_loads_neither_transformers_nor_pandas() -> None:
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.splitlines()[-1] == "[]"
+
+
+def test_the_model_that_computes_features_of_test_images_is_missing_too(tmp_path: Path) -> None:
+    """MCSE trains on published features of its own images, and retrieval has others."""
+    chosen = {"methods": "mcse", "settings": "wiki+flickr", "seeds": 1, "results": tmp_path / "results"}
+    resnet = "the weights of timm/resnet50.tv_in1k"
+    bare = harness.plan(**chosen, suites="sts,retrieval")
+    assert any(item.what.startswith(resnet) for item in bare.without_data["retrieval"])
+    assert not any(item.what.startswith(resnet) for item in bare.missing)
+    assert not any(item.what.startswith(resnet) for item in harness.plan(**chosen, suites="sts").missing)
+    for file in (
+        "captions/flickr30k_captions.tsv.gz",
+        "captions/flickr30k_entities_captions.tsv.gz",
+        "captions/coco_karpathy_captions.tsv.gz",
+        "flickr/images/x",
+        "coco/val2014/x",
+    ):
+        (tmp_path / "data" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / file).write_text("")
+    there = harness.plan(**chosen, suites="retrieval", data_root=tmp_path / "data")
+    assert dict(there.without_data) == {}
+    assert any(item.what.startswith(resnet) for item in there.missing)
+    for name, folder in (("test", "flickr"), ("entities_test", "flickr"), ("test", "coco")):
+        (tmp_path / "data" / folder / f"{name}_resnet50.hdf5").write_text("")
+    stored = harness.plan(**chosen, suites="retrieval", data_root=tmp_path / "data")
+    assert not any(item.what.startswith(resnet) for item in stored.missing)
+
+
+def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_refused(tmp_path: Path) -> None:
+    """DALR's public code reads features of tokens, which CLIP, a row of Table 9, does not give."""
+    plan = harness.plan(table="dalr:T9", readings="paper,official", seeds=1, results=tmp_path / "results")
+    unfit = {skip.what: skip.why for skip in plan.skipped}
+    assert set(unfit) == {"dalr[text=clip]@official/wiki+flickr", "dalr[image=resnet,text=clip]@official/wiki+flickr"}
+    assert all("not of tokens; name another teacher" in why for why in unfit.values())
+    assert len(plan.runs) == 18
+    with pytest.raises(UserError, match="not of tokens; name another teacher"):
+        harness.plan(methods="dalr[text=clip]@official", settings="wiki+flickr", results=tmp_path / "results")

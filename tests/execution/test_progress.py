@@ -112,6 +112,30 @@ def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themse
     assert SILENCE_S + LOOK_S <= 30
 
 
+def test_many_runs_share_one_line() -> None:
+    """Sixty lines every ten seconds would bury the ends of runs and what failed."""
+    out, clock = io.StringIO(), Clock()
+    planned = {f"mcse/toy/toy-bert/seed-{seed}": f"{seed:064x}" for seed in range(70)}
+    lines = Lines(Tally(planned, NOWHERE, clock), Console(file=out, width=20), clock)
+    for key in list(planned)[:60]:
+        lines.show(Event("start", key, device="cpu"))
+    clock.now += 11
+    for _ in range(3):
+        for key in list(planned)[:60]:
+            lines.show(Event("progress", key, progress=HALF))
+        lines.look()
+    clock.now += 9
+    lines.look()
+    clock.now += 1
+    lines.look()
+    told = [line for line in out.getvalue().splitlines() if not line.endswith("starts")]
+    slowest = "slowest mcse/toy/toy-bert/seed-0"
+    # runs take 15 s: 4 s are left of each of 60, and 10 wait
+    assert told[0].startswith(f"[0/70] 0 done, 0 failed, 60 running, 10 waiting, 6.5 s left; {slowest}, 11.0 s: step")
+    assert len(told) == 2
+    assert f"{slowest}, 21.0 s: {progress_text(HALF)}" in told[1]
+
+
 def test_silence_is_broken_while_nothing_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "SILENCE_S", 0.0)
     monkeypatch.setattr(progress, "LOOK_S", 0.001)

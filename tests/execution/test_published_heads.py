@@ -144,8 +144,9 @@ def test_the_image_teacher_is_missing_where_images_are_scored(fetched: Callable[
     assert not any(item.what.startswith(images) for item in plans["mcse:T1"].missing)
     inventory = plans["mcse:T6"].inventory
     (run,) = (run for run in plans["mcse:T6"].runs if run.resolved.spec.encoder == name)
-    assert [item.what.partition(" at ")[0] for item in run.experiment.missing_for_images] == [images]
-    assert inventory.suites["retrieval"].needs_images
+    needed = run.experiment.missing_for(inventory.suites["retrieval"], inventory.root)
+    assert [item.what.partition(" at ")[0] for item in needed] == [images]
+    assert any(item.what.startswith(images) for item in plans["mcse:T6"].without_data["retrieval"])
 
 
 def test_by_default_weights_with_heads_are_scored_on_images_too(tmp_path: Path) -> None:

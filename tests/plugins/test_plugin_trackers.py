@@ -78,7 +78,7 @@ def grid(results: Path, **more: Any) -> Any:
 
 
 @pytest.mark.usefixtures("trackers")
-def test_a_run_and_a_suite_that_is_added_have_one_record(
+def test_a_run_has_one_record_which_later_sessions_continue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     done = harness.run("tiny", **grid(tmp_path), suites="sts", track="diary,broken")
@@ -87,7 +87,11 @@ def test_a_run_and_a_suite_that_is_added_have_one_record(
     assert warning.startswith("the tracker 'broken' failed and the runs go on without it: not there (")
     assert capfd.readouterr().out == "", "what trackers print is in their logs"
     result = done.runs[0]
-    added = harness.run("tiny", **grid(tmp_path), suites="sts,geometry", track=["diary"])
+    plan = harness.plan("tiny", **grid(tmp_path), suites="sts,geometry")
+    assert [run.todo for run in plan.todo] == [("geometry",)]
+    with listener.tracking(["diary"], plan) as listen:
+        listen(Event("start", result.spec.key, device="cpu"))
+        listen(Event("done", result.spec.key, result=result))
     told = [json.loads(line) for line in (tmp_path / "diary" / "diary").read_text().splitlines()]
     kinds = [each[0] for each in told]
     assert kinds == ["begin", *["log"] * 4, "done", "begin", "done"]
@@ -103,10 +107,11 @@ def test_a_run_and_a_suite_that_is_added_have_one_record(
     devs = {step: values["dev/ToySTS-dev"] for step, values in logged.items() if "dev/ToySTS-dev" in values}
     assert devs == dict(zip(result.dev.steps, result.dev.scores, strict=True))
     assert {each[1] for each in told if each[0] != "begin"} == {begun[2]}, "one id in both sessions"
-    final = told[-1][3]
-    values = {(each.suite, task): row for each in added.runs[0].current for task, row in each.scores.items()}
-    assert final["sts/ToySTS/spearman"] == values["sts", "ToySTS"]["spearman"]
-    assert {name.split("/")[0] for name in final} == {"sts", "geometry"}
+    scores = {
+        f"sts/{task}/{metric}": value for task, row in result.current[0].scores.items() for metric, value in row.items()
+    }
+    assert told[-3] == ["done", begun[2], 4, scores]
+    assert told[-1] == ["done", begun[2], 0, scores], "this tracker says that it holds no step"
 
 
 @pytest.mark.usefixtures("trackers")
@@ -121,6 +126,38 @@ def test_a_tracker_that_never_answers_is_ended(
     assert [one.getMessage() for one in caplog.records] == [
         "the tracker 'stuck' did not finish within 0 s and was ended"
     ]
+
+
+@pytest.mark.usefixtures("trackers")
+def test_an_interrupted_command_leaves_a_slow_tracker_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener, "QUIET_S", 0.2)
+    started: list[listener._Process] = []
+    monkeypatch.setattr(listener._Process, "finish", recorded(listener._Process.finish, started))
+    plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
+
+    def interrupted() -> None:
+        with listener.tracking(["stuck"], plan) as listen:
+            listen(Event("start", plan.runs[0].key, device="cpu"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (left,) = started
+    assert left.process.poll() is None
+    assert not caplog.records
+    left._given_up = True
+    left.process.kill()
+    left._writer.join()
+
+
+def recorded(finish: Any, seen: list[Any]) -> Any:
+    def call(process: Any, wait: bool) -> None:
+        seen.append(process)
+        finish(process, wait)
+
+    return call
 
 
 @pytest.mark.usefixtures("trackers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 from harness import catalogue
 
@@ -41,6 +41,21 @@ class Counts:
     a_class: int = 500
     recordings: int = 28_539
     most: int | None = None
+
+    def part(self, share: int) -> Counts:
+        """One of `share` equal parts."""
+
+        def less(splits: Splits) -> Splits:
+            return Splits(*(count // share for count in astuple(splits)))
+
+        return replace(
+            self,
+            wiki=self.wiki // share,
+            entities=less(self.entities),
+            karpathy=less(self.karpathy),
+            coco=less(self.coco),
+            most=None if share == 1 else max(132, 10_000 // share),
+        )
 
     @property
     def val2014(self) -> int:

@@ -47,6 +47,8 @@ def publish_models(standin: StandIn, profile: Profile) -> None:
         commit = COMMIT if table.revision == "main" else str(table.revision)
         for name, content in _files(table.hub).items():
             standin.model_file(table.hub, name, content, commit)
+        if heads := getattr(table, "heads", None):
+            standin.model_file(table.hub, heads, _heads(), commit)
         owner = table.hub.partition("/")[0]
         standin.cards[table.hub] = {"license": _LICENCES[owner]} if owner in _LICENCES else {}
 
@@ -68,6 +70,20 @@ def _files(hub: str) -> Files:
             | others
         )
     return _texts(roberta) | {"pytorch_model.bin": _pickled(_trained(hub, roberta)), ".gitattributes": b"* text"}
+
+
+@cache
+def _heads() -> bytes:
+    """The projections that MCSE's script saves: of [CLS], and of ResNet's features."""
+    torch.manual_seed(0)
+    parts = {"grounding": ("dense", WIDTH), "visn_model": ("mlp.dense", 2048)}
+    stream = io.BytesIO()
+    shaped = {
+        part: {f"{name}.weight": torch.randn(16, width), f"{name}.bias": torch.randn(16)}
+        for part, (name, width) in parts.items()
+    }
+    torch.save(shaped, stream)
+    return stream.getvalue()
 
 
 def _trained(hub: str, roberta: bool) -> Weights:

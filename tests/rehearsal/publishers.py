@@ -83,6 +83,8 @@ class Publishers:
     def by_hand(self, name: str) -> Path:
         """What the steps by hand of an entry give: a folder with its files."""
         folder = self.folder / "by-hand" / name
+        if folder.is_dir():
+            return folder
         folder.mkdir(parents=True)
         if name == "flickr-images":
             self.makers["flickr30k-images.tar.gz"](folder / "flickr30k-images.tar.gz")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,9 +17,10 @@ from pathlib import Path
 from counts import Counts
 from models import publish_models
 from publishers import Publishers
-from standin import client_variables, serving
-from typed import write_differences
+from standin import StandIn, client_variables, serving
+from typed import changed, write_differences
 
+from harness import catalogue
 from harness.profiles import load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,13 +29,14 @@ TYPED = Path(__file__).with_name("typed.py")
 
 @dataclass(frozen=True)
 class Done:
-    """A command with its end: exit code, both outputs, seconds, and the most memory that its process had in MB."""
+    """A command with its end: exit code, both outputs, seconds and those of a processor, and its peak memory in MB."""
 
     command: str
     code: int
     out: str
     err: str
     seconds: float
+    busy: float
     peak_mb: float
 
 
@@ -43,6 +46,7 @@ class World:
 
     folder: Path
     publishers: Publishers
+    standin: StandIn
     variables: dict[str, str]
     transcript: list[Done]
 
@@ -63,14 +67,26 @@ class World:
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         printed = [path.read_text() for path in outputs]
-        done = Done(command, process.returncode, *printed, time.perf_counter() - start, used.ru_maxrss / 1024)
+        seconds, busy = time.perf_counter() - start, used.ru_utime + used.ru_stime
+        done = Done(command, process.returncode, *printed, seconds, busy, used.ru_maxrss / 1024)
         assert "Traceback" not in done.err, done.err
         self.transcript.append(done)
         return done
 
+    def imported(self, name: str) -> None:
+        """Import what comes by hand, as `harness data import` does."""
+        differences = json.loads((self.folder / "differences.json").read_text())
+        entry = changed(catalogue.entry(name), differences)
+        catalogue.import_folder(
+            self.data, entry, self.publishers.by_hand(name), False, lambda line: None, lambda name: lambda *_: None
+        )
+
     def printed(self) -> str:
         """Everything that was typed, with its outputs and times."""
-        shown = (f"$ {one.command}\n{one.err}{one.out}[{one.seconds:.1f} s]\n" for one in self.transcript)
+        shown = (
+            f"$ {one.command}\n{one.err}{one.out}[{one.seconds:.1f} s, {one.busy:.1f} s of a processor]\n"
+            for one in self.transcript
+        )
         return "\n".join(shown)
 
     def well(self, command: str, **variables: str) -> Done:
@@ -90,7 +106,7 @@ def world(folder: Path, counts: Counts, entries: Iterable[str]) -> Iterator[Worl
         publish_models(standin, load_profile("paper"))
         write_differences(folder / "differences.json", standin.address, files, counts.expected())
         own = {"HARNESS_DATA": str(folder / "data"), "HARNESS_CACHE": str(folder / "cache")}
-        yield World(folder, publishers, client_variables(standin, folder / "hf") | own, [])
+        yield World(folder, publishers, standin, client_variables(standin, folder / "hf") | own, [])
 
 
 def printed_commands(document: str, heading: str) -> list[str]:

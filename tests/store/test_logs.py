@@ -97,26 +97,30 @@ def test_a_key_of_two_configurations_needs_a_fingerprint(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("end", ["finished", "failed"])
-def test_following_ends_with_the_run_and_misses_no_line(tmp_path: Path, end: str) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_following_ends_with_the_run_and_misses_no_line(tmp_path: Path, end: str, is_replaced: bool) -> None:
     store = Store(tmp_path)
+    store.save_log(MINE, line("an earlier session"))
     work = begun(store)
+    parts = [line("step 1").encode(), "é".encode()[:1], "é".encode()[1:] + b"\n" + line("done").encode()]
+    waits: list[float] = []
 
-    def add(seconds: float) -> None:
-        """What the run does meanwhile: two lines, the second cut in the middle of a character, then its end."""
-        assert seconds == FOLLOW_S
-        step = next(steps)
-        with work.open("ab") as stream:
-            stream.write([line("step 1").encode(), "é".encode()[:1], "é".encode()[1:] + b"\n"][step])
-        if step == 2 and end == "finished":
+    def go_on(seconds: float) -> None:
+        """What the run does meanwhile: lines, one cut in the middle of a character, then its end."""
+        waits.append(seconds)
+        text = work.read_bytes() + parts[len(waits) - 1]
+        if is_replaced:
+            work.unlink()
+        work.write_bytes(text)
+        if len(waits) == 3 and end == "finished":
             store.save_log(MINE, work.read_text())
             work.unlink()
-        elif step == 2:
+        elif len(waits) == 3:
             failure(store)
 
-    steps = iter(range(3))
-    text = "".join(follow(find_log(store, MINE.spec.key), store, add))
-    assert text == line(f"start {MINE.spec.key} on cpu") + line("step 1") + "é\n"
-    assert next(steps, None) is None
+    text = "".join(follow(find_log(store, MINE.spec.key), store, go_on))
+    assert text == line(f"start {MINE.spec.key} on cpu") + line("step 1") + "é\n" + line("done")
+    assert waits == [FOLLOW_S] * 3
 
 
 def test_the_log_of_a_run_that_ended_is_not_waited_for(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from harness.stopping import Stopped
 from harness.training import trainer as trainer_module
 from harness.training.record import TrainingError, TrainingProgress
 from harness.training.streams import Batches, TrainingData
-from harness.training.trainer import Trainer, check_precision, load_best
+from harness.training.trainer import Trainer, load_best
 
 IMAGES = {"images": ToyImages(size=30).load(None)}
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
@@ -183,25 +183,9 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(tmp_path:
         load_best(tmp_path, one.student, one.method)
 
 
-def test_precision_is_checked_against_the_device() -> None:
-    check_precision("fp32", "cpu")
-    check_precision("bf16", "cpu")
-    with pytest.raises(UserError, match=r"fp16 needs a CUDA device.*--set precision=fp32"):
-        check_precision("fp16", "cpu")
-
-
-def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
-    with pytest.raises(UserError, match=r"bf16.*Tesla V100 has not; give --set precision=fp32$"):
-        check_precision("bf16", "cuda")
-    check_precision("fp32", "cuda")
-    check_precision("fp16", "cuda")
-
-
 def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, seen = trainer(tmp_path), list[TrainingProgress]()
     one.report = seen.append
     monkeypatch.setattr(Batches, "waited", property(lambda batches: one.record.seconds / 4))
     one.run()
-    assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen), rel=0.3)
+    assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen))

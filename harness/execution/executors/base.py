@@ -17,6 +17,7 @@ from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import Plan
 from harness.execution.resources import Allocation, DeviceChoice, Jobs
+from harness.locks import try_lock
 from harness.registry import get_class, suggest
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
@@ -123,7 +124,7 @@ def _check_writable(store: Store) -> None:
     try:
         store.root.mkdir(parents=True, exist_ok=True)
         probe = store.root / ".writable"
-        probe.touch()
-        probe.unlink()
+        with try_lock(probe):
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error

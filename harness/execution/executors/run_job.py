@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from harness.encoders.precision import check_precision
 from harness.errors import UserError
 from harness.execution.environment import pick_device
 from harness.execution.events import Event, Listener
@@ -15,7 +16,6 @@ from harness.execution.plan import PlannedRun
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.execution.run import log_file, run_one
 from harness.store import Failure, Result, Spec
-from harness.training.trainer import check_precision
 
 
 @dataclass(frozen=True, eq=False)

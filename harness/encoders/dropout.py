@@ -1,0 +1,53 @@
+"""Dropout whose masks cost a quarter of torch's on a CPU, where drawing them took a tenth of a training step.
+
+A mask takes 16 random bits an element from torch's generator. A probability p is no multiple of 1/65536, so that the
+number of values that drop is drawn too, once a mask: every element is dropped with probability p exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+#: values of 16 bits, and the smallest of them as a signed number
+_VALUES, _SMALLEST = 2**16, -(2**15)
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` with masks that are drawn quickly on a CPU; the same elsewhere."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name that torch gives it
+        """Drop elements: any shape -> the same shape."""
+        return dropped(input, self.p) if self.training else input
+
+
+def dropped(values: Tensor, chance: float) -> Tensor:
+    """Set each element to 0 with probability `chance`, and divide the others by 1 - `chance`."""
+    if chance == 0:
+        return values
+    if values.device.type != "cpu" or chance == 1 or torch.compiler.is_compiling():
+        return functional.dropout(values, chance)
+    return values * _mask(values, chance)
+
+
+def quicken(model: nn.Module) -> None:
+    """Replace the dropout of a model and of its parts."""
+    for part in model.modules():
+        for name, child in part.named_children():
+            if type(child) is nn.Dropout:
+                setattr(part, name, Dropout(child.p).train(child.training))
+
+
+@torch.no_grad()
+def _mask(values: Tensor, chance: float) -> Tensor:
+    """Draw 0 with probability `chance`, else 1 / (1 - chance), in the shape and type of `values`."""
+    count = values.numel()
+    words = torch.empty(-(-count // 4) + 1, dtype=torch.int64).random_(-(2**63), None)
+    # the last word settles how many of the 65,536 values drop: the integer below or above chance x 65,536
+    below = math.floor(chance * _VALUES + (int(words[-1]) + 2**63) / 2**64)
+    mask = torch.empty(values.shape, dtype=values.dtype)
+    torch.ge(words.view(torch.int16)[:count], _SMALLEST + below, out=mask.view(-1))
+    return mask.mul_(1 / (1 - chance))

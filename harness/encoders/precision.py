@@ -1,0 +1,44 @@
+"""Precisions that models compute in: autocast, and which processors and cards have bf16."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from harness.errors import UserError
+from harness.processors import has_bf16
+
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+#: the environment variable that allows a processor to emulate bf16
+EMULATE = "HARNESS_EMULATE_BF16"
+
+
+def autocast(precision: str, device: str) -> AbstractContextManager[object]:
+    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda'); 'fp32' changes nothing.
+
+    Weights, losses and what layers do not compute stay in float32.
+    """
+    return nullcontext() if precision == "fp32" else torch.autocast(torch.device(device).type, _TYPES[precision])
+
+
+def check_precision(precision: str, device: str) -> None:
+    """Raise UserError for an autocast type that a device ('cpu', 'cuda') does not have or would emulate slowly."""
+    if precision == "fp16" and device != "cuda":
+        raise UserError(
+            f"precision fp16 needs a CUDA device, this run is on {device}; give --set precision=fp32 or bf16"
+        )
+    if precision != "bf16" or os.environ.get(EMULATE):
+        return
+    if device == "cpu" and not has_bf16():
+        raise UserError(
+            "precision bf16 would be emulated slowly: this processor has no instructions for it; give --set "
+            f"precision=fp32, or set {EMULATE}=1 to compute in it all the same"
+        )
+    # torch emulates bf16 on cards without it, more slowly than they compute in float32
+    if device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise UserError(
+            f"precision bf16 needs a card that has it, and {torch.cuda.get_device_name()} has not; give --set "
+            f"precision=fp32, or set {EMULATE}=1 to compute in it all the same"
+        )

@@ -1,0 +1,66 @@
+"""Locks on files: one process holds a lock, and a process that is killed frees it.
+
+They are flock(2) locks, never files that merely exist: such a file would outlive a killed process.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import AcquireReturnProxy, FileLock, Timeout
+
+from harness.errors import UserError
+
+log = logging.getLogger(__name__)
+
+#: What flock answers on a file system that has no locks, or whose lock server does not answer.
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+
+
+@contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock file; gives False at once when another process holds it.
+
+    Raises UserError where there are no locks.
+    """
+    held = _acquired(path, wait=False)
+    if held is None:
+        yield False
+        return
+    with held:
+        yield True
+
+
+@contextmanager
+def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
+    """Hold a lock file, waiting (and calling `say`) while another process holds it.
+
+    Raises UserError where there are no locks.
+    """
+    held = _acquired(path, wait=False)
+    if held is None:
+        say(f"{what}: in use by another process; waiting")
+        held = _acquired(path, wait=True)
+    assert held is not None
+    with held:
+        yield
+
+
+def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return FileLock(path, fallback_to_soft=False).acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        return None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        raise UserError(
+            f"the file system of {path.parent} has no file locks ({error.strerror}); give a folder on a local disk "
+            "(--results, HARNESS_CACHE), mount Lustre with -o flock and NFS without nolock, or send results home with "
+            "--executor ray --no-shared-folder"
+        ) from error

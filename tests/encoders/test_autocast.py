@@ -1,0 +1,74 @@
+"""Precisions: which devices have them, and a line about those that have not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import processors
+from harness.encoders.precision import EMULATE, autocast, check_precision
+from harness.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _not_forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(EMULATE, raising=False)
+    yield
+    processors.has_bf16.cache_clear()
+
+
+def described(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str | None) -> None:
+    """Let the processor have an account of its own; None for a system without one."""
+    file = folder / "cpuinfo"
+    if text is not None:
+        file.write_text(f"processor : 0\nmodel name : Some Processor\n{text}\n\nprocessor : 1\n{text}\n")
+    monkeypatch.setattr(processors, "INFO", file)
+    processors.has_bf16.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "account", ["flags : fpu avx512f avx512_bf16 amx_tile", "flags : sse amx_bf16", "Features : fp asimd bf16", None]
+)
+def test_bf16_is_allowed_on_a_processor_that_has_it(
+    account: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    described(monkeypatch, tmp_path, account)
+    check_precision("bf16", "cpu")
+
+
+@pytest.mark.parametrize("account", ["flags : fpu avx2 avx512f", "Features : fp asimd"])
+def test_bf16_is_refused_on_a_processor_that_would_emulate_it(
+    account: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    described(monkeypatch, tmp_path, account)
+    check_precision("fp32", "cpu")
+    with pytest.raises(UserError, match=f"bf16 would be emulated slowly.*--set precision=fp32, or set {EMULATE}=1"):
+        check_precision("bf16", "cpu")
+    monkeypatch.setenv(EMULATE, "1")
+    check_precision("bf16", "cpu")
+
+
+def test_fp16_needs_a_card() -> None:
+    with pytest.raises(UserError, match=r"fp16 needs a CUDA device.*--set precision=fp32"):
+        check_precision("fp16", "cpu")
+    check_precision("fp16", "cuda")
+
+
+def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    with pytest.raises(UserError, match=r"bf16.*Tesla V100 has not; give --set precision=fp32, or set"):
+        check_precision("bf16", "cuda")
+    check_precision("fp32", "cuda")
+
+
+def test_layers_compute_in_the_precision_and_weights_do_not_change() -> None:
+    layer = torch.nn.Linear(2, 2)
+    with autocast("bf16", "cpu"):
+        assert layer(torch.zeros(1, 2)).dtype == torch.bfloat16
+    with autocast("fp32", "cpu"):
+        assert layer(torch.zeros(1, 2)).dtype == torch.float32
+    assert layer.weight.dtype == torch.float32
