@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import grid_options
+from harness.cli.options import accept_option, grid_options
 from harness.cli.tables import plain_table
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
     from harness.execution.fetch import FetchList
-
-accept_option = click.option(
-    "--accept-licences",
-    metavar="NAME,...",
-    default="",
-    help="Agree to the licences of these data sets and models, which restrict use.",
-)
 
 
 @click.command()

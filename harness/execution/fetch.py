@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from harness.catalogue import Say, Watch, readable
+from harness.catalogue import Say, Watch, readable, require_consent
 from harness.errors import UserError, first_line
 
 #: things that are downloaded at a time
@@ -92,13 +92,7 @@ class FetchList:
         """Raise UserError without a data root, without consent to a licence, and without room on a disk."""
         if any(item.place is None for item in self.items):
             raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
-        asked = [item for item in self.items if item.terms]
-        if any(item.name not in accepted for item in asked):
-            terms = "; ".join(f"{item.name}: {item.terms}" for item in asked if item.name not in accepted)
-            names = ",".join(item.name for item in asked)
-            raise UserError(
-                f"licences restrict the use of some data ({terms}); to agree, add --accept-licences {names}"
-            )
+        require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
         for place, needed, free in self.room():
             if free < needed:
                 raise UserError(

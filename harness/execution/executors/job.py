@@ -27,6 +27,7 @@ class Again(Enum):
 
     HELD = "another process holds its lock"
     STOPPED = "it was asked to stop, and continues from what it saved"
+    LOST = "the process that performed it died, and another continues from what it saved"
     MEMORY = "its share of a GPU's memory was too small; it needs the GPU alone"
 
 
