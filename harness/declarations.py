@@ -33,7 +33,7 @@ class Declarations:
 
     def __init__(self) -> None:
         """Read what is kept for the present code."""
-        self._file = cache_folder() / "declarations" / f"{_code()[:32]}.json"
+        self._file = cache_folder() / "declarations" / f"{state_of_code()[:32]}.json"
         self._known = _read(self._file)
         self._new = False
 
@@ -74,7 +74,7 @@ def _in_folder(folder: Path) -> Declarations:
 
 
 @cache
-def _code() -> str:
+def state_of_code() -> str:
     """A hash of the project's code and of all registered names."""
     state = hashlib.sha256()
     for package in _OWN:

@@ -43,7 +43,7 @@ def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> I
     """
     held = _acquired(path, wait=False)
     if held is None:
-        say(f"{what}: in use by another process; waiting")
+        say(f"{what}: in use elsewhere; waiting")
         held = _acquired(path, wait=True)
     assert held is not None
     with held:

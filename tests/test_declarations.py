@@ -104,10 +104,10 @@ def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch:
         times = file.stat()
         file.write_text(text)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-        keys.append(module._code.__wrapped__())
+        keys.append(module.state_of_code.__wrapped__())
     assert keys[0] == keys[2] != keys[1]
     monkeypatch.setattr(module, "names", lambda kind: [])
-    assert module._code.__wrapped__() != keys[0]
+    assert module.state_of_code.__wrapped__() != keys[0]
 
 
 def test_code_of_other_packages_is_always_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

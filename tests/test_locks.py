@@ -32,7 +32,7 @@ def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) ->
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
-    assert lines == ["features: in use by another process; waiting"]
+    assert lines == ["features: in use elsewhere; waiting"]
 
 
 def test_a_lock_that_another_holds_is_not_waited_for(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The catalogue of the papers' data sets, with sources, licences, row counts and checksums."""
 
 from harness.catalogue.checks import State, state, verify
+from harness.catalogue.consent import require_consent, terms_of
 from harness.catalogue.display import shown
 from harness.catalogue.download import Progress
 from harness.catalogue.entries import Entry, entries, entry, providers, with_inputs
@@ -35,8 +36,10 @@ __all__ = [
     "readable",
     "record_commit",
     "recorded_commit",
+    "require_consent",
     "shown",
     "state",
+    "terms_of",
     "verify",
     "with_inputs",
 ]

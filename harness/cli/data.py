@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.completion import completer, data_sets
-from harness.cli.options import FOLDER, data_option, profile_option
+from harness.cli.options import FOLDER, accept_option, data_option, profile_option
 from harness.cli.tables import plain_table
 from harness.errors import MissingData, UserError
 
@@ -56,14 +56,16 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 
 @data.command("fetch")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_NAMES)
+@accept_option
 @click.option("--offline", is_flag=True, help="Use the local hub cache only, as HF_HUB_OFFLINE=1 does.")
 @data_option
-def fetch(names: tuple[str, ...], offline: bool, data_root: Path | None) -> None:
+def fetch(names: tuple[str, ...], accept_licences: str, offline: bool, data_root: Path | None) -> None:
     """Download entries into the data root; an interrupted download resumes."""
     from harness import catalogue
 
     root = _root(data_root)
     wanted = [catalogue.entry(name) for name in names]
+    catalogue.require_consent(catalogue.terms_of(root, wanted), [name.strip() for name in accept_licences.split(",")])
     with catalogue.shown() as (say, watch):
         for entry in wanted:
             catalogue.fetch(root, entry, say, watch, offline)

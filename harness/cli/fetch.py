@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import grid_options
+from harness.cli.options import accept_option, grid_options
 from harness.cli.tables import plain_table
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
     from harness.execution.fetch import FetchList
-
-accept_option = click.option(
-    "--accept-licences",
-    metavar="NAME,...",
-    default="",
-    help="Agree to the licences of these data sets and models, which restrict use.",
-)
 
 
 @click.command()
@@ -61,7 +54,7 @@ def _show(found: FetchList) -> None:
 
     if found.items:
         click.echo(f"to fetch  {count_of(len(found.items), 'thing')}, {found.size_text}")
-        rows = [(item.name, "unknown" if item.size is None else readable(item.size), item.what) for item in found.items]
+        rows = [(item.name, item.size_text, item.what) for item in found.items]
         plain_table(("name", "download", "what"), rows)
         for place, needed, free in found.room():
             click.echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")

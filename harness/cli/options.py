@@ -53,6 +53,12 @@ results_option = click.option(
 data_option = click.option(
     "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files (default: HARNESS_DATA)."
 )
+accept_option = click.option(
+    "--accept-licences",
+    metavar="NAME,...",
+    default="",
+    help="Agree to the licences of these data sets and models, which restrict use.",
+)
 suites_option = names_option("--suites", "A,B", "Evaluation suites (default: the profile's).", from_profile("suites"))
 device_option = click.option(
     "--device",

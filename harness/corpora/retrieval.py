@@ -88,7 +88,7 @@ class CaptionedFile(FileSource):
         """
         super().__init__([file], how)
         self.name, self.features, self.split = name, features, split
-        self.pixels = CaptionImages(file, images, how, lambda root: self._captions(root).ids) if images else None
+        self.pixels = CaptionImages(file, images, how, self._ids) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The captions, and the images or else all stored features, unless the images or some features exist."""
@@ -121,6 +121,9 @@ class CaptionedFile(FileSource):
         texts = [text for each in captions for text in each]
         image_of = np.repeat(np.arange(count), [len(each) for each in captions])
         return CaptionedImages(texts, image_of, images, ids if known else None)
+
+    def _ids(self, root: Path | None) -> list[str] | None:
+        return self._captions(root).ids
 
     def _captions(self, root: Path | None) -> _Captions:
         path = FileSource(self.files, self.how).paths(root)[0]  # without features there are captions all the same

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from harness.catalogue import Say, Watch, readable
+from harness.catalogue import Say, Watch, readable, require_consent
 from harness.errors import UserError, first_line
 
 #: things that are downloaded at a time
@@ -21,9 +21,9 @@ AT_A_TIME = 4
 class Fetchable:
     """One thing to download. `name` is what --accept-licences takes.
 
-    `size` is that of the download in bytes, None if it is not known; `spare` is the room that is needed beside it while
-    it is unpacked. `place` is the folder on whose disk it goes, None without a data root. `terms` is the licence, if it
-    restricts use.
+    `size` is that of the download in bytes, None if it is not known, 0 for what is made of other things. `spare` is the
+    room that is needed beside it while it is unpacked, `copied` the bytes of a copy that stays. `place` is the folder
+    on whose disk it goes, None without a data root. `terms` is the licence, if it restricts use.
     """
 
     name: str
@@ -33,6 +33,14 @@ class Fetchable:
     place: Path | None
     terms: str
     bring: Callable[[Say, Watch], None]
+    copied: int = 0
+
+    @property
+    def size_text(self) -> str:
+        """The size of the download in words."""
+        if self.size is None:
+            return "unknown"
+        return readable(self.size) if self.size else "made here"
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class FetchList:
     def size_text(self) -> str:
         """The size in words."""
         if not self.size:
-            return "of unknown size"
+            return "of unknown size" if self.unknown else "nothing to download"
         return f"{readable(self.size)}{' and more of unknown size' if self.unknown else ''}"
 
     def room(self) -> list[tuple[Path, int, int]]:
@@ -75,7 +83,8 @@ class FetchList:
         for _, group in groupby(disks, key=lambda pair: pair[1].stat().st_dev):
             folders = dict(group)
             here = [item for item in self.items if item.place in folders]
-            needed = sum(item.size or 0 for item in here) + max(item.spare for item in here)
+            unpacked = sorted(item.spare for item in here)[-AT_A_TIME:]
+            needed = sum((item.size or 0) + item.copied for item in here) + sum(unpacked)
             found.append((next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free))
         return found
 
@@ -83,13 +92,7 @@ class FetchList:
         """Raise UserError without a data root, without consent to a licence, and without room on a disk."""
         if any(item.place is None for item in self.items):
             raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
-        asked = [item for item in self.items if item.terms]
-        if any(item.name not in accepted for item in asked):
-            terms = "; ".join(f"{item.name}: {item.terms}" for item in asked if item.name not in accepted)
-            names = ",".join(item.name for item in asked)
-            raise UserError(
-                f"licences restrict the use of some data ({terms}); to agree, add --accept-licences {names}"
-            )
+        require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
         for place, needed, free in self.room():
             if free < needed:
                 raise UserError(

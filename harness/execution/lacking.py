@@ -160,7 +160,7 @@ def _steps(entry: Entry) -> str:
 
 
 def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
-    size = entry.about
+    size = 0 if all(origin.output for origin in entry.origins) else entry.about
     if size is None and ask:
         size = _answer(partial(catalogue.hub_size, entry))
 
@@ -211,8 +211,9 @@ def _task(task: MissingTask, ask: bool) -> Fetchable:
 
     licence = found.licence if found is not None and found.licence else task.licence
     terms = str(licence) if restricts(licence) else ""
+    what, place = f"the hub's {task.hub}", Path(constants.HF_HUB_CACHE)
     # `datasets` keeps a second copy, as Arrow files
-    return Fetchable(task.task, f"the hub's {task.hub}", size, size or 0, Path(constants.HF_HUB_CACHE), terms, bring)
+    return Fetchable(task.task, what, size, 0, place, terms, bring, copied=size or 0)
 
 
 def _answer(ask: Callable[[], Answer]) -> Answer | None:

@@ -66,7 +66,7 @@ def report_figures(contents: Contents) -> list[ReportFigure]:
     """The papers' figures, those that can be drawn from other profiles, training curves, and gains on seen pairs."""
     papers, published, found = read_papers(), read_published(), []
     for profile in dict.fromkeys([PAPER_PROFILE, *contents.profiles]):
-        material = Material(profile, contents, published)
+        material = Material(profile, contents, papers, published)
         drawn = (material.figure(paper, name) for paper in papers for name in paper.figures)
         found += [figure for figure in drawn if figure.svg or material.is_paper]
     for profile in contents.profiles:
@@ -80,12 +80,13 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
 
     Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of a report.
     """
-    papers, published, frame = read_papers(), read_published(), contents.frame
+    papers, published = read_papers(), read_published()
     profiles = [load_profile(name) for name in shipped_profiles() if name in contents.profiles]
+    frame = contents.frame_with_parts([PAPER_PROFILE, *(one.name for one in profiles)])
     filled = paper_tables(papers, published, frame, margin)
     stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
     neighbours = neighbour_grids(
-        papers, contents.results, frame, contents.store.arrays, profiles, contents.teacher_options
+        papers, contents.results, contents.frame, contents.store.arrays, profiles, contents.teacher_options
     )
     paper_grids: dict[str, list[Grid]] = {}
     for table in (*filled, *stand_ins):
@@ -109,8 +110,8 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
         contents, sentences, claims, papers, paper_grids, seen, figures, audit(published), footer, verdict_note(margin)
     )
     with new_folder(out) as folder:
-        (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
-        (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
-        (folder / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins], contents.seen), "utf-8")
-        write_site(site, folder)
+        (folder.path / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
+        (folder.path / "report.tex").write_text(latex(grids, footer), "utf-8")
+        (folder.path / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins], contents.seen), "utf-8")
+        write_site(site, folder.path, folder.kept)
     return out / "index.html"

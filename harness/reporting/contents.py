@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
 from harness.errors import UserError
-from harness.metrics import Metrics
+from harness.metrics import SEEN, UNSEEN, Metrics
 from harness.profiles import load_profile
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of
+from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
 
 if TYPE_CHECKING:
     import pandas
@@ -50,8 +50,15 @@ class Contents:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """One row for each score."""
-        return frame_of(self.results)
+        """One row for each score of a whole task."""
+        return frame_of(self.results, ())
+
+    def frame_with_parts(self, profiles: Collection[str], variants: Collection[str] | None = None) -> pandas.DataFrame:
+        """One row for each score of the runs of some profiles, with the parts of tasks, without runs with `--set`.
+
+        `variants` leaves out all others. Parts are several times as many rows as whole tasks.
+        """
+        return frame_of(without_overrides(self.results, profiles, variants))
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -66,7 +73,7 @@ class Contents:
     @cached_property
     def seen(self) -> list[SeenTable]:
         """One table for each profile, suite, setting and encoder with scores by what training has seen."""
-        return seen_tables(self.frame, self.metrics)
+        return seen_tables(frame_of(self.results, (SEEN, UNSEEN)), self.metrics)
 
     @property
     def earlier(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -27,6 +28,24 @@ class IndexedResult(Result):
 
     _owner: IndexedResults = PrivateAttr()
     _row: int = PrivateAttr()
+
+    @property
+    def best_dev(self) -> float | None:
+        """The best dev score; None for a method that does not train."""
+        best = float(self._owner.tables.runs["best"][self._row])
+        return None if math.isnan(best) else best
+
+    @property
+    def suites(self) -> list[str]:
+        """The suites that it was evaluated on."""
+        tables = self._owner.tables
+        places = tables.evaluations["suite"][slice(*tables.evaluations_from[self._row : self._row + 2])]
+        return list(dict.fromkeys(map(tables.texts.__getitem__, places.tolist())))
+
+    @property
+    def stamp(self) -> str:
+        """Names the state of its file; empty where that is not certain."""
+        return self._owner.stamp(self._row)
 
     def whole(self) -> Result:
         """The result as its file holds it."""
@@ -96,6 +115,15 @@ class IndexedResults(Sequence[Result]):
         """The results of one profile."""
         return self._some(np.flatnonzero(self.tables.runs["profile"] == _place(self.tables.texts, name)))
 
+    def without_overrides(self, profiles: Collection[str], variants: Collection[str] | None) -> IndexedResults:
+        """The results of some profiles, and of some variants unless they are None, without overrides."""
+        columns = (self.tables.of_runs(name) for name in ("profile", "variant", "overrides"))
+        kept = [
+            profile in profiles and (variants is None or variant in variants) and overrides == "{}"
+            for profile, variant, overrides in zip(*columns, strict=True)
+        ]
+        return self._some(np.flatnonzero(kept))
+
     def times(self) -> Iterator[tuple[str, str, float, dict[str, float]]]:
         """Of each result, its method and encoder, and the seconds of training and of each suite's newest evaluation."""
         tables = self.tables
@@ -115,6 +143,11 @@ class IndexedResults(Sequence[Result]):
             raise UserError(f"the result {path} has changed meanwhile; run the same command again")
         return found
 
+    def stamp(self, row: int) -> str:
+        """Names the state of a result's file; empty where that is not certain."""
+        mtime = int(self.tables.runs["mtime"][row])
+        return "" if row in self.joined or mtime < 0 else f"{self.tables.runs['size'][row]} {mtime}"
+
     def _some(self, rows: ColumnArray) -> IndexedResults:
         if np.array_equal(rows, np.arange(len(self))):
             return self
@@ -127,6 +160,16 @@ def of_profile(results: Sequence[Result], name: str) -> Sequence[Result]:
     if isinstance(results, IndexedResults):
         return results.of_profile(name)
     return [result for result in results if result.profile == name]
+
+
+def without_overrides(
+    results: Sequence[Result], profiles: Collection[str], variants: Collection[str] | None = None
+) -> Sequence[Result]:
+    """The results of some profiles, and of some variants unless they are None, without overrides."""
+    if isinstance(results, IndexedResults):
+        return results.without_overrides(profiles, variants)
+    plain = (one for one in results if one.profile in profiles and not one.overrides)
+    return [one for one in plain if variants is None or one.spec.variant in variants]
 
 
 def joined_results(results: Sequence[Result]) -> Result:

@@ -163,6 +163,21 @@ class Result(Record):
         return any(evaluation.key == (suite, protocol.key) for evaluation in self.evaluations)
 
     @property
+    def suites(self) -> list[str]:
+        """The suites that it was evaluated on."""
+        return list(dict.fromkeys(evaluation.suite for evaluation in self.evaluations))
+
+    @property
+    def stamp(self) -> str:
+        """Names the state of the file that it was read from; empty where that is not certain."""
+        return ""
+
+    @property
+    def best_dev(self) -> float | None:
+        """The best dev score; None for a method that does not train."""
+        return self.dev.best_score
+
+    @property
     def seconds(self) -> float:
         """Wall time of training and of all evaluations."""
         return self.train_seconds + sum(evaluation.seconds for evaluation in self.evaluations)

@@ -195,7 +195,12 @@ def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root
         env = client_env | {"HARNESS_DATA": str(root)}
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
-    fetched = data("fetch", "senteval", "wiki1m")
+    refused = data("fetch", "senteval", "wiki1m")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: licences restrict the use of some data (senteval: each data set's own: ")
+    assert refused.stderr.endswith("to agree, add --accept-licences senteval\n")
+    assert not any("/resolve/" in path for _, path, _ in standin.asked)
+    fetched = data("fetch", "senteval", "wiki1m", "--accept-licences", "senteval")
     assert fetched.returncode == 2
     assert fetched.stderr.splitlines()[-1].startswith("error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse")
     assert catalogue.state(root, made).word == "present"

@@ -36,7 +36,7 @@ def test_commands_say_what_to_do(tmp_path):
         ("fetch", "wiki1m"): "there is no data root",
         ("fetch", "flickr-images", "--data-root", str(tmp_path)): "harness data import flickr-images FOLDER",
         ("fetch", "mteb", "--data-root", str(tmp_path)): "mteb fetches its tasks itself",
-        ("fetch", "flickr-resnet", "--offline", "--data-root", str(tmp_path)): "offline",
+        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "to agree, add --accept-licences flickr-resnet",
         ("fetch", "cifar10", "--offline", "--data-root", str(tmp_path)): "offline",
         ("path", "nli", "--data-root", str(tmp_path)): "harness data fetch nli",
         ("verify", "--data-root", str(tmp_path)): "harness data list",

@@ -75,6 +75,15 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
     assert disk_need(missing) == "217 MB and 2 of unknown size"
 
 
+def test_what_is_made_of_other_things_is_no_download(tmp_path: Path) -> None:
+    found = fetch_list([Missing("flickr/captions.parquet", "fetch it")], tmp_path, ask=False)
+    sizes = {item.name: item.size_text for item in found.items}
+    assert sizes["flickr-matched"] == "made here"
+    assert sizes["flickr-captions"] == "2 MB"
+    only = FetchList(tuple(item for item in found.items if item.name == "flickr-matched"), ())
+    assert only.size_text == "nothing to download"
+
+
 def test_a_model_at_main_needs_a_data_root_to_record_its_commit() -> None:
     found = fetch_list([MissingModel("weights", "download", "owner/model", "main")], None, ask=False)
     with pytest.raises(UserError, match="there is no data root"):
@@ -88,7 +97,7 @@ def test_every_licence_is_named_with_its_terms_and_the_whole_option() -> None:
     found.check(["a", "c"])
 
 
-def test_things_on_one_disk_are_added_up_with_the_largest_room_for_unpacking(tmp_path: Path) -> None:
+def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a_time(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two" / "not" / "there"
     one.mkdir()
     items = (
@@ -97,7 +106,10 @@ def test_things_on_one_disk_are_added_up_with_the_largest_room_for_unpacking(tmp
         thing("c", place=one),
     )
     ((_, needed, free),) = FetchList(items, ()).room()
-    assert needed == 100 + 30 + 10 + 100
+    assert needed == 100 + 30 + 10 + (100 + 40)
+    many = [thing(str(spare), place=one, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
+    ((_, needed, _),) = FetchList(tuple(many), ()).room()
+    assert needed == 6 * (1 + 5) + 30 + 40 + 50 + 60, "four at a time, and the copies stay"
     with pytest.raises(UserError, match=r"are needed on the disk of .* are free; free some space"):
         FetchList((*items, thing("d", place=one, size=free)), ()).check(())
 

@@ -129,6 +129,38 @@ def test_a_tracker_that_never_answers_is_ended(
 
 
 @pytest.mark.usefixtures("trackers")
+def test_an_interrupted_command_leaves_a_slow_tracker_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener, "QUIET_S", 0.2)
+    started: list[listener._Process] = []
+    monkeypatch.setattr(listener._Process, "finish", recorded(listener._Process.finish, started))
+    plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
+
+    def interrupted() -> None:
+        with listener.tracking(["stuck"], plan) as listen:
+            listen(Event("start", plan.runs[0].key, device="cpu"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (left,) = started
+    assert left.process.poll() is None
+    assert not caplog.records
+    left._given_up = True
+    left.process.kill()
+    left._writer.join()
+
+
+def recorded(finish: Any, seen: list[Any]) -> Any:
+    def call(process: Any, wait: bool) -> None:
+        seen.append(process)
+        finish(process, wait)
+
+    return call
+
+
+@pytest.mark.usefixtures("trackers")
 def test_what_cannot_work_is_one_line_before_anything_runs(tmp_path: Path) -> None:
     for name, line in {
         "lacking": "the tracker 'lacking' needs no_such_library, which is not installed; install it with "

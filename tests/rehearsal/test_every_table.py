@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
-from world import World
+from world import ROOT, World
 
 import harness
 from harness import catalogue
+from harness.cli.fetch import fetch
 from harness.evaluation.mteb_tasks import MissingTask
+from harness.execution.lacking import fetch_list, lacking
 from harness.papers.published import read_papers
 
 BY_HAND = ("flickr-images", "imagenet60", "cc12m-1", "cc12m-2")
@@ -36,6 +41,29 @@ def planned(filled: World, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(filled.folder / "hf" / "hub"))
     monkeypatch.setenv("HARNESS_CACHE", str(filled.folder / "cache"))
     return filled
+
+
+def _printed_fetches() -> list[str]:
+    """The commands of the documents that agree to licences."""
+    found = []
+    for document in ("README.md", "docs/data.md", "docs/reproduce.md"):
+        text = (ROOT / document).read_text(encoding="utf-8").replace("\\\n", " ")
+        found += re.findall(r"^(harness fetch .*--accept-licences [\w,-]+)", text, flags=re.M)
+    return found
+
+
+@pytest.mark.parametrize("command", _printed_fetches())
+def test_the_printed_licences_are_those_that_are_asked_for(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
+    given = fetch.make_context("fetch", command.split()[2:]).params
+    accepted = given.pop("accept_licences").split(",")
+    assert given.pop("dry_run") is False
+    plan = harness.plan(**given)
+    asked = [item.name for item in fetch_list(lacking(plan), tmp_path, ask=False).items if item.terms]
+    assert sorted(accepted) == sorted(asked)
 
 
 @pytest.mark.parametrize("paper", [paper.name for paper in read_papers()])

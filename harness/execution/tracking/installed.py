@@ -19,12 +19,18 @@ def installed_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
     listed = names.split(",") if isinstance(names, str) else names
     found = {name: get_class("tracker", name, Tracker) for name in map(str.strip, listed) if name}
     for name, tracker in found.items():
-        if tracker.module and find_spec(tracker.module) is None:
+        if tracker.module and not _is_installed(tracker.module):
             raise UserError(
                 f"the tracker '{name}' needs {tracker.module}, which is not installed; install it with "
                 f"`{tracker.install}`"
             )
     return found
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a package is there; a folder of its name, such as W&B's, is found as a package without a file."""
+    found = find_spec(module)
+    return found is not None and found.origin is not None
 
 
 def tracker_folder(name: str, results: Path) -> Path:

@@ -41,11 +41,15 @@ def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
                 for process in processes:
                     process.send(message)
 
+    wait = True
     try:
         yield listen
+    except KeyboardInterrupt:
+        wait = False
+        raise
     finally:
         for process in processes:
-            process.finish()
+            process.finish(wait)
 
 
 class _Process:
@@ -58,7 +62,7 @@ class _Process:
         self.log = folder / "tracker.log"
         with self.log.open("a", encoding="utf-8") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "harness.execution.tracking.worker", name, str(folder)],
+                [sys.executable, "-P", "-m", "harness.execution.tracking.worker", name, str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
@@ -75,10 +79,15 @@ class _Process:
         """Queue a message; it is lost if the tracker has failed."""
         self._messages.put(json.dumps(message))
 
-    def finish(self) -> None:
-        """Wait until the tracker has recorded everything, for FINISH_S seconds at most."""
+    def finish(self, wait: bool) -> None:
+        """Wait until the tracker has recorded everything, for FINISH_S seconds at most.
+
+        Without `wait` only for QUIET_S seconds; after them the tracker finishes by itself.
+        """
         self._messages.put(None)
         self._writer.join(min(QUIET_S, FINISH_S))
+        if not wait:
+            return
         if self._writer.is_alive() and QUIET_S < FINISH_S:
             log.warning("waiting for the tracker '%s' to finish its records, %.0f s at most", self.name, FINISH_S)
             self._writer.join(FINISH_S - QUIET_S)

@@ -17,6 +17,8 @@ Points = tuple[tuple[float, float], ...]
 SeedRuns = Mapping[Label, Sequence[Result]]
 #: Profiles with more runs than this show means only; single seeds are on the pages of the runs.
 MOST_SEEDS = 400
+#: Variants in one chart; more cannot be told apart.
+MOST_VARIANTS = 30
 X_LABEL = "optimizer steps"
 
 
@@ -66,13 +68,16 @@ def run_charts(result: Result, kind: CurveKind) -> list[Chart]:
 
 
 def charts(runs: SeedRuns, kind: CurveKind) -> list[Chart]:
-    """A chart for each profile, setting and encoder, and for each dev task or unweighted loss term."""
-    colours, few = _colours(runs), sum(map(len, runs.values())) <= MOST_SEEDS
-    places: dict[str, dict[tuple[str, str], dict[str, list[Points]]]] = {}
-    for label, results in runs.items():
-        mine = places.setdefault(f"{label.setting} / {label.encoder}, profile {label.profile}", {})
-        for curve in (curve for result in results for curve in _curves(result, kind)):
-            mine.setdefault((curve.term, curve.y_label), {}).setdefault(str(label), []).append(curve.points)
+    """A chart for each profile, setting and encoder, and for each dev task or unweighted loss term.
+
+    Where there are more than MOST_VARIANTS variants, the baseline and the first others are drawn.
+    """
+    places: dict[str, list[Label]] = {}
+    for label in runs:
+        places.setdefault(f"{label.setting} / {label.encoder}, profile {label.profile}", []).append(label)
+    drawn = dict(map(_drawn, places, places.values()))
+    colours = _colours({label: runs[label] for labels in drawn.values() for label in labels})
+    few = sum(map(len, runs.values())) <= MOST_SEEDS
     return [
         Chart(
             f"{term}: {where}" if term else where,
@@ -80,9 +85,27 @@ def charts(runs: SeedRuns, kind: CurveKind) -> list[Chart]:
             tuple(Series(name, colours[name], _mean(seeds), tuple(seeds)) for name, seeds in lines.items()),
             few,
         )
-        for where, found in places.items()
-        for (term, y_label), lines in found.items()
+        for where, labels in drawn.items()
+        for (term, y_label), lines in _lines(runs, labels, kind).items()
     ]
+
+
+def _drawn(place: str, labels: Sequence[Label]) -> tuple[str, list[Label]]:
+    """The labels of a place that are drawn, and its name, which says where some are not."""
+    if len(labels) <= MOST_VARIANTS:
+        return place, list(labels)
+    first = sorted(labels, key=lambda label: label.variant != BASELINE or bool(label.overrides))[:MOST_VARIANTS]
+    drawn = [label for label in labels if label in first]
+    return f"{place} ({len(drawn)} of {len(labels)} variants)", drawn
+
+
+def _lines(runs: SeedRuns, labels: Sequence[Label], kind: CurveKind) -> dict[tuple[str, str], dict[str, list[Points]]]:
+    """The curves of every seed by term, label of the y axis, and variant."""
+    found: dict[tuple[str, str], dict[str, list[Points]]] = {}
+    for label in labels:
+        for curve in (curve for result in runs[label] for curve in _curves(result.whole(), kind)):
+            found.setdefault((curve.term, curve.y_label), {}).setdefault(str(label), []).append(curve.points)
+    return found
 
 
 def _curves(result: Result, kind: CurveKind) -> Iterator[RunCurve]:

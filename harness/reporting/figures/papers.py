@@ -64,6 +64,7 @@ class Material:
 
     profile: str
     contents: Contents
+    papers: Sequence[Paper]
     published: Mapping[PublishedKey, Published]
 
     @property
@@ -73,8 +74,10 @@ class Material:
 
     @cached_property
     def _rows(self) -> pandas.DataFrame:
-        rows = beside_print(self.contents.frame) if self.is_paper else self.contents.frame
-        return rows[(rows["profile"] == self.profile) & (rows["overrides"] == "")]
+        specs = (spec for paper in self.papers for spec in paper.figures.values())
+        variants = {variant for spec in specs for variant in (*spec.variants, *(pair[0] for pair in pairs_of(spec)))}
+        rows = self.contents.frame_with_parts([self.profile], variants)
+        return beside_print(rows) if self.is_paper else rows
 
     @cached_property
     def _groups(self) -> dict[tuple[Label, str], Group]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,19 @@ TEMPLATES = Path(str(files("harness_reports") / "templates"))
 LONGEST = 90
 
 
+#: path of a page and its key -> whether it is there already
+KeepPage = Callable[[str, str], bool]
+
+
 class Pages:
     """A writer of pages below one folder."""
 
-    def __init__(self, folder: Path, **shared: object) -> None:
-        """Compile templates on first use; all of them see the `shared` values."""
-        self.folder = folder
+    def __init__(self, folder: Path, kept: KeepPage = lambda page, key: False, **shared: object) -> None:
+        """Compile templates on first use; all of them see the `shared` values.
+
+        `kept` takes a page over from an earlier report by its key, and says whether it did.
+        """
+        self.folder, self.kept = folder, kept
         self._environment = environment(autoescape=True)
         filters = (breaks, duration, minus, slug, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}

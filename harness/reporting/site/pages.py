@@ -15,9 +15,10 @@ from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.seeds.headline import Sentence
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.site.html import TEMPLATES, Pages, notes_html, slugs
+from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.sources import digest
 from harness.store import Result
 
 
@@ -53,8 +54,8 @@ class Ran(NamedTuple):
     runs: int
 
 
-def write_site(site: Site, folder: Path) -> None:
-    """Write every page into an empty folder."""
+def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: False) -> None:
+    """Write every page into an empty folder, except pages of runs that are `kept` from an earlier report."""
     contents = site.contents
     results = in_order(contents.results)
     profiles = slugs(contents.profiles)
@@ -62,7 +63,7 @@ def write_site(site: Site, folder: Path) -> None:
     papers = slugs(paper.name for paper in site.papers)
     stems = slugs(figure.key for figure in site.figures if figure.svg)
     shared = {"profiles": profiles, "methods": methods, "papers": papers, "stems": stems, "seen": site.seen}
-    pages = Pages(folder, footer=site.footer, **shared)
+    pages = Pages(folder, kept, footer=site.footer, **shared)
     for name in ("style.css", "site.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
     for figure in site.figures:
@@ -87,7 +88,8 @@ def write_site(site: Site, folder: Path) -> None:
     if site.seen:
         beside = {grid.key: [figure for figure in site.figures if figure.beside == grid.key] for grid in site.seen}
         pages.write("seen.html", "seen.html", beside=beside)
-    write_runs(pages, results, contents.store)
+    navigation = digest(methods, profiles, bool(site.seen))
+    write_runs(pages, results, contents.store, navigation)
     for profile, stem in profiles.items():
         pages.write("profile.html", f"profiles/{stem}.html", profile=profile, **_profile(site, profile))
     for paper in site.papers:
@@ -105,7 +107,7 @@ def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
         places.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(one)
     for place, mine in sorted(places.items()):
         variants = sorted({one.spec.variant for one in mine})
-        suites = dict.fromkeys(found.suite for one in mine for found in one.current)
+        suites = dict.fromkeys(suite for one in mine for suite in one.suites)
         yield Ran(*place, variants, spans(one.spec.seed for one in mine), list(suites), len(mine))
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from harness import __version__
 from harness.command_line import harness_command
+from harness.declarations import state_of_code
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.figures.curves import run_charts
-from harness.reporting.site.html import Pages, slug
+from harness.reporting.site.html import Pages, slug, slugs
 from harness.reporting.tables.grids import ABSENT
+from harness.sources import digest
 from harness.spec import UNTRAINED
 from harness.store import Evaluation, Result, Store, TeacherUse, is_earlier, overrides_text
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
+#: More runs than this have an index in parts: a page of 5,000 lines has 5 MB.
+MOST_LINES = 5000
 #: Evaluations with more metrics than this show the others than the main ones folded.
 MOST_COLUMNS = 8
 #: What the parts by training are, after the title of a table that has them.
@@ -47,19 +53,84 @@ def in_order(results: Sequence[Result]) -> list[Result]:
     return sorted(results, key=key)
 
 
-def write_runs(pages: Pages, results: Sequence[Result], store: Store) -> None:
-    """Write the index of runs and a page for each, in the order of the results."""
+class RunLine(NamedTuple):
+    """The line of a run in the index: its page, the average of each suite that has one as text, and more."""
+
+    page: str
+    result: Result
+    averages: Mapping[str, str]
+    best: float | None
+    seconds: float
+    warnings: int
+
+
+class RunsPlace(NamedTuple):
+    """A page of the index for one profile, setting and encoder, where there are too many runs for one page."""
+
+    page: str
+    profile: str
+    setting: str
+    encoder: str
+    runs: int
+
+
+def write_runs(pages: Pages, results: Sequence[Result], store: Store, links: str) -> None:
+    """Write the index of runs and a page for each, in the order of the results.
+
+    A page is taken over from the report before where its run, its log, the other seeds, the code and `links`, a hash of
+    the pages that it refers to, are as they were.
+    """
+    code = state_of_code()
     named = list(zip(run_names(results), results, strict=True))
-    averages = main_averages(results)
-    columns = [f"{suite} {metric.name}" for suite, metric in averages.items()]
-    lines = [(name, one, [average_text(one, *column) for column in averages.items()]) for name, one in named]
-    pages.write("runs.html", "runs/index.html", columns=columns, lines=lines, is_earlier=is_earlier)
+    _write_index(pages, named)
     siblings: dict[tuple[str, str], dict[int, str]] = {}
     for name, one in named:
         siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
     for name, one in named:
         seeds = dict(sorted(siblings[one.profile, one.group].items()))
-        pages.write("run.html", f"runs/{name}.html", name=name, siblings=seeds, **_content(one, store.log(one)))
+        shown = {"name": name, "siblings": seeds, "footer": f"harness {__version__}"}
+        state = (code, links, one.stamp, store.log_stamp(one), is_earlier(one), shown)
+        if not pages.kept(f"runs/{name}.html", digest(*state) if one.stamp else ""):
+            whole = one.whole()
+            pages.write("run.html", f"runs/{name}.html", **shown, **_content(whole, store.log(whole)))
+
+
+def _write_index(pages: Pages, named: Sequence[tuple[str, Result]]) -> None:
+    """The index of runs: one page, or one for each profile, setting and encoder."""
+    lines, averages = run_lines(named)
+    columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
+    shared = {"columns": columns, "is_earlier": is_earlier}
+    if len(lines) <= MOST_LINES:
+        pages.write("runs.html", "runs/index.html", lines=lines, places=[], runs=len(lines), **shared)
+        return
+    by_place: dict[tuple[str, str, str], list[RunLine]] = {}
+    for line in lines:
+        spec = line.result.spec
+        by_place.setdefault((line.result.profile, spec.setting, spec.encoder), []).append(line)
+    stems = slugs("/".join(place) for place in by_place)
+    places = [RunsPlace(f"index-{stems['/'.join(at)]}", *at, len(mine)) for at, mine in by_place.items()]
+    pages.write("runs.html", "runs/index.html", lines=[], places=places, runs=len(lines), **shared)
+    for place, mine in zip(places, by_place.values(), strict=True):
+        pages.write("runs.html", f"runs/{place.page}.html", lines=mine, places=[], runs=len(mine), **shared)
+
+
+def run_lines(named: Sequence[tuple[str, Result]]) -> tuple[list[RunLine], dict[str, Metric]]:
+    """The lines of runs, given with the names of their pages, and the metric of each suite whose average is shown."""
+    averages: dict[str, Metric] = {}
+    return [_line(name, one, averages) for name, one in named], averages
+
+
+def _line(name: str, result: Result, averages: dict[str, Metric]) -> RunLine:
+    """The line of a run; adds the metric of each new suite to the averages."""
+    evaluations = result.evaluations
+    newest = {one.suite: one for one in evaluations}
+    for suite, one in newest.items():
+        if suite not in averages and (metric := _main_average(one)):
+            averages[suite] = metric
+    texts = {suite: _average(one, averages[suite]) for suite, one in newest.items() if suite in averages}
+    seconds = result.train_seconds + sum(one.seconds for one in evaluations)
+    warnings = len(result.warnings) + sum(len(one.warnings) for one in evaluations)
+    return RunLine(name, result, texts, result.best_dev, seconds, warnings)
 
 
 def run_names(results: Sequence[Result]) -> list[str]:
@@ -73,20 +144,14 @@ def run_names(results: Sequence[Result]) -> list[str]:
     return names
 
 
-def main_averages(results: Sequence[Result]) -> dict[str, Metric]:
-    """The first metric with an average of each suite that any result has."""
-    found: dict[str, Metric] = {}
-    for evaluation in (evaluation for result in results for evaluation in result.current):
-        main, _ = _columns(evaluation, {(AVERAGE,): evaluation.scores.get(AVERAGE, {})})
-        if main:
-            found.setdefault(evaluation.suite, main[0])
-    return found
+def _main_average(evaluation: Evaluation) -> Metric | None:
+    """The first metric with an average; None where the suite has none."""
+    main, _ = _columns(evaluation, {(AVERAGE,): evaluation.scores.get(AVERAGE, {})})
+    return main[0] if main else None
 
 
-def average_text(result: Result, suite: str, metric: Metric) -> str:
-    """The average of a suite, or a dash."""
-    evaluation = result.latest(suite)
-    value = evaluation.scores.get(AVERAGE, {}).get(metric.name) if evaluation else None
+def _average(evaluation: Evaluation, metric: Metric) -> str:
+    value = evaluation.scores.get(AVERAGE, {}).get(metric.name)
     return ABSENT if value is None else fixed(value, metric.digits)
 
 

@@ -41,7 +41,8 @@ def figure(
     """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
     key, _, short = name.partition("-")
     paper = PAPERS[key].model_copy(update={"figures": figures}) if figures else PAPERS[key]
-    return Material(profile, Contents(ArraysStore(arrays or {}), results), read_published()).figure(paper, short)
+    contents = Contents(ArraysStore(arrays or {}), results)
+    return Material(profile, contents, [paper], read_published()).figure(paper, short)
 
 
 def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:

@@ -26,7 +26,7 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
         "dalr": ["F3", "F4"],
         "nonling": ["F2", "F3", "F4"],
     }
-    material = Material("paper", Contents(Store(Path("nowhere")), []), read_published())
+    material = Material("paper", Contents(Store(Path("nowhere")), []), list(PAPERS.values()), read_published())
     made = [material.figure(paper, name) for paper in PAPERS.values() for name in paper.figures]
     assert {one.empty for one in made} == {"no run of profile paper yet"}
     assert all(one.commands for one in made)

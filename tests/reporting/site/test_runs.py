@@ -12,7 +12,7 @@ from site_samples import rendered
 from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.site.runs import average_text, main_averages, run_command, score_tables
+from harness.reporting.site.runs import run_command, run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store
 
@@ -65,10 +65,9 @@ def test_an_evaluation_without_scores_has_no_table() -> None:
 def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
     results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
-    columns = main_averages(results)
+    lines, columns = run_lines([(str(number), one) for number, one in enumerate(results)])
     assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
-    texts = [[average_text(one, *column) for column in columns.items()] for one in results]
-    assert texts == [["12", "–"], ["–", "70.00"]]
+    assert [line.averages for line in lines] == [{"plugged": "12"}, {"sts": "70.00"}]
 
 
 def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:

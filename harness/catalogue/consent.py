@@ -1,0 +1,30 @@
+"""Licences that restrict the use of data: nothing under one is downloaded before its user agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from harness.catalogue.checks import state
+from harness.catalogue.entries import Entry, with_inputs
+from harness.errors import UserError
+
+
+def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:
+    """Raise UserError unless the terms of each name are agreed to."""
+    refused = [name for name in terms if name not in accepted]
+    if refused:
+        listed = "; ".join(f"{name}: {terms[name]}" for name in refused)
+        raise UserError(
+            f"licences restrict the use of some data ({listed}); to agree, add --accept-licences {','.join(terms)}"
+        )
+
+
+def terms_of(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
+    """Restricting licences by name, of entries and of those that they are made from, unless they are there."""
+    needed = (each for entry in wanted for each in with_inputs(entry))
+    return {
+        each.name: each.licence
+        for each in needed
+        if each.restricted and not each.by_hand and state(root, each).word in ("absent", "part")
+    }
