@@ -15,7 +15,7 @@ from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
-from harness.processors import use_cores
+from harness.processors import free_large_blocks, use_cores
 from harness.stopping import Stopped, stop_here
 from harness.store import Failure, Result, Store
 
@@ -109,6 +109,7 @@ def machine_of(allocation: Allocation) -> Machine:
 
     machine = Machine.of(allocation)
     torch.set_num_threads(machine.threads)
+    free_large_blocks()
     if machine.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
     return machine
