@@ -42,6 +42,8 @@ _NOTES = {
 @device_option
 @names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
+@click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
+@click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
 @click.option(
     "--chunk",
     type=click.IntRange(min=1),
@@ -60,6 +62,8 @@ def run(
     device: DeviceChoice,
     executor: str | None,
     executor_options: Sequence[str],
+    address: str | None,
+    no_shared_folder: bool,
     chunk: int | None,
     track: str,
     fetch: bool,
@@ -83,6 +87,8 @@ def run(
         click.echo(f"  tracker   {name}: {place}")
     if not dry_run:
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
+        own |= {"address": address} if address else {}
+        own |= {"shared-folder": "no"} if no_shared_folder else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 

@@ -50,7 +50,8 @@ class Executor(ABC):
         self.options = options
         for name in options.settings:
             if name not in self.settings:
-                raise UserError(f"the executor has no option '{name}'; {suggest(name, sorted(self.settings))}")
+                own = suggest(name, sorted(self.settings))
+                raise UserError(f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}")
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
         """Carry out all jobs; return the end of each, in the order in which they ended.

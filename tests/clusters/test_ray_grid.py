@@ -1,0 +1,146 @@
+"""The long form on Ray, `make cluster`: a grid of 24 runs, a node killed and one added; GPUs; workers that die."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_jobs import ignore, jobs, plan
+from ray_nodes import NODE, cluster, ray, scores
+
+from harness.execution.events import Event, Listener
+from harness.execution.executors.base import ExecutorOptions, execute
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.queue import Queue
+from harness.execution.executors.ray import Ray
+from harness.execution.executors.ray_tasks import DEATHS, Tasks
+from harness.execution.executors.run_job import RunJob
+from harness.execution.resources import Allocation
+from harness.store import Failure, Result, Store
+
+pytestmark = pytest.mark.cluster
+log = logging.getLogger("cluster")
+
+STEPS: dict[str, Any] = {"steps": 40, "eval_every": 10}
+SEEDS = tuple(range(12))
+
+
+class Murderer:
+    """A listener that kills a node once three runs train, and then adds one."""
+
+    def __init__(self, nodes: Any) -> None:
+        self.nodes, self.started, self.training = nodes, time.monotonic(), dict[str, int]()
+        self.done, self.killed = 0, False
+
+    def __call__(self, event: Event) -> None:
+        if event.kind in ("start", "done", "failed"):
+            self.done += event.kind == "done"
+            self.say(f"{event.kind:6} {event.run}  ({self.done} done)")
+        if event.progress:
+            if event.run not in self.training and event.progress.first:
+                self.say(f"       {event.run} resumes at step {event.progress.first}")
+            self.training[event.run] = event.progress.step
+        if event.kind in ("suite", "failed"):
+            self.training.pop(event.run, None)
+        if not self.killed and self.done >= 3 and sum(step > 10 for step in self.training.values()) == 3:
+            self.killed = True
+            self.training.clear()
+            self.say("kill -9 of one of three nodes, on each of which a run trains")
+            self.nodes.remove_node(next(iter(self.nodes.worker_nodes)), allow_graceful=False)
+            self.nodes.add_node(**NODE, num_cpus=1, wait=False)
+            self.say("a new node is added")
+
+    def say(self, text: str) -> None:
+        log.info("%6.1f s  %s", time.monotonic() - self.started, text)
+
+
+@pytest.mark.parametrize("shared", ["yes", "no"])
+def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    made = jobs_of(plan(tmp_path / "ray", "simcse", "mcse", seeds=SEEDS, **STEPS))
+    with cluster(0) as nodes:
+        for _ in range(3):
+            nodes.add_node(**NODE, num_cpus=1)
+        murderer = Murderer(nodes)
+        ends = Ray(ExecutorOptions("auto", "cpu", {"shared-folder": shared})).execute(made, murderer)
+    assert murderer.killed
+    results = [end for end in ends if isinstance(end, Result)]
+    murderer.say(f"{len(results)} results of {len({end.fingerprint for end in results})} trainings")
+    store = Store(tmp_path / "ray")
+    assert len(results) == len(store.files()) == len({end.fingerprint for end in results}) == 2 * len(SEEDS)
+    assert not store.failures()
+    lines = Counter(line.partition("  ")[2] for path in store.root.rglob("seed-*.log") for line in open_lines(path))
+    assert lines["training starts: 40 steps"] == 2 * len(SEEDS), "no run is trained twice"
+    resumed = [line for line in lines if line.startswith("training resumes at step")]
+    murderer.say(f"of the node that was killed: {', '.join(resumed)}")
+    assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"
+    local = plan(tmp_path / "local", "simcse", "mcse", seeds=SEEDS, **STEPS)
+    execute(local, ignore, jobs=2, device="cpu")
+    found, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
+    murderer.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
+    assert found == expected
+
+
+def open_lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+@dataclass(frozen=True, eq=False)
+class Stub(RunJob):
+    """Does not train; `deadly` kills its worker, else it reports what the worker has."""
+
+    deadly: bool = False
+
+    def perform(self, allocation: Allocation, listen: Listener) -> Failure:
+        if self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(1.0)
+        about = f"{os.environ['CUDA_VISIBLE_DEVICES']} {allocation.gpu_share} {os.getpid()}"
+        return self.fail(about, listen)
+
+
+def errors(stubs: list[Stub], part_of_gpu: float) -> list[str]:
+    """Let tasks with a part of a GPU each perform stubs; return what they failed with."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    queue = Queue(stubs)
+    tasks = Tasks(queue, ignore, 1, lambda memory: part_of_gpu, 8e9, shared=True)
+    while queue:
+        tasks.send(len(stubs))
+        tasks.attend(0.5)
+    tasks.cancel()
+    return [end.error for end in queue.ends if isinstance(end, Failure)]
+
+
+def stubs(folder: Path, count: int, *, deadly: bool = False) -> list[Stub]:
+    return [
+        Stub(job.inventory, job.store, job.needs, job.run, deadly=deadly)
+        for job in jobs(folder, "simcse", seeds=tuple(range(count)))
+    ]
+
+
+def test_runs_share_a_gpu_by_fractions_in_processes_that_end_with_them(tmp_path: Path) -> None:
+    with cluster(4, num_gpus=1):
+        # Ray believes in a GPU that is not there
+        found = [error.split() for error in errors(stubs(tmp_path, 4), 0.5)]
+        assert {tuple(words[:2]) for words in found} == {("0", "0.5")}
+        assert len({words[2] for words in found}) == 4, "memory of a GPU is free once its run has ended"
+        (without,) = errors(stubs(tmp_path, 1), 0.0)
+        assert without.split()[0] == "1.0", "CUDA_VISIBLE_DEVICES is empty for a run without a GPU"
+
+
+def test_a_run_under_which_workers_keep_dying_fails_and_the_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with cluster(2):
+        found = errors([*stubs(tmp_path / "deadly", 1, deadly=True), *stubs(tmp_path / "good", 2)], 0.0)
+    assert len(found) == 3
+    assert sum(error.startswith(f"{DEATHS} workers died under it, the last: ") for error in found) == 1
+    assert caplog.text.count("another continues from what was saved") == DEATHS - 1

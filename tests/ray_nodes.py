@@ -1,0 +1,44 @@
+"""A Ray cluster of several nodes on this machine, for the tests of its executor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.store import Store
+
+ray = pytest.importorskip("ray", reason="Ray is not installed; its executor was not tested")
+
+#: Small, and without the processes that serve a dashboard's logs.
+NODE = {"object_store_memory": 80 * 2**20, "memory": 8 * 2**30, "include_log_monitor": False}
+
+
+@contextmanager
+def cluster(cpus: int, **head: Any) -> Iterator[Any]:
+    """A cluster with a head of so many cores, joined by this process; nodes are added by `add_node(**NODE)`."""
+    from ray.cluster_utils import Cluster
+
+    # workers without a job's environment would start for nothing
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0")
+    about = {**NODE, "num_cpus": cpus, "include_dashboard": False, "no_monitor": True, **head}
+    found = Cluster(initialize_head=True, head_node_args=about)
+    try:
+        ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
+        yield found
+    finally:
+        ray.shutdown()
+        found.shutdown()
+
+
+def scores(results: Path) -> dict[str, object]:
+    """What each finished run was measured to have, by key; times are left out."""
+    found = {}
+    for result in Store(results).load()[0]:
+        scored = [(one.suite, one.scores, one.parts) for one in result.evaluations]
+        found[result.spec.key] = (result.fingerprint, scored, result.dev, result.losses)
+    return found
