@@ -6,8 +6,10 @@ loopback. DIFFERENCES is a JSON file with them, which `write_differences` writes
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import resource
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,7 +37,8 @@ def main() -> None:
 
     from harness.catalogue.entries import Entry, read_entries
 
-    differences = json.loads(Path(sys.argv.pop(1)).read_text())
+    path = Path(sys.argv.pop(1))
+    differences = json.loads(path.read_text())
     module = sys.modules[read_entries.__module__]
 
     def of_the_standin(text: str) -> dict[str, Entry]:
@@ -49,10 +52,17 @@ def main() -> None:
             url = url.replace(host, differences["address"])
         return ask(session, url, **options)
 
+    atexit.register(lambda: path.with_name("peak.txt").write_text(str(_peak_mb())))
     requests.Session.get = here  # type: ignore[method-assign, assignment]
     from harness.cli.main import main as harness
 
     harness()
+
+
+def _peak_mb() -> float:
+    """The most memory of this process or of one that it started; what `wait4` says counts the starting process too."""
+    own = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return max(int(own.split()[1]), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024
 
 
 def changed(entry: Any, differences: Mapping[str, Any]) -> Any:

@@ -29,7 +29,10 @@ TYPED = Path(__file__).with_name("typed.py")
 
 @dataclass(frozen=True)
 class Done:
-    """A command with its end: exit code, both outputs, seconds and those of a processor, and its peak memory in MB."""
+    """A command with its end: exit code, both outputs, seconds and those of a processor.
+
+    `peak_mb` is the most memory of one of its processes.
+    """
 
     command: str
     code: int
@@ -68,7 +71,8 @@ class World:
         process.returncode = os.waitstatus_to_exitcode(status)
         printed = [path.read_text() for path in outputs]
         seconds, busy = time.perf_counter() - start, used.ru_utime + used.ru_stime
-        done = Done(command, process.returncode, *printed, seconds, busy, used.ru_maxrss / 1024)
+        peak = float((self.folder / "peak.txt").read_text())
+        done = Done(command, process.returncode, *printed, seconds, busy, peak)
         assert "Traceback" not in done.err, done.err
         self.transcript.append(done)
         return done
