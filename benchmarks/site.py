@@ -1,134 +1,102 @@
-"""Time and memory of a report of 10,000 results: its tables, and the whole site with a page for each run.
+"""Seconds and memory of `harness status`, of tables and of the site as results grow, and of a site after a change.
 
-python benchmarks/site.py [RESULTS]
+    python benchmarks/site.py [RESULTS ...]
+
+Prints lines for 1,000 and 10,000 results, or for the numbers given; 100,000 need 10 GB of disk. Each step is a process
+of its own. Results are made up from real ones (`made_up.py`): 5 seeds, 4 encoders, 10 settings, and as many variants as
+are needed, with a log each.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-import resource
+import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from harness.metrics import Metric
+from made_up import write
+
+GROWTH = (1_000, 10_000)
+STATUS = """
+import sys
+from harness.cli.main import main
+sys.argv = ["harness", "status", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", sys.argv[1]]
+main()
+"""
+TABLES = """
+import sys
+from pathlib import Path
 from harness.papers.published import read_papers, read_published
-from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.seeds.headline import headline
-from harness.reporting.site.methods import methods_from_a_process
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import summary_grid
-from harness.store import Result, Store
+from harness.store import Store
+contents = Contents.of(Store(Path(sys.argv[1])))
+grids = [summary_grid(table) for table in contents.tables]
+filled = paper_tables(read_papers(), read_published(), contents.frame_with_parts(["paper"]))
+print(len(headline(contents.tables, filled)), "sentences,", len(contents.seen), "tables of seen pairs")
+"""
+#: 500 variants x 10 settings: the newest against plain SimCSE by every test, and the audit of the papers
+COMPARISON = """
+import sys
+import harness
+from harness.papers.audit.findings import audit
+from harness.papers.published import read_published
+results = harness.results(sys.argv[1])
+variants = sorted({run.spec.variant for run in results.runs} - {"simcse"})
+where = {"setting": "corpus-0", "encoder": "encoder-0"}
+tasks = set(results.frame["suite"]) & {"sts"}
+print(results.compare(variants[-1], "simcse", "sts.Avg.spearman", **where).conclusion() if tasks else "no sts")
+print(len(audit(read_published())), "findings")
+"""
+SITE = """
+import sys
+from pathlib import Path
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
+from harness.store import Store
+out = Path(sys.argv[2])
+render(Contents.of(Store(Path(sys.argv[1]))), [], out)
+written = sum(path.stat().st_mtime > float(sys.argv[3]) for path in out.glob("runs/*-seed-*.html"))
+largest = max(out.rglob("*.html"), key=lambda path: path.stat().st_size)
+print(written, "pages of runs written;", f"largest page {largest.name}, {largest.stat().st_size / 1e6:.1f} MB")
+"""
+USAGE = """
+import atexit as _atexit, resource as _resource, time as _time
+_start = _time.perf_counter()
+def _usage():
+    wall, peak = _time.perf_counter() - _start, _resource.getrusage(_resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{wall:.1f} s ({_time.process_time():.1f} s of CPU), {peak:.0f} MiB")
+_atexit.register(_usage)
+"""
 
-RESULTS = 10_000
-LOG_LINE = "2026-01-01T00:00:00Z  step 125/15625, dev 50.00, 12.3 steps a second\n"
-SEEDS, VARIANTS, ENCODERS = 5, 20, 10
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
 
-
-def name(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def samples(count: int) -> Iterator[Result]:
-    """Results of two profiles, 20 variants, 10 encoders, 5 seeds and the settings needed."""
-    for index in range(count):
-        rest, seed = divmod(index, SEEDS)
-        rest, variant = divmod(rest, VARIANTS)
-        rest, encoder = divmod(rest, ENCODERS)
-        setting, profile = divmod(rest, 2)
-        yield sample(seed, "simcse" if variant == 0 else f"mcse[lambda={variant}]", setting, encoder, profile)
-
-
-def sample(seed: int, variant: str, setting: int, encoder: int, profile: int) -> Result:
-    """A result as large as that of a paper's run: 7 tasks, a dev curve of 125 points, 2 loss curves of 100."""
-    group = (variant, setting, encoder, profile)
-    value = 70 + int(name(*group, seed)[:4], 16) / 65536
-    scores = {task: {"spearman": value + place, "pearson": value, "n": 1000.0} for place, task in enumerate(TASKS)}
-    dev = [value * (1 - math.exp(-step / 20)) for step in range(1, 126)]
-    return Result.model_validate(
-        {
-            "spec": {
-                **{"method": variant.partition("[")[0], "variant": variant, "setting": f"corpus-{setting}"},
-                **{"encoder": f"encoder-{encoder}", "seed": seed},
-            },
-            "profile": f"bench-{profile}",
-            "profile_origin": "file",
-            "overrides": {},
-            "fingerprint": name(*group, seed),
-            "group": name(*group),
-            "hyperparameters": {
-                "method": {"temperature": 0.05, "lambda": 0.01, "projection_dim": 256},
-                "training": {"batch_size": 64, "learning_rate": 3e-5, "epochs": 3, "precision": "fp32"},
-            },
-            "teachers": {},
-            "evaluations": [
-                {
-                    **{"suite": "sts", "scores": scores, "seconds": 60.0, "finished": "2026-01-01T01:00:00+00:00"},
-                    "protocol": {"version": 1, "data": "0" * 64, "metrics": [Metric("spearman")]},
-                }
-            ],
-            "dev": {
-                **{"task": "STS-B-dev", "metric": "spearman", "steps": list(range(125, 15750, 125)), "scores": dev},
-                **{"best_step": 15625, "best_score": dev[-1]},
-            },
-            "losses": {
-                "steps": list(range(100)),
-                "terms": {term: [math.exp(-step / 30) for step in range(100)] for term in ("text", "info")},
-            },
-            "train_seconds": 3600.0,
-            "peak_memory_mb": 4000.0,
-            "hardware": {"device": "cuda", "processor": "a processor", "cores": 16, "threads": 8},
-            "packages": {"torch": "2", "transformers": "5", "numpy": "2"},
-            "revision": "0" * 40,
-            "started": "2026-01-01T00:00:00+00:00",
-            "finished": "2026-01-01T01:00:00+00:00",
-            "warnings": [],
-        }
-    )
+def step(what: str, code: str, *words: object) -> None:
+    """Run code in a process of its own and print the last lines."""
+    command = [sys.executable, "-c", USAGE + code, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines() if not done.returncode else done.stderr.splitlines()
+    print(f"  {what:26} {'; '.join(lines[-2:])}", flush=True)
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "results")
-        for one in samples(count):
-            path = store.path(one)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(one.model_dump_json())
-            path.with_suffix(".log").write_text(LOG_LINE * 130)
-        clock = time.perf_counter()
-        results, problems = store.load()
-        methods, _ = methods_from_a_process()
-        contents = Contents(store, results, methods=methods)
-        scores = len(contents.frame)
-        loaded = time.perf_counter() - clock
-        assert len(results) == count
-        assert not problems
-
-        clock = time.perf_counter()
-        filled = paper_tables(read_papers(), read_published(), contents.frame)
-        lines = (section.lines for table in contents.tables for section in summary_grid(table).sections)
-        assert sum(map(len, lines)) >= count // SEEDS
-        headline(contents.tables, filled)
-        tabled = time.perf_counter() - clock
-
-        clock = time.perf_counter()
-        out = Path(folder) / "site"
-        render(contents, [], out)
-        whole = time.perf_counter() - clock
-        pages = sum(1 for _ in out.rglob("*.html"))
-        size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
-        largest = max(out.rglob("*.html"), key=lambda path: path.stat().st_size)
-        assert pages > count
-        print(f"{count} results read in {loaded:.1f} s; {scores} scores")
-        print(f"tables: {tabled:.1f} s; rest of the site: {whole:.1f} s, {pages / whole:.0f} pages/s, {size:.0f} MB")
-        print(f"largest page: {largest.relative_to(out)}, {largest.stat().st_size / 1e6:.1f} MB")
-        print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    """Print the growth."""
+    for count in map(int, sys.argv[1:] or GROWTH):
+        with tempfile.TemporaryDirectory() as name:
+            results, out = Path(name) / "results", Path(name) / "site"
+            write(results, count)
+            print(f"{count} results", flush=True)
+            step("status, first", STATUS, results)
+            step("status", STATUS, results)
+            step("tables", TABLES, results)
+            step("comparison and audit", COMPARISON, results)
+            step("site", SITE, results, out, 0)
+            changed = sorted(results.glob("made-up/*/*/*/*.json"))[:: max(1, count // 10)]
+            for path in changed:
+                path.write_text(path.read_text() + "\n")
+            now = max(path.stat().st_mtime for path in changed)
+            step(f"site, {len(changed)} have changed", SITE, results, out, now)
 
 
 if __name__ == "__main__":

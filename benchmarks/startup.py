@@ -1,4 +1,4 @@
-"""Time, memory and modules of `harness --help` and of one shell completion.
+"""Time, memory and modules of `harness --help`, of one shell completion, and of a finished plan that is asked again.
 
     python benchmarks/startup.py
 
@@ -11,6 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 REPEATS = 10
@@ -41,11 +42,23 @@ def measure(words: list[str], environment: dict[str, str]) -> tuple[float, float
     return statistics.median(seconds), float(memory), int(modules)
 
 
+def finished_plan(folder: str) -> list[str]:
+    """Run a tiny grid and return the words that ask for it again."""
+    words = ["run", "--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1", "--set", "steps=4"]
+    words += ["--results", folder]
+    for _ in range(2):  # the second one keeps what the first declared
+        subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, check=True)
+    return words
+
+
 if __name__ == "__main__":
+    folder = tempfile.TemporaryDirectory()
     count = str(len(COMPLETION["COMP_WORDS"].split()) - 1)
     for name, words, environment in (
         ("harness --help", ["--help"], {}),
         ("harness run --help", ["run", "--help"], {}),
+        ("a finished plan again", finished_plan(folder.name), {}),
+        ("harness status of it", ["status", *finished_plan(folder.name)[1:]], {}),
         ("completion of --suites", [], {**COMPLETION, "COMP_CWORD": count}),
     ):
         seconds, memory, modules = measure(words, environment)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 #: a kind of training data
 Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
+#: streams that are not text
+MEDIA: Final[tuple[Stream, ...]] = ("images", "audio")
 #: what a teacher's feature describes: an image, a caption, or each token of a caption
 FeatureKind = Literal["image", "caption", "tokens"]
 #: a value of a hyperparameter

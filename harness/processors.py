@@ -17,6 +17,10 @@ from pathlib import Path
 INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
 #: Seconds between two looks at the parent, where the kernel does not watch it.
 PARENT_CHECK_S = 0.5
+#: Smaller blocks stay in the heap: giving them back and taking new ones costs more time than they hold memory.
+LARGE = 4 * 2**20
+#: M_MMAP_THRESHOLD of glibc's mallopt(3)
+_MMAP_THRESHOLD = -3
 #: PR_SET_PDEATHSIG of Linux's prctl(2)
 _DEATH_SIGNAL = 1
 
@@ -60,6 +64,16 @@ def passive_threads() -> None:
     variable when torch is imported: call this before, or before starting a process that imports torch.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def free_large_blocks() -> None:
+    """Give memory of LARGE bytes or more back as soon as it is freed, where the C library is glibc.
+
+    By default glibc keeps blocks of up to 32 MB in its heap once one of them was freed. Tensors of many shapes leave
+    holes there that no later one fits into.
+    """
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE)
 
 
 def end_with_parent(parent: int) -> None:

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harness.encoders.sending import sent
+
 NAMES = ("input_ids", "attention_mask")
 
 
@@ -45,7 +47,7 @@ class Packed:
     def to(self, device: torch.device) -> Packed:
         """Move the tensors."""
         ids, columns, places, offsets = (
-            each.to(device) for each in (self.ids, self.columns, self.places, self.offsets)
+            sent(each, device) for each in (self.ids, self.columns, self.places, self.offsets)
         )
         return replace(self, ids=ids, columns=columns, places=places, offsets=offsets)
 
@@ -122,7 +124,7 @@ class TokenRows(Mapping[str, Tensor]):
 
     def to(self, device: torch.device) -> TokenRows:
         """Move the tensors."""
-        ids, mask = (tensor.to(device) for tensor in self._tensors.values())
+        ids, mask = (sent(tensor, device) for tensor in self._tensors.values())
         return TokenRows(ids, mask, self.packed.to(device), self.lengths)
 
     def part(self, start: int, stop: int) -> TokenRows:

@@ -18,6 +18,9 @@ from harness.errors import UserError
 from harness.execution.resources import Allocation, Device, DeviceChoice
 from harness.processors import cores
 
+#: Drivers of NVIDIA, its Jetson, AMD and Windows' Linux: without any there is no GPU that torch can use on Linux.
+GPU_FILES = ("/dev/nvidiactl", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
+
 PACKAGES = (
     "sentence-harness",
     "torch",
@@ -84,12 +87,19 @@ class Machine:
 
 def pick_device(asked: DeviceChoice) -> Device:
     """Resolve 'auto' to cuda where there is a device, else cpu. Raises UserError for a missing CUDA device."""
-    import torch
-
-    available = torch.cuda.is_available()
+    available = asked != "cpu" and _has_cuda()
     if asked == "cuda" and not available:
         raise UserError("--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`")
-    return "cuda" if available and asked != "cpu" else "cpu"
+    return "cuda" if available else "cpu"
+
+
+def _has_cuda() -> bool:
+    """Whether torch finds a CUDA device; it is not imported, which takes seconds, where there is certainly none."""
+    if sys.platform == "linux" and "torch" not in sys.modules and not any(map(os.path.exists, GPU_FILES)):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 @cache

@@ -78,6 +78,11 @@ class UsedCorpus:
         """What its rows are: sentences, pairs, triplets, images or audio."""
         return self.read.source.stream
 
+    @cached_property
+    def images(self) -> str:
+        """The fingerprint of its images, whichever captions are rows."""
+        return self.plain.source.images_fingerprint(self.plain.root)
+
 
 class Inventory:
     """The sources of a profile as ingredients. The same name always gives the same ingredient."""

@@ -10,6 +10,8 @@ from types import TracebackType
 
 from harness.execution.events import Event, Stage
 
+#: The fraction of the training time above which waiting for images or recordings is worth a word.
+WAITS = 0.05
 #: Warnings kept per session of a run.
 WARNINGS = 200
 
@@ -85,7 +87,8 @@ class RunLog:
                 start = f"resumes at step {made.first} of {made.steps}" if made.first else f"starts: {made.steps} steps"
                 yield f"{run}training {start}"
             if made.scored:
-                yield f"{run}step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s"
+                waits = f", {made.waited:.0%} of the time waiting for inputs" if made.waited > WAITS else ""
+                yield f"{run}step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s{waits}"
         elif event.kind == "suite":
             yield f"suite {event.suite} starts"
         elif event.kind == "evaluated":

@@ -134,6 +134,8 @@ class Lines(_Ends):
             if len(self.tally.running) > CROWD:
                 self.sum_up()
                 return
+            if self.tally.waiting and not self.tally.running and self.clock() - self.summed >= SILENCE_S:
+                self.sum_up()  # processes start, or other commands have the runs
             for run, work in self.tally.running.items():
                 if self.clock() - self.last.get(run, 0.0) >= SILENCE_S:
                     self.say(run, work.doing)

@@ -136,10 +136,11 @@ class Tally:
     def summary(self) -> str:
         """Runs by state, the time left and the slowest, in one line."""
         counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
-        left, (slowest, *_) = self.left(), self.slowest()
-        time_left = "" if left is None else f", {duration(left)} left"
-        spent = duration(self.clock() - slowest.since)
-        return f"[{self.ended}/{self.total}] {counts}{time_left}; slowest {slowest.key}, {spent}: {slowest.doing}"
+        left, line = self.left(), f"[{self.ended}/{self.total}] {counts}"
+        line += "" if left is None else f", {duration(left)} left"
+        for slowest in self.slowest()[:1]:
+            line += f"; slowest {slowest.key}, {duration(self.clock() - slowest.since)}: {slowest.doing}"
+        return line
 
 
 class Pace:

@@ -246,8 +246,7 @@ class NamedTeacher:
     def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
         """What its features of a corpus depend on, without loading any of it. Raises UserError."""
         images = self.of == "image" and not isinstance(self.maker, _LitTeacher)
-        plain = corpus.plain
-        content = plain.source.images_fingerprint(plain.root) if images else corpus.read.fingerprint
+        content = corpus.images if images else corpus.read.fingerprint
         needs = [need.fingerprint for need in self.needs(corpus)]
         return [self.name, self.of, content, needs, None if images else max_length]
 

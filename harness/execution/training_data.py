@@ -18,14 +18,11 @@ from harness.execution.ingredients import Experiment
 from harness.execution.inventory import UsedCorpus
 from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.grid import Resolved
-from harness.inputs import Stream
+from harness.inputs import MEDIA, Stream
 from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.sources import digest
 from harness.training.streams import Subset, TrainingData
-
-#: streams that are not text
-MEDIA = ("images", "audio")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A batch is a function of its step, so it is the same with any number of workers 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +55,20 @@ class Prefetcher:
 
     def __init__(self, source: MediaInputs, steps: int, workers: int) -> None:
         self.source, self.steps, self.workers = source, steps, workers
+        #: seconds that steps have waited for their inputs
+        self.waited = 0.0
         self._next = 0
         self._made: Iterator[dict[str, Tensor] | str] | None = None
 
     def of(self, step: int) -> dict[str, Tensor]:
         """Return the inputs of a step; workers continue with the steps after it. Raises UserError."""
+        clock = time.perf_counter()
+        try:
+            return self._taken(step)
+        finally:
+            self.waited += time.perf_counter() - clock
+
+    def _taken(self, step: int) -> dict[str, Tensor]:
         if not self.workers:
             return self.source.inputs(step)
         if self._made is None or step != self._next:

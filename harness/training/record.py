@@ -20,7 +20,8 @@ class TrainingProgress:
     """How far training is.
 
     `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score. `scored` says
-    that `dev` is of this very step; `first` is the step at which this process resumed, or 0.
+    that `dev` is of this very step; `first` is the step at which this process resumed, or 0. `waited` is the fraction
+    of the time in which steps waited for images or recordings.
     """
 
     step: int
@@ -30,6 +31,7 @@ class TrainingProgress:
     dev: float | None = None
     scored: bool = False
     first: int = 0
+    waited: float = 0.0
 
 
 @dataclass

@@ -11,6 +11,7 @@ import torch
 
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens
+from harness.encoders.sending import sent
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.inputs import Stream
@@ -127,6 +128,11 @@ class Batches:
             for key, media in self.media.items()
         }
 
+    @property
+    def waited(self) -> float:
+        """Seconds that steps have waited for images and recordings."""
+        return sum(ahead.waited for ahead in self.ahead.values())
+
     def close(self) -> None:
         """Stop the worker processes."""
         for ahead in self.ahead.values():
@@ -151,12 +157,12 @@ class Batches:
         if stream == "sentences":
             return SentenceBatch(tokens)
         features = {
-            role: torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)).to(device)
+            role: sent(torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)), device)
             for role, values in self.data.features.items()
         }
         return PairBatch(tokens, features)
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
-        inputs = {name: value.to(self.student.device) for name, value in self.ahead[stream].of(step).items()}
+        inputs = {name: sent(value, self.student.device) for name, value in self.ahead[stream].of(step).items()}
         labels = inputs.pop("labels")
         return MediaBatch(self.media[stream].ready(inputs), labels)

@@ -87,8 +87,9 @@ class Trainer:
                 for step in range(first, self.steps):
                     self._step(step)
                     done = step + 1
-                    self.record.seconds = before + time.perf_counter() - started
-                    self._after(done, (done - first) / (time.perf_counter() - started))
+                    elapsed = time.perf_counter() - started
+                    self.record.seconds = before + elapsed
+                    self._after(done, (done - first) / elapsed, self.batches.waited / elapsed)
         load_best(self.folder, self.student, self.method)
         return self.record
 
@@ -110,7 +111,7 @@ class Trainer:
         axes: dict[str, str | int] = {"axis": "dropout", "seed": self.seed, "step": step}
         return derive_seed(**axes) if stream is None else derive_seed(**axes, stream=stream)
 
-    def _after(self, done: int, rate: float) -> None:
+    def _after(self, done: int, rate: float, waited: float) -> None:
         """Add a point to the loss curve, score, keep the best model and save a checkpoint, each when it is due."""
         due = done % self.training.eval_every == 0 or done == self.steps
         terms: dict[str, float] = {}
@@ -129,7 +130,7 @@ class Trainer:
             self._save(done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
-            self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first))
+            self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first, waited))
         if stopping:
             raise Stopped
 

@@ -86,6 +86,17 @@ def test_a_teacher_that_is_trained_on_the_way_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_training_that_waits_for_its_inputs_says_so(tmp_path: Path) -> None:
+    with opened(tmp_path / "run.log") as mine:
+        for step, waited in ((40, 0.04), (60, 0.23)):
+            made = TrainingProgress(step, 100, 12.34, {}, 50.0, scored=True, waited=waited)
+            mine(Event("progress", "mine", progress=made))
+    assert said(mine.text())[1:] == [
+        "step 40/100, dev 50.00, 12.3 steps/s",
+        "step 60/100, dev 50.00, 12.3 steps/s, 23% of the time waiting for inputs",
+    ]
+
+
 def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_bytes(b"2026-01-01T00:00:00Z  whole\n2026-01-01T00:00:01Z  ha\xe6")
     with opened(tmp_path / "run.log") as mine:

@@ -112,6 +112,17 @@ def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themse
     assert SILENCE_S + LOOK_S <= 30
 
 
+def test_waiting_for_the_first_run_is_not_silent() -> None:
+    out, clock = io.StringIO(), Clock()
+    lines = Lines(Tally({RUN: "a" * 64}, NOWHERE, clock), Console(file=out, width=20), clock)
+    for _ in range(2):
+        clock.now += SILENCE_S - 1
+        lines.look()
+        clock.now += 1
+        lines.look()
+    assert out.getvalue() == "[0/1] 0 done, 0 failed, 0 running, 1 waiting\n" * 2
+
+
 def test_many_runs_share_one_line() -> None:
     """Sixty lines every ten seconds would bury the ends of runs and what failed."""
     out, clock = io.StringIO(), Clock()

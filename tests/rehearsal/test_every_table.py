@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def test_no_table_and_no_figure_lacks_anything(planned: World, paper: str) -> No
     assert plan.missing == []
     assert {skip.what for skip in plan.skipped} == (UNFIT if paper == "dalr" else set())
     of_mteb = plan.request.entries.get(OF_MTEB, ())
+    assert pickle.loads(pickle.dumps((plan.runs, plan.inventory))), "executors send them to other processes"
     idle = [run.key for run in plan.runs if not run.todo and run.resolved.spec not in of_mteb]
     assert idle == [], "these are only teachers, or have no suite"
     lacking = dict(plan.without_data)

@@ -77,6 +77,19 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     assert torch.equal(*found)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_time_that_steps_wait_is_counted(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made in the step it is the whole time of making; made ahead, what a slow worker is late."""
+    made = source(jpegs(4))
+    slow = type(made).inputs
+    monkeypatch.setattr(MediaInputs, "inputs", lambda self, step: time.sleep(0.2) or slow(self, step))
+    ahead = Prefetcher(made, 3, workers)
+    for step in range(2):
+        ahead.of(step)
+    ahead.close()
+    assert ahead.waited > 0.2
+
+
 def test_workers_leave_the_global_generator_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(3)

@@ -181,3 +181,11 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(tmp_path:
     save_file(weights, str(file))
     with pytest.raises(UserError, match=f"has {problem} weight {name}; delete"):
         load_best(tmp_path, one.student, one.method)
+
+
+def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, seen = trainer(tmp_path), list[TrainingProgress]()
+    one.report = seen.append
+    monkeypatch.setattr(Batches, "waited", property(lambda batches: one.record.seconds / 4))
+    one.run()
+    assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen))

@@ -6,6 +6,7 @@ one end of a socket pair, and hears of the process that serves it and of that pr
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -24,10 +25,14 @@ def main(handle: int, driver: int) -> None:
     end_with_parent(driver)
     for number in (signal.SIGINT, signal.SIGTERM):  # of a whole process group; the driver decides
         signal.signal(number, signal.SIG_IGN)
-    # imported here, in the one process that is forked from
+    # what jobs import, here and once: forked processes have it
+    from harness.execution import run
     from harness.execution.executors import jobs, worker
 
+    assert run
     assert jobs
+    gc.collect()
+    gc.freeze()  # the collector of a forked process leaves these objects alone, and their memory shared
     channel = Connection(handle)
     while True:
         if channel.poll(REAP_S):

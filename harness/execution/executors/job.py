@@ -10,16 +10,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-import torch
-
 from harness.execution.environment import Machine
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
-from harness.processors import use_cores
+from harness.processors import free_large_blocks, use_cores
 from harness.stopping import Stopped, stop_here
 from harness.store import Failure, Result, Store
+
+#: The error of torch, which is not imported by the process that only distributes jobs.
+OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 class Again(Enum):
@@ -97,16 +98,18 @@ class Job(ABC):
                 return self.carry_out(allocation, report)
             except Stopped:
                 return Again.STOPPED
-            except torch.OutOfMemoryError as error:
-                return self.fail(error, listen) if allocation.gpu_share >= 1 else Again.MEMORY
             except Exception as error:
-                return self.fail(error, listen)
+                beside_others = allocation.gpu_share < 1 and type(error).__name__ == OUT_OF_MEMORY
+                return Again.MEMORY if beside_others else self.fail(error, listen)
 
 
 def machine_of(allocation: Allocation) -> Machine:
     """The machine of a job in this process, which keeps to its threads and its share of the GPU from here on."""
+    import torch
+
     machine = Machine.of(allocation)
     torch.set_num_threads(machine.threads)
+    free_large_blocks()
     if machine.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
     return machine

@@ -9,7 +9,7 @@ from harness.execution.executors.preparation import FeaturesOfCorpus, Preparatio
 from harness.execution.executors.run_job import RunJob
 from harness.execution.ingredients import Experiment
 from harness.execution.plan import Plan
-from harness.execution.training_data import MEDIA
+from harness.inputs import MEDIA
 from harness.sources import digest
 
 

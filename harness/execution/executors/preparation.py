@@ -1,7 +1,8 @@
 """Work that several runs share, as jobs of their own: tokens of a corpus, features of a teacher, filter banks.
 
 Each is done once, before the runs that read it, so that no run waits for another with a GPU in its hands. What is
-prepared lies in the cache folder; a run that does not find it there makes it itself.
+prepared lies in the cache folder; a run that does not find it there makes it itself. Models are imported where jobs are
+performed: the process that distributes jobs needs no torch.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import traceback
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.events import Event, Listener
+from harness.execution.events import Event, Listener, Stage
 from harness.execution.executors.estimates import PROCESS_MB, TEACHER_MB, Estimates
 from harness.execution.executors.job import Job, Prepared, machine_of
 from harness.execution.ingredients import Experiment
@@ -20,8 +21,9 @@ from harness.execution.inventory import UsedCorpus
 from harness.execution.pairs import KnownPairs
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.execution.teachers import NamedTeacher
-from harness.execution.train import Bench, run_features
-from harness.execution.training_data import token_file
+
+if TYPE_CHECKING:
+    from harness.execution.train import Bench
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,8 @@ class Preparation(Job):
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
         """Make it on the allocation's device; events have the preparation's key."""
+        from harness.execution.train import Bench
+
         machine = machine_of(allocation)
         self.make(Bench(self.store, machine.device, lambda event: listen(self._own(event))))
         listen(Event("prepared", self.key))
@@ -77,16 +81,15 @@ class TokensOfCorpus(Preparation):
 
     def make(self, bench: Bench) -> None:
         """Tokenise."""
+        from harness.encoders.student import Student
+        from harness.execution.training_data import token_file
+
+        def listen(stage: Stage) -> None:
+            bench.listen(Event("prepare", self.experiment.key, stage=stage))
+
         run, source = self.experiment.resolved, self.experiment.ingredients.encoder.source
-        tokenizer = Student.load(source.path(), run.pooling, own_head=False).tokenizer
-        listen = bench.listen
-        key = self.experiment.key
-        token_file(
-            self.corpus,
-            tokenizer,
-            run.training.max_length,
-            lambda stage: listen(Event("prepare", key, stage=stage)),
-        )
+        student = Student.load(source.path(), run.pooling, own_head=False)
+        token_file(self.corpus, student.tokenizer, run.training.max_length, listen)
 
 
 class RecordingsOfCorpus(Preparation):
@@ -120,5 +123,7 @@ class FeaturesOfCorpus(Preparation):
 
     def make(self, bench: Bench) -> None:
         """Compute the features; a run that is the teacher is trained first if its weights are gone."""
+        from harness.execution.train import run_features
+
         context = run_features(self.experiment, bench).context
         self.teacher.features(KnownPairs.of_corpus(self.corpus), context)

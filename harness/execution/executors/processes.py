@@ -34,7 +34,7 @@ class JobProcess:
     channel: Connection
     server: ForkServer
 
-    def receive(self) -> Message | str:
+    def receive(self) -> Message:
         """Return its next message, or why there will be none."""
         try:
             message: Message = self.channel.recv()

@@ -6,7 +6,6 @@ import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from harness.encoders.precision import check_precision
 from harness.errors import UserError
 from harness.execution.environment import pick_device
 from harness.execution.events import Event, Listener
@@ -14,8 +13,8 @@ from harness.execution.executors.estimates import Estimates
 from harness.execution.executors.job import Job, machine_of
 from harness.execution.plan import PlannedRun
 from harness.execution.resources import Allocation, DeviceChoice, Resources
-from harness.execution.run import log_file, run_one
 from harness.store import Failure, Result, Spec
+from harness.store.logs import running_log
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +46,9 @@ class RunJob(Job):
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
-        if self.run.resolved.trains:
+        if self.run.resolved.trains and self.run.resolved.training.precision != "fp32":
+            from harness.encoders.precision import check_precision
+
             check_precision(self.run.resolved.training.precision, found)
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
@@ -57,6 +58,8 @@ class RunJob(Job):
         if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
             listen(Event("done", self.key, result=finished))
             return finished
+        from harness.execution.run import run_one
+
         machine = replace(machine_of(allocation), chunk=self.chunk)
         return run_one(self.run, self.inventory, self.store, machine, listen)
 
@@ -71,7 +74,7 @@ class RunJob(Job):
             traceback="" if isinstance(error, str) else "".join(traceback.format_exception(error)),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        log = log_file(self.store, self.run)
+        log = running_log(self.store, self.id)
         self.store.save_failure(failure, log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
         listen(Event("failed", self.key, error=failure.error))
         return failure

@@ -18,8 +18,8 @@ from harness.stopping import request_stop
 
 #: What a worker receives, pickled: the job and what it may use.
 Assignment = tuple[Job, Allocation]
-#: What it sends: events, then the end.
-Message = Event | End | Again
+#: What it sends: events, then the end, or why there is none.
+Message = Event | End | Again | str
 
 
 def serve(channel: Connection, environment: dict[str, str], parent: int) -> NoReturn:
@@ -50,7 +50,10 @@ def _perform(channel: Connection) -> None:
         except OSError:  # the driver is gone
             os._exit(1)
 
-    job: Job
-    allocation: Allocation
-    job, allocation = pickle.loads(channel.recv_bytes())
-    send(job.perform(allocation, send))
+    try:
+        assignment: Assignment = pickle.loads(channel.recv_bytes())
+    except Exception as error:
+        send(f"it cannot be read in its process: {type(error).__name__}: {error}")
+    else:
+        job, allocation = assignment
+        send(job.perform(allocation, send))

@@ -37,8 +37,8 @@ def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> l
     """
     found = [sentence for table in tables for block in table.blocks for sentence in _block(table, block)]
     found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
-    places = list(dict.fromkeys(sentence.place for sentence in found))
-    found.sort(key=lambda sentence: places.index(sentence.place))
+    places = {place: number for number, place in enumerate(dict.fromkeys(sentence.place for sentence in found))}
+    found.sort(key=lambda sentence: places[sentence.place])
     nothing = "No suite has an average to compare." if tables else "No results yet."
     return found or [Sentence("", nothing, "note")]
 
@@ -151,7 +151,7 @@ def _unscrambled(block: Block, row: Row) -> Row | None:
     if len(options) == len(variant.options):
         return None
     wanted = row.label._replace(variant=str(Variant.make(variant.name, options, variant.reading)))
-    return next((other for other in block.rows if other.label == wanted), None)
+    return block.by_label.get(wanted)
 
 
 def _coverage(filled: FilledTable) -> Sentence:

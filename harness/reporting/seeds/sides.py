@@ -37,8 +37,7 @@ def compare_variants(
     The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
     UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
     """
-    frame = frame_of(results)
-    frame, metrics = frame[frame["part"] == ""], metrics_of(results)
+    frame, metrics = frame_of(results, ()), metrics_of(results)
     score = find_score(metric, frame, metrics)
     declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
     shared = {
@@ -84,7 +83,8 @@ def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
 
     Raises UserError with what there is.
     """
-    there = sorted({Score(*at) for at in zip(frame["suite"], frame["task"], frame["metric"], strict=True)})
+    distinct = frame[["suite", "task", "metric"]].drop_duplicates()
+    there = sorted(Score(*map(str, at)) for at in distinct.itertuples(index=False))
     found = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
     if not found:
         known = ", ".join(sorted({f"{at.suite}.{at.task}" for at in there}))

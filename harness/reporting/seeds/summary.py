@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.formatting import count_of
@@ -45,8 +46,12 @@ class Block:
 
     def baseline(self, label: Label) -> Row | None:
         """Return the plain SimCSE row with a label's overrides; None for that row itself or if there is none."""
-        wanted = label._replace(variant=BASELINE)
-        return next((row for row in self.rows if row.label == wanted != label), None)
+        return None if label.variant == BASELINE else self.by_label.get(label._replace(variant=BASELINE))
+
+    @cached_property
+    def by_label(self) -> Mapping[Label, Row]:
+        """The rows by their labels."""
+        return {row.label: row for row in self.rows}
 
 
 @dataclass(frozen=True)
@@ -93,14 +98,17 @@ def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Ma
     for label, group in groups.items():
         cells = {column: cell for column, cell in group.cells().items() if column in columns}
         rows.append(Row(label, group.group, group.seeds, group.older, group.training, cells))
-    places = sorted({(row.label.setting, row.label.encoder) for row in rows}, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = tuple(_block(rows, *place, metrics) for place in places)
+    places: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        places.setdefault((row.label.setting, row.label.encoder), []).append(row)
+    order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
+    blocks = tuple(_block(places[place], *place, metrics) for place in order)
     return SummaryTable(profile, suite, columns, metrics, blocks, tuple(_notes(metrics, blocks)))
 
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
     """Tasks in order, the average last; of a suite that declares no metrics, all those of the average."""
-    there = list(dict.fromkeys(column for group in groups for column in group.scores))
+    there = dict.fromkeys(column for group in groups for column in group.scores)
     metrics = [name for name, metric in declared.items() if metric.shown]
     metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
     tasks = dict.fromkeys(column.task for column in there if column.task != AVERAGE)
@@ -109,8 +117,7 @@ def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[C
 
 
 def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str, Metric]) -> Block:
-    mine = [row for row in rows if (row.label.setting, row.label.encoder) == (setting, encoder)]
-    mine.sort(key=lambda row: (row.label.overrides, not row.is_baseline, row.label.variant))
+    mine = sorted(rows, key=lambda row: (row.label.overrides, not row.is_baseline, row.label.variant))
     block = Block(setting, encoder, tuple(mine))
     return replace(block, rows=tuple(_tested(row, block.baseline(row.label), metrics) for row in mine))
 

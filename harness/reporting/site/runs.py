@@ -13,7 +13,7 @@ from harness.declarations import state_of_code
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.figures.curves import run_charts
-from harness.reporting.site.html import Pages, slug, slugs
+from harness.reporting.site.html import TEMPLATES, Pages, slug, slugs
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.spec import UNTRAINED
@@ -80,7 +80,7 @@ def write_runs(pages: Pages, results: Sequence[Result], store: Store, links: str
     A page is taken over from the report before where its run, its log, the other seeds, the code and `links`, a hash of
     the pages that it refers to, are as they were.
     """
-    code = state_of_code()
+    code = digest(state_of_code(), *(path.read_text("utf-8") for path in sorted(TEMPLATES.glob("*.html"))))
     named = list(zip(run_names(results), results, strict=True))
     _write_index(pages, named)
     siblings: dict[tuple[str, str], dict[int, str]] = {}

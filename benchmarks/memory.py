@@ -1,0 +1,141 @@
+"""Where the memory of a run goes: resident memory and its peak after each stage, against what training needs.
+
+python benchmarks/memory.py --profile small --encoder all-minilm-l6-v2=FOLDER --data-root FOLDER [--method simcse]
+
+Training needs weights, gradients, AdamW's two moments and what one step keeps for its backward pass, beside the
+baseline: the process with torch, the encoder's code, its tokenizer and its data, ready to train, without the weights.
+A run should peak at the baseline and 1.2 times the rest. Without options the run is one of the profile `tiny`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+import torch
+
+from harness import api
+from harness.execution.events import Event, Listener
+from harness.execution.train import Bench, train
+from harness.processors import free_large_blocks
+from harness.store import Store
+from harness.training.record import TrainingRecord
+from harness.training.trainer import Trainer
+
+MB = 2**20
+
+
+def peak() -> float:
+    """The largest resident memory of this process so far in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def resident() -> float:
+    """The resident memory of this process in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / MB
+
+
+def bytes_of(trainer: Trainer) -> tuple[int, int]:
+    """Bytes of the trainable weights, and of what the first step keeps for its backward pass beside them."""
+    weights = {
+        value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in trainer.main.parameters
+    }
+    kept: dict[int, int] = {}
+
+    def note(value: torch.Tensor) -> torch.Tensor:
+        kept[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        return value
+
+    most = 0
+    with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
+        for _ in trainer.losses(0):
+            most = max(most, sum(size for place, size in kept.items() if place not in weights))
+            kept.clear()
+    return sum(weights.values()), most
+
+
+def training(options: argparse.Namespace, listen: Listener) -> None:
+    """Train the run as `harness run` does in its process."""
+    free_large_blocks()
+    with tempfile.TemporaryDirectory() as folder:
+        plan = api.plan(
+            options.profile,
+            methods=options.method,
+            encoders=options.encoder,
+            seeds=1,
+            set={"steps": options.steps, "eval_every": options.steps, "warmup_steps": 0},
+            results=folder,
+            data_root=options.data_root,
+        )
+        train(plan.todo[0].experiment, Bench(Store(Path(folder)), "cpu", listen))
+
+
+def needs(options: argparse.Namespace, found: Queue[float]) -> None:
+    """Put MB of weights and of a step's activations, once the run is ready to train."""
+
+    def counted(trainer: Trainer) -> None:
+        trainer.student.train()
+        for size in bytes_of(trainer):
+            found.put(size / MB)
+        raise KeyboardInterrupt
+
+    Trainer.run = counted  # type: ignore[method-assign, assignment]
+    with suppress(KeyboardInterrupt):
+        training(options, lambda event: None)
+
+
+def stages(options: argparse.Namespace, found: Queue[float]) -> None:
+    """Print the memory at each event of the run; put MB of the baseline and of the peak."""
+    original = Trainer.run
+
+    def measured(trainer: Trainer) -> TrainingRecord:
+        weights = sum(value.nbytes for value in trainer.main.parameters) / MB
+        found.put(resident() - weights)
+        print(f"  {'ready to train':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
+        return original(trainer)
+
+    def stage(event: Event) -> None:
+        what = event.stage.subject if event.stage else f"step {event.progress.step}" if event.progress else ""
+        print(f"  {event.kind + ' ' + what:50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
+
+    Trainer.run = measured  # type: ignore[method-assign]
+    print(f"  {'imports':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
+    training(options, stage)
+    found.put(peak())
+
+
+def in_a_process(work: Callable[[argparse.Namespace, Queue[float]], None], options: argparse.Namespace) -> list[float]:
+    """The two numbers that `work` puts, in a process of its own."""
+    spawn = multiprocessing.get_context("spawn")
+    found: Queue[float] = spawn.Queue()
+    process = spawn.Process(target=work, args=(options, found))
+    process.start()
+    numbers = [found.get() for _ in range(2)]
+    process.join()
+    return numbers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=6)
+    for name, default in (("profile", "tiny"), ("method", "simcse"), ("encoder", None), ("data-root", None)):
+        parser.add_argument(f"--{name}", default=default)
+    options = parser.parse_args()
+    weights, activations = in_a_process(needs, options)
+    baseline, most = in_a_process(stages, options)
+    limit = 1.2 * (4 * weights + activations) + baseline
+    print(f"weights {weights:,.0f} MB, with gradients and AdamW's moments {4 * weights:,.0f} MB")
+    print(f"kept by one step for its backward pass {activations:,.0f} MB; baseline {baseline:,.0f} MB")
+    print(f"peak {most:,.0f} MB; baseline + 1.2 x what training needs: {limit:,.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

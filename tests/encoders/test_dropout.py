@@ -1,0 +1,58 @@
+"""Dropout by masks of 16-bit draws: its probability, its scale, its gradient and its random state."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from harness.encoders.dropout import Dropout, dropped, quicken
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("chance", [0.1, 0.5, 1e-5])
+def test_elements_drop_with_their_probability_and_the_others_grow(chance: float, kind: torch.dtype) -> None:
+    """Over 16 masks of a million elements, within five standard errors of p, for p no multiple of 1/65536 too."""
+    torch.manual_seed(0)
+    count, draws = 10**6 + 3, 16
+    masks = [dropped(torch.ones(count, dtype=kind), chance) for _ in range(draws)]
+    assert {value.dtype for value in masks} == {kind}
+    assert set(torch.cat(masks).unique().tolist()) <= {0.0, torch.tensor(1 / (1 - chance), dtype=kind).item()}
+    share = sum(int((mask == 0).sum()) for mask in masks) / (draws * count)
+    # the number of values that drop is drawn once a mask: 65536 p rounded down or up
+    error = (chance * (1 - chance) / (draws * count) + 0.25 / 65536**2 / draws) ** 0.5
+    assert abs(share - chance) < 5 * error
+    assert not torch.equal(masks[0], masks[1])
+
+
+def test_the_gradient_passes_where_the_value_did() -> None:
+    values = torch.randn(7, 5, 3, requires_grad=True)
+    found = dropped(values, 0.4)
+    (gradient,) = torch.autograd.grad(found.sum(), values)
+    torch.testing.assert_close(found, values * gradient)
+    assert 0 < int((gradient == 0).sum()) < values.numel()
+
+
+def test_the_random_state_decides_the_mask() -> None:
+    values, draws = torch.ones(1000), []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(dropped(values, 0.3))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+def test_nothing_and_everything_drops() -> None:
+    values = torch.ones(5)
+    assert dropped(values, 0.0) is values
+    assert not dropped(values, 1.0).any()
+
+
+def test_every_dropout_of_a_model_is_replaced_and_rests_in_evaluation() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout(0.5))).eval()
+    quicken(model)
+    values = torch.ones(64, 4)
+    assert isinstance(model[1][0], Dropout)
+    assert model[1][0].p == 0.5
+    assert torch.equal(model[1](values), values)
+    assert (model.train()[1](values) == 0).any()

@@ -1,0 +1,59 @@
+"""What runs are expected to take: by encoder and batch, then by what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from builders import result
+from executor_jobs import jobs
+
+from harness.execution.executors.estimates import CONTEXT_MB, MARGIN, MEASURED_MARGIN, Estimates, expected, model_mb
+from harness.execution.resources import Resources
+from harness.store import Result
+
+
+def folder(place: Path, layers: int, width: int, words: int) -> Path:
+    place.mkdir()
+    about = {"num_hidden_layers": layers, "hidden_size": width, "vocab_size": words}
+    (place / "config.json").write_text(json.dumps(about))
+    return place
+
+
+def test_an_encoder_is_as_large_as_its_configuration_says(tmp_path: Path) -> None:
+    base, _ = model_mb(folder(tmp_path / "base", 12, 768, 30_522))
+    large, _ = model_mb(folder(tmp_path / "large", 24, 1024, 50_265))
+    assert base == pytest.approx(4 * 109.5, rel=0.02), "BERT-base has 109.5 million weights"
+    assert large == pytest.approx(4 * 355.4, rel=0.02), "RoBERTa-large has 355.4 million"
+    assert model_mb(tmp_path) == model_mb(tmp_path / "base"), "an unknown encoder counts as BERT-base"
+
+
+def test_more_rows_take_more_and_an_encoder_that_is_only_evaluated_takes_no_gradients(tmp_path: Path) -> None:
+    (small,) = jobs(tmp_path, "simcse", batch_size=8)
+    (large,) = jobs(tmp_path, "simcse", batch_size=800)
+    (plain,) = jobs(tmp_path, "none")
+    one, other, untrained = (expected(job.run.experiment) for job in (small, large, plain))
+    _, token = model_mb(small.run.experiment.ingredients.encoder.source.path())
+    length = small.run.resolved.training.max_length
+    assert other.gpu_memory_mb - one.gpu_memory_mb == pytest.approx(MARGIN * 792 * 3 * length * token, abs=1)
+    assert untrained.gpu_memory_mb > CONTEXT_MB
+
+
+def finished(device: str, peak: float, batch: int = 8) -> Result:
+    training = {"batch_size": batch, "max_length": 32, "precision": "fp32"}
+    about = {"hyperparameters": {"training": training}, "hardware": {"device": device}, "peak_memory_mb": peak}
+    return result("simcse").model_copy(update=about)
+
+
+def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "simcse")
+    training = job.run.resolved.training
+    assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
+    known = Estimates([finished("cuda", 900.0), finished("cuda", 1_000.0), finished("cuda", 9_000.0, batch=64)])
+    table, measured = Estimates().of(job.run.experiment), known.of(job.run.experiment)
+    assert measured == Resources(1, table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * 1_000))
+    known.learn(finished("cpu", 4_000.0))
+    assert known.of(job.run.experiment).memory_mb == 5_000
+    assert measured.gpus(20_000) == pytest.approx(measured.gpu_memory_mb / 20_000)
+    assert measured.gpus(100) == 1.0
