@@ -33,7 +33,7 @@ def sentences(path: Path | None) -> list[str]:
     """The sentences of STS-B dev, or as many of 5 to 20 words."""
     rng = np.random.default_rng(0)
     if path is None:
-        return [" ".join(["red"] * int(rng.integers(5, 20))) for _ in range(3000)]
+        return [" ".join(["red"] * int(rng.integers(5, 20)) + [str(number)]) for number in range(3000)]
     with path.open(encoding="utf-8", newline="") as stream:
         rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         words = [text.split() for row in rows for text in (row["sentence1"], row["sentence2"])]

@@ -29,7 +29,7 @@ from harness.store import Failure, Result, Store
 pytestmark = pytest.mark.cluster
 log = logging.getLogger("cluster")
 
-STEPS: dict[str, Any] = {"steps": 40, "eval_every": 10}
+STEPS: dict[str, Any] = {"steps": 30, "eval_every": 10}
 SEEDS = tuple(range(12))
 
 
@@ -78,7 +78,7 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     assert len(results) == len(store.files()) == len({end.fingerprint for end in results}) == 2 * len(SEEDS)
     assert not store.failures()
     lines = Counter(line.partition("  ")[2] for path in store.root.rglob("seed-*.log") for line in open_lines(path))
-    assert lines["training starts: 40 steps"] == 2 * len(SEEDS), "no run is trained twice"
+    assert lines["training starts: 30 steps"] == 2 * len(SEEDS), "no run is trained twice"
     resumed = [line for line in lines if line.startswith("training resumes at step")]
     murderer.say(f"of the node that was killed: {', '.join(resumed)}")
     assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"

@@ -57,7 +57,13 @@ class Tasks:
         """`part_of_gpu` gives the part that a job with so many MB of GPU memory gets; `memory` is all of a node's."""
         self.queue, self.listen, self.shared = queue, listen, shared
         self._cpus, self._part_of_gpu, self._memory = cpus, part_of_gpu, memory
-        self._serve = ray.remote(max_retries=0, num_returns="streaming", _generator_backpressure_num_objects=1)(serve)
+        plain: dict[str, Any] = {
+            "max_retries": 0,
+            "num_returns": "streaming",
+            "_generator_backpressure_num_objects": 1,
+        }
+        # a process that used a GPU ends with its task, and its memory is free
+        self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         # as many may wait for it as there are runs
         self._bell = ray.remote(num_cpus=0, max_concurrency=100_000)(Bell).options(scheduling_strategy=here).remote()
@@ -123,7 +129,7 @@ class Tasks:
         if part and job.id in self._alone:
             part = 1.0
         allocation = Allocation("cuda" if part else "cpu", self._cpus, gpu_share=part or 1.0)
-        task = self._serve.options(
+        task = self._serve[part > 0].options(
             name=job.key,
             num_cpus=self._cpus,
             num_gpus=part,
