@@ -57,7 +57,9 @@ class Side:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("a side of the benchmark ended early; its error is above")
+            status = self._process.wait()
+            why = "was killed: does it fit into memory?" if status < 0 else "failed: its error is above"
+            raise SystemExit(f"a side of the benchmark {why}")
         return json.loads(line)
 
 
