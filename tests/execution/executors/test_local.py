@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import executor_jobs
 import pytest
 from executor_jobs import ignore, jobs, notes, stubs
 
@@ -220,9 +221,11 @@ Local(ExecutorOptions(2, "cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600
 @needs_proc
 @pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGINT, signal.SIGINT]])
 def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> None:
-    driver = subprocess.Popen([sys.executable, "-c", FOREVER, str(Path(__file__).parent), str(tmp_path)], stderr=-1)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", FOREVER, str(Path(executor_jobs.__file__).parent), str(tmp_path)], stderr=-1
+    )
     limit = time.monotonic() + 120
-    while len(processes := descendants(driver.pid)) < 3 and time.monotonic() < limit:
+    while len(processes := descendants(driver.pid)) < 3 and driver.poll() is None and time.monotonic() < limit:
         time.sleep(0.1)
     assert len(processes) == 3, "two jobs, and the process that starts them"
     for number in signals:
