@@ -49,7 +49,7 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
     (*_, first, imported), (*_, second, again) = printed
     assert len(first.split(",")) > 12
     assert second == first
-    assert imported == "['torch', 'transformers']"
+    assert "'torch'" in imported
     assert again == "[]"
     assert "nothing to do: every run of this plan is finished" in printed[1]
     assert any("ToySTS" in line for line in printed[1])

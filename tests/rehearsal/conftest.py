@@ -11,7 +11,7 @@ from world import World, world
 from harness import catalogue
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A machine with nothing on it, beside publishers of every entry of the catalogue."""
     entries = [name for name, entry in catalogue.entries().items() if entry.origins]
