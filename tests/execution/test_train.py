@@ -108,9 +108,9 @@ def ignore(event: Event) -> None:
     """Listen to nothing."""
 
 
-def test_an_untrained_encoder_has_no_method_and_an_empty_record(tmp_path: Path) -> None:
+def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path) -> None:
     found = train(experiment("none[pooling=mean]/none/toy-bert/seed-0"), Bench(Store(tmp_path), "cpu", ignore))
-    assert found.method is None
+    assert found.heads is None
     assert found.record == TrainingRecord()
     assert not list(tmp_path.rglob("*.safetensors"))
 

@@ -158,7 +158,7 @@ def descendants(pid: int) -> list[int]:
 
 #: a run of many short steps
 LONG = "run --profile tiny --methods simcse --seeds 1 --suites sts --settings toy-text --jobs 2 --executor local"
-VALUES = "--set steps=30 --set eval_every=30 --set batch_size=16"
+VALUES = "--set steps=120 --set eval_every=120 --set batch_size=16"
 
 
 def started(results: Path) -> subprocess.Popen[str]:
@@ -167,7 +167,7 @@ def started(results: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", code, *LONG.split(), *VALUES.split(), "--results", str(results)]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert driver.stdout is not None
-    while "step 1/" not in (line := driver.stdout.readline()):
+    while "  step " not in (line := driver.stdout.readline()):
         assert line, driver.communicate()
     return driver
 
@@ -197,7 +197,7 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
     # on a busy machine the last step may be done before the command is asked to stop
     assert kept & {"checkpoint.pt", "trained.json"}
     chosen = {"methods": "simcse", "seeds": 1, "suites": "sts", "settings": "toy-text"}
-    values = {"steps": 30, "eval_every": 30, "batch_size": 16}
+    values = {"steps": 120, "eval_every": 120, "batch_size": 16}
     resumed, whole = (
         harness.run("tiny", results=tmp_path / folder, set=values, executor="serial", **chosen)
         for folder in ("stopped", "whole")
