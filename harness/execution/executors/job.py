@@ -88,7 +88,7 @@ class Job(ABC):
 
         def report(event: Event) -> None:
             listen(event)
-            if event.kind not in ("done", "prepared"):
+            if event.kind not in ("progress", "done", "prepared"):  # training saves, then stops by itself
                 stop_here()
 
         with use_cores(allocation.cpus), self.store.lock(self.id) as acquired:

@@ -13,6 +13,7 @@ from harness.execution.events import Event
 from harness.execution.executors.base import execute
 from harness.execution.executors.job import Again
 from harness.execution.resources import Allocation
+from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
 
 ONE = Allocation("cpu", 1)
@@ -31,6 +32,20 @@ def test_a_held_lock_is_respected_and_a_finished_run_is_not_repeated(tmp_path: P
     assert set(kinds[2:-2]) == {"evaluate"}
     assert job.perform(ONE, events.append) == result
     assert [event.kind for event in events[len(kinds) :]] == ["done"]
+
+
+def test_a_run_that_is_asked_to_stop_while_it_reports_a_step_saves_first(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "simcse")
+
+    def stop_at_a_step(event: Event) -> None:
+        if event.progress:
+            request_stop()
+
+    try:
+        assert job.perform(ONE, stop_at_a_step) is Again.STOPPED
+    finally:
+        withdraw_stop()
+    assert (job.store.work(job.id) / "checkpoint.pt").is_file()
 
 
 def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None:
