@@ -22,7 +22,7 @@ from harness.store.submissions import Submission, forget_submission, submission
 
 try:
     from harness.execution.executors.slurm_submit import Submitter
-    from harness.execution.executors.slurm_watch import LOOK_S, Watch
+    from harness.execution.executors.slurm_watch import LOOK_S, SlurmWatch
 except ImportError as error:
     raise UserError(f"--executor slurm: {error}; `pip install 'sentence-harness[slurm]'` brings it") from error
 
@@ -105,7 +105,7 @@ class Slurm(Executor):
             watch.look()
             time.sleep(LOOK_S if queue else 0)
 
-    def _watch(self, queue: Queue, listen: Listener) -> Watch:
+    def _watch(self, queue: Queue, listen: Listener) -> SlurmWatch:
         submitter = self._submitter
         assert submitter is not None
 
@@ -113,7 +113,7 @@ class Slurm(Executor):
             submitter.submit([job])
             return submitter.submissions[job.id]
 
-        return Watch(queue, listen, submitter.store, submitter.submissions, again)
+        return SlurmWatch(queue, listen, submitter.store, submitter.submissions, again)
 
     def _submit(self, jobs: Sequence[Job], submitter: Submitter) -> list[str]:
         """Submit what is neither in SLURM nor at work elsewhere; return the ids of the arrays."""

@@ -10,24 +10,10 @@ from dataclasses import dataclass
 
 from harness.errors import UserError
 
+#: States in which a job has ended without a fault of its own.
+NOT_ITS_FAULT = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})
 #: States after which a job does not come back by itself; unknown is one that SLURM has forgotten.
-ENDED = frozenset(
-    [
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "REVOKED",
-        "TIMEOUT",
-        "UNKNOWN",
-    ]
-)
-#: Those that are no fault of the job.
-NOT_ITS_FAULT = frozenset(["BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"])
+ENDED = NOT_ITS_FAULT | {"CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "REVOKED", "UNKNOWN"}
 #: Largest job arrays where SLURM does not tell: its default.
 ARRAY = 1001
 #: Ids in one command.

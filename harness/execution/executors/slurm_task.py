@@ -30,8 +30,6 @@ PATIENCE_S, FILES_S = 120.0, 30.0
 LOOK_S = 1.0
 #: Seconds after SIGTERM in which SLURM ends the job or queues it again: the longest grace time we know of.
 GRACE_S = 3600.0
-#: The signals that a loader worker or another helper leaves to the process of its job.
-SIGNALS = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,6 @@ class SlurmTask(Checkpointable):
 
     def __call__(self) -> End | Again:
         """Perform the job; return how it ended, or why it did not."""
-        os.register_at_fork(after_in_child=_leave_signals)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         withdraw_stop()
@@ -134,12 +131,6 @@ def own_id() -> str:
     """The id of the job in SLURM that this process belongs to."""
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
-
-
-def _leave_signals() -> None:
-    """SLURM signals all processes of a job; that of a helper is none of its business."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _perform(order: SlurmOrder) -> End | Again:

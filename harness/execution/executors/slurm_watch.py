@@ -41,7 +41,7 @@ class _Out:
     absent: int = 0
 
 
-class Watch:
+class SlurmWatch:
     """Follows the jobs of a queue until they end."""
 
     def __init__(
