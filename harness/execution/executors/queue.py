@@ -96,7 +96,7 @@ class Queue:
     def resources(self, job: Job) -> Resources:
         """What a job needs of a machine, by what finished runs of the store took."""
         if self._estimates is None:
-            self._estimates = Estimates(job.store.load()[0])
+            self._estimates = Estimates(job.store.indexed())
         return job.resources(self._estimates)
 
     def stop(self) -> None:
