@@ -89,6 +89,10 @@ jobs_option = click.option(
     help="Runs at a time; auto: as many as the cores, or the GPUs and their memory, allow.",
 )
 
+track_option = names_option(
+    "--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default=""
+)
+
 _GRID = (
     profile_option,
     names_option("--methods", "A,B[key=value]", "Method variants (default: the profile's).", registered("method")),
