@@ -16,7 +16,20 @@ os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")
 
+#: the files that take longest, which start first, so that no worker waits for another at the end
+LONGEST = (
+    *("test_fetch_command", "test_tiny_bar", "test_cli", "test_ray", "test_mteb_suite", "test_run_teachers"),
+    *("test_devices", "test_export", "test_sts", "test_declarations", "test_api", "test_train", "test_local"),
+    *("test_rehearsal", "test_contributing_example", "test_chunks", "test_kept_pages", "test_build"),
+)
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order files by length; tests of a file keep their order."""
+    place = {f"{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 def _found(path: Path, what: str) -> Path:
