@@ -11,7 +11,7 @@ smoke: setup           ## every method with three seeds on the toy profile, and 
 test: .venv/dev        ## lint, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 cluster: .venv/dev     ## grids on clusters that are started here, with nodes that are killed; minutes
 	$(BIN)/pytest -m cluster tests/clusters --log-cli-level=INFO --log-cli-format='%(message)s'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,20 @@ os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")
 
+#: the files that take longest, which start first, so that no worker waits for another at the end
+LONGEST = (
+    *("test_fetch_command", "test_tiny_bar", "test_cli", "test_ray", "test_mteb_suite", "test_run_teachers"),
+    *("test_devices", "test_export", "test_sts", "test_declarations", "test_api", "test_train", "test_local"),
+    *("test_rehearsal", "test_contributing_example", "test_chunks", "test_kept_pages", "test_build"),
+)
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order files by length; tests of a file keep their order."""
+    place = {f"{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 def _found(path: Path, what: str) -> Path:
@@ -43,17 +57,21 @@ def papers_root() -> Path:
     return _found(SHARED / "papers", "the folder of the papers' numbers")
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests share one cache of their own and never touch the user's."""
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        patched.setenv("HF_HUB_OFFLINE", "1")
+        yield
 
 
-@pytest.fixture(autouse=True)
-def _runs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _runs_in_this_process() -> Iterator[None]:
     """Runs happen where a test can look at them, without the seconds that a process takes to start.
 
     The executor of users is tested by name, in tests/execution/executors/test_local.py.
     """
-    monkeypatch.setattr("harness.execution.executors.base.DEFAULT", "serial")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("harness.execution.executors.base.DEFAULT", "serial")
+        yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from harness.execution.plan import Plan, make_plan
 from harness.execution.request import Request
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.processors import own_cores
-from harness.profiles import load_profile
+from harness.profiles import Profile, load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 
@@ -30,16 +31,23 @@ STUDENT = "simcse/toy/toy-bert/seed-0"
 TAUGHT = f"dalr[text=run:{STUDENT}]"
 
 
-def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> Plan:
+def plan(
+    results: Path,
+    *methods: str,
+    seeds: tuple[int, ...] = (0,),
+    suites: Sequence[str] = ("sts",),
+    profile: Profile | None = None,
+    **overrides: object,
+) -> Plan:
     """A plan of runs of three steps each; `none` trains nothing and is planned without others."""
     trains = not any(method.startswith("none") for method in methods)
     request = Request(
-        profile=load_profile("tiny"),
+        profile=profile or load_profile("tiny"),
         methods=[Variant.parse(method) for method in methods],
         settings=[parse_setting("toy")],
         encoders=["toy-bert"],
         seeds=seeds,
-        suites=["sts"],
+        suites=suites,
         overrides={"steps": 3, "eval_every": 3, "batch_size": 8, **overrides} if trains else {},
     )
     return make_plan(request, Store(results))

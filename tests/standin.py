@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 COMMIT = "c" * 40
@@ -80,7 +80,7 @@ def serving() -> Iterator[StandIn]:
     """Serve on a free port of loopback."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     held = StandIn(f"http://127.0.0.1:{server.server_port}")
-    server.RequestHandlerClass = _handler(held)
+    server.RequestHandlerClass = type("Handler", (_Handler,), {"standin": held})
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -123,140 +123,138 @@ def _entries(files: dict[str, Content]) -> list[dict[str, Any]]:
     ]
 
 
-def _handler(standin: StandIn) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    """Answers as the hub, the drive and plain addresses do; each server has a subclass with its stand-in."""
 
-        def log_message(self, *_: Any) -> None:
+    standin: ClassVar[StandIn]
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, body: bool) -> None:
+        path = self.path.partition("?")[0]
+        wanted = self.headers.get("Range", "")
+        self.standin.asked.append((self.command, path, wanted))
+        if path in self.standin.refuse:
+            code, error = self.standin.refuse[path]
+            self._send(code, ({"X-Error-Code": error} if error else {}) | self.standin.headers.get(path, {}), b"no")
+        elif path.startswith("/api/datasets/") and "/tree/" in path:
+            self._tree(path)
+        elif path.startswith("/api/"):
+            self._repository(path)
+        elif path in ("/uc", "/download") and self.standin.drive:
+            self._drive(path, wanted, body)
+        elif path in self.standin.files:
+            self._file(path, wanted, body)
+        else:
+            code = "EntryNotFound" if "/resolve/" in path else ""
+            self._send(404, {"X-Error-Code": code} if code else {}, b"no")
+
+    def _tree(self, path: str) -> None:
+        """A folder of a repository, with all that is below it where that is asked."""
+        hub, _, place = path.removeprefix("/api/").partition("/tree/")
+        commit, _, folder = place.partition("/")
+        found = _entries(self.standin.inside(hub, commit))
+        start = f"{folder}/" if folder else ""
+        inside = [one for one in found if one["path"].startswith(start)]
+        if "recursive=true" not in self.path.lower():
+            inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
+        if inside:
+            self._send(200, {"Content-Type": "application/json"}, json.dumps(inside).encode())
+        else:
+            self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
+
+    def do_POST(self) -> None:
+        """What is known of some paths of a repository."""
+        asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
+        found = [one for one in _entries(self.standin.inside(hub, commit)) if one["path"] in asked["paths"]]
+        self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
+
+    def _repository(self, path: str) -> None:
+        """What a repository holds; `main` is the commit that all its files have."""
+        hub, _, wanted = path.removeprefix("/api/").removeprefix("models/").partition("/revision/")
+        commit = COMMIT if wanted == "main" else wanted
+        found = self.standin.inside(hub, commit)
+        if not found:
+            self._send(404, {"X-Error-Code": "RevisionNotFound"}, b"no")
             return
-
-        def do_HEAD(self) -> None:
-            self._answer(body=False)
-
-        def do_GET(self) -> None:
-            self._answer(body=True)
-
-        def _answer(self, body: bool) -> None:
-            path = self.path.partition("?")[0]
-            wanted = self.headers.get("Range", "")
-            standin.asked.append((self.command, path, wanted))
-            if path in standin.refuse:
-                code, error = standin.refuse[path]
-                self._send(code, ({"X-Error-Code": error} if error else {}) | standin.headers.get(path, {}), b"no")
-            elif path.startswith("/api/datasets/") and "/tree/" in path:
-                self._tree(path)
-            elif path.startswith("/api/"):
-                self._repository(path)
-            elif path in ("/uc", "/download") and standin.drive:
-                self._drive(path, wanted, body)
-            elif path in standin.files:
-                self._file(path, wanted, body)
-            else:
-                code = "EntryNotFound" if "/resolve/" in path else ""
-                self._send(404, {"X-Error-Code": code} if code else {}, b"no")
-
-        def _tree(self, path: str) -> None:
-            """A folder of a repository, with all that is below it where that is asked."""
-            hub, _, place = path.removeprefix("/api/").partition("/tree/")
-            commit, _, folder = place.partition("/")
-            found = _entries(standin.inside(hub, commit))
-            start = f"{folder}/" if folder else ""
-            inside = [one for one in found if one["path"].startswith(start)]
-            if "recursive=true" not in self.path.lower():
-                inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
-            if inside:
-                self._send(200, {"Content-Type": "application/json"}, json.dumps(inside).encode())
-            else:
-                self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
-
-        def do_POST(self) -> None:
-            """What is known of some paths of a repository."""
-            asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
-            found = [one for one in _entries(standin.inside(hub, commit)) if one["path"] in asked["paths"]]
-            self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
-
-        def _repository(self, path: str) -> None:
-            """What a repository holds; `main` is the commit that all its files have."""
-            hub, _, wanted = path.removeprefix("/api/").removeprefix("models/").partition("/revision/")
-            commit = COMMIT if wanted == "main" else wanted
-            found = standin.inside(hub, commit)
-            if not found:
-                self._send(404, {"X-Error-Code": "RevisionNotFound"}, b"no")
-                return
-            files = [
-                {
-                    "rfilename": name,
+        files = [
+            {
+                "rfilename": name,
+                "size": len(read(content)),
+                "blobId": "0" * 40,
+                "lfs": {
                     "size": len(read(content)),
-                    "blobId": "0" * 40,
-                    "lfs": {
-                        "size": len(read(content)),
-                        "sha256": standin.stated.get(name, sum_of(content)),
-                        "pointerSize": 1,
-                    },
-                }
-                for name, content in found.items()
-            ]
-            known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
-            known |= {"cardData": standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
-            self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
+                    "sha256": self.standin.stated.get(name, sum_of(content)),
+                    "pointerSize": 1,
+                },
+            }
+            for name, content in found.items()
+        ]
+        known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
+        known |= {"cardData": self.standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
+        self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
 
-        def _file(self, path: str, wanted: str, body: bool) -> None:
-            self._content(path, standin.files[path], wanted, body)
+    def _file(self, path: str, wanted: str, body: bool) -> None:
+        self._content(path, self.standin.files[path], wanted, body)
 
-        def _drive(self, path: str, wanted: str, body: bool) -> None:
-            """A file of the drive by its id, or the question about it."""
-            number = parse_qs(self.path.partition("?")[2]).get("id", [""])[0]
-            name, content = standin.drive[number]
-            if path == "/uc" and len(read(content)) > standin.drive_scans:
-                page = QUESTION.format(id=number).encode()
-                self._send(200, {"Content-Type": "text/html; charset=utf-8"}, page)
-                return
-            headers = {"Content-Type": "application/octet-stream"}
-            headers["Content-Disposition"] = f'attachment; filename="{name}"'
-            self._content(path, content, wanted, body, headers)
+    def _drive(self, path: str, wanted: str, body: bool) -> None:
+        """A file of the drive by its id, or the question about it."""
+        number = parse_qs(self.path.partition("?")[2]).get("id", [""])[0]
+        name, content = self.standin.drive[number]
+        if path == "/uc" and len(read(content)) > self.standin.drive_scans:
+            page = QUESTION.format(id=number).encode()
+            self._send(200, {"Content-Type": "text/html; charset=utf-8"}, page)
+            return
+        headers = {"Content-Type": "application/octet-stream"}
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+        self._content(path, content, wanted, body, headers)
 
-        def _content(
-            self, path: str, held: Content, wanted: str, body: bool, more: dict[str, str] | None = None
-        ) -> None:
-            content = read(held)
-            tag = f'"{sum_of(held)}"'
-            headers = {"ETag": tag, "Accept-Ranges": "bytes"} | (more or {}) | standin.headers.get(path, {})
-            if "/resolve/" in path:
-                commit = path.partition("/resolve/")[2].partition("/")[0]
-                headers |= {"X-Repo-Commit": commit, "X-Linked-Size": str(len(content)), "X-Linked-ETag": tag}
-            same = self.headers.get("If-Range", tag) == tag
-            start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted and standin.ranges and same else 0
-            code = 200
-            if start:
-                code = 206
-                headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-            self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
+    def _content(self, path: str, held: Content, wanted: str, body: bool, more: dict[str, str] | None = None) -> None:
+        content = read(held)
+        tag = f'"{sum_of(held)}"'
+        headers = {"ETag": tag, "Accept-Ranges": "bytes"} | (more or {}) | self.standin.headers.get(path, {})
+        if "/resolve/" in path:
+            commit = path.partition("/resolve/")[2].partition("/")[0]
+            headers |= {"X-Repo-Commit": commit, "X-Linked-Size": str(len(content)), "X-Linked-ETag": tag}
+        same = self.headers.get("If-Range", tag) == tag
+        start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted and self.standin.ranges and same else 0
+        code = 200
+        if start:
+            code = 206
+            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
 
-        def _send(
-            self,
-            code: int,
-            headers: dict[str, str],
-            content: bytes | memoryview,
-            length: int | None = None,
-            path: str = "",
-        ) -> None:
-            self.send_response(code)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content) if length is None else length))
-            self.end_headers()
-            if self.command == "HEAD":
-                return
-            if standin.cuts.get(path):
-                self.wfile.write(content[: standin.cuts[path].pop(0)])
-                self.close_connection = True
-                return
-            if path in standin.hangs and not standin.go_on.is_set():
-                self.wfile.write(content[: standin.hangs[path]])
-                self.wfile.flush()
-                standin.go_on.wait(60)
-                content = content[standin.hangs[path] :]
-            self.wfile.write(content)
-
-    return Handler
+    def _send(
+        self,
+        code: int,
+        headers: dict[str, str],
+        content: bytes | memoryview,
+        length: int | None = None,
+        path: str = "",
+    ) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content) if length is None else length))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if self.standin.cuts.get(path):
+            self.wfile.write(content[: self.standin.cuts[path].pop(0)])
+            self.close_connection = True
+            return
+        if path in self.standin.hangs and not self.standin.go_on.is_set():
+            self.wfile.write(content[: self.standin.hangs[path]])
+            self.wfile.flush()
+            self.standin.go_on.wait(60)
+            content = content[self.standin.hangs[path] :]
+        self.wfile.write(content)

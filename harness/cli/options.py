@@ -87,6 +87,10 @@ jobs_option = click.option(
     help="Runs at a time (default: 1; SLURM: all); auto: as many as cores, or the GPUs and their memory, allow.",
 )
 
+track_option = names_option(
+    "--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default=""
+)
+
 _GRID = (
     profile_option,
     names_option("--methods", "A,B[key=value]", "Method variants (default: the profile's).", registered("method")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ from harness.cli.options import (
     profile_option,
     results_option,
     suites_option,
+    track_option,
 )
 from harness.cli.tables import show_paper_tables, show_summaries
 from harness.command_line import harness_command, parse_texts
@@ -56,7 +58,7 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
     metavar="N",
     help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
-@names_option("--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default="")
+@track_option
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -86,13 +88,11 @@ def run(
     from harness import api
     from harness.execution.tracking.installed import tracker_places
 
-    places = tracker_places(track, grid["results"])
+    places = tracker_places(track, grid["results"])  # before anything is fetched
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
-    _describe(plan)
-    for name, place in places.items():
-        click.echo(f"  tracker   {name}: {place}")
+    _describe(plan, places)
     if not dry_run:
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
         own |= {"address": address} if address else {}
@@ -114,18 +114,21 @@ def run(
 @results_option
 @data_option
 @device_option
+@track_option
 @click.pass_context
-def evaluate(context: click.Context, /, model: str, device: DeviceChoice, **options: Any) -> None:
+def evaluate(context: click.Context, /, model: str, device: DeviceChoice, track: str, **options: Any) -> None:
     """Evaluate a saved model, or evaluate a run on more suites.
 
     MODEL is a folder that transformers or sentence-transformers saved, a hub name OWNER/NAME[@COMMIT], or the key of a
     run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`.
     """
     from harness import api
+    from harness.execution.tracking.installed import tracker_places
 
+    places = tracker_places(track, options["results"])
     plan = api.plan_model(model, **options)
-    _describe(plan)
-    _show_results(context, plan, api.execute(plan, device=device, progress=True))
+    _describe(plan, places)
+    _show_results(context, plan, api.execute(plan, device=device, track=list(places), progress=True))
 
 
 @click.command()
@@ -159,11 +162,12 @@ def status(**grid: Any) -> None:
         click.echo(f"earlier  {line}")
 
 
-def _describe(plan: Plan) -> None:
-    """Print the number of runs, how many are done, what is skipped or missing, and an estimate."""
+def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
     counts = f"{count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(plan.todo)} to do"
     click.echo(f"profile {plan.request.profile.name}: {counts}")
-    for line in (*_axes(plan), *_problems(plan), *_estimate(plan)):
+    recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
+    for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
         click.echo(f"  {line}")
 
 

@@ -30,7 +30,7 @@ from harness.evaluation.figure_arrays import (
 )
 from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
 from harness.evaluation.sts import cosines_and_gold
-from harness.evaluation.suites import SimilarityTask, Suite, SuiteScores, Values, pairs_of, sentences_of
+from harness.evaluation.suites import RETRIEVAL, SimilarityTask, Suite, SuiteScores, Values, pairs_of, sentences_of
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
@@ -38,7 +38,7 @@ from harness.sources import digest
 #: Triples of captions, one for each of KDMCSE's Figures 8 to 12.
 TRIPLES = 5
 Arrays = dict[str, np.ndarray]
-_SIMILARITY, _RETRIEVAL = "similarity task", "retrieval task"
+_SIMILARITY = "similarity task"
 
 
 class FiguresSuite(Suite):
@@ -58,6 +58,7 @@ class FiguresSuite(Suite):
     version = 2
     metrics = ()
     kind = _SIMILARITY
+    asks_teacher = True
 
     def __init__(
         self,
@@ -80,11 +81,16 @@ class FiguresSuite(Suite):
     @classmethod
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
         """Return a similarity or retrieval task by name. Raises UserError for one that is neither."""
-        for kind in (_RETRIEVAL, _SIMILARITY):
+        for kind in (RETRIEVAL, _SIMILARITY):
             if task in registry.names(kind):
                 found: SimilarityTask | RetrievalTask = registry.get(kind, task)
                 return found
         raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
+
+    @property
+    def image_tasks(self) -> list[str]:
+        """Its retrieval tasks by name."""
+        return [name for name in self._tasks if name in registry.names(RETRIEVAL)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the protocol, its options, the tasks and their contents."""
@@ -96,7 +102,7 @@ class FiguresSuite(Suite):
         arrays: dict[ArrayName, np.ndarray] = {}
         warnings: list[str] = []
         for name, task in told(embed, self._tasks):
-            if name in registry.names(_RETRIEVAL):
+            if name in self.image_tasks:
                 data: ImagesWithCaptions = task.load(root)
                 scores[name], found = self._of_captions(name, data, embed)
                 found |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))

@@ -21,7 +21,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasTraining, ImageTextSpace, TrainedOn, told
 from harness.evaluation.ranking import TOP, both_ways
-from harness.evaluation.suites import Suite, SuiteScores, Task, TaskScores, Values
+from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values
 from harness.metrics import AVERAGE, Metric
 from harness.sources import digest
 
@@ -79,7 +79,7 @@ class RetrievalSuite(Suite):
         *(Metric(f"{way}_R@{k}") for way in ("i2t", "t2i") for k in TOP),
         *(Metric(f"{way}_median_rank", larger_is_better=False, shown=False) for way in ("i2t", "t2i")),
     )
-    kind = "retrieval task"
+    kind = RETRIEVAL
     needs_images = True
 
     def __init__(self, tasks: Sequence[str], seen_images: str = "refuse") -> None:

@@ -21,6 +21,8 @@ from harness.sources import Missing, digest
 SentencePair = tuple[str, str, float]
 #: subset -> its pairs
 Subsets = Mapping[str, Sequence[SentencePair]]
+#: The registry kind of tasks with images.
+RETRIEVAL = "retrieval task"
 #: metric -> value
 Values = dict[str, float]
 
@@ -91,6 +93,8 @@ class Suite(ABC):
     remembers: ClassVar[bool] = True
     #: Whether only a model with an image side has scores.
     needs_images: ClassVar[bool] = False
+    #: Whether it asks the frozen teacher of a run for captions and images too, not only the run's own space.
+    asks_teacher: ClassVar[bool] = False
     #: The hub's type of its tasks, for model cards; cards leave out the scores of a suite without one.
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
@@ -113,6 +117,11 @@ class Suite(ABC):
     def tasks(self) -> list[str]:
         """The names of its tasks, in the order given."""
         return list(self._tasks)
+
+    @property
+    def image_tasks(self) -> list[str]:
+        """Its retrieval tasks by name: a run's image teacher gives features of their images."""
+        return self.tasks if self.kind == RETRIEVAL else []
 
     def missing(self, root: Path | None) -> list[Missing]:
         """List the missing data of its tasks, each once."""

@@ -75,14 +75,15 @@ class Machine:
             found["accelerator"] = torch.cuda.get_device_name()
         return found
 
-    def peak_memory_mb(self) -> float:
-        """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
-        if self.device == "cuda":
-            import torch
 
-            return torch.cuda.max_memory_allocated() / 1e6
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+def peak_memory_mb(device: str) -> float:
+    """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated() / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def pick_device(asked: DeviceChoice) -> Device:

@@ -31,10 +31,11 @@ class Stage:
 class Event:
     """One report of a run. `run` is its key; of the other fields those of the kind are set.
 
-    start: `device`; prepare: `stage`; progress: `progress`; suite: `suite`, whose evaluation starts; evaluate: `stage`
-    of it; evaluated: `suite` and its `seconds`; done: `result`; failed: `error`. A teacher that is trained for a run
-    reports under its own key. A preparation for several runs (tokens, features) reports `prepare` under a key of its
-    own, such as "tokens of toy-text for toy-bert", and ends with `prepared`, with an `error` if it failed.
+    start: `device`; prepare: `stage`; progress: `progress`, `device` and the most memory taken so far; suite: `suite`,
+    whose evaluation starts; evaluate: `stage` of it; evaluated: `suite` and its `seconds`; done: `result`; failed:
+    `error`. A teacher that is trained for a run reports under its own key. A preparation for several runs (tokens,
+    features) reports `prepare` under a key of its own, such as "tokens of toy-text for toy-bert", and ends with
+    `prepared`, with an `error` if it failed.
     """
 
     kind: EventKind
@@ -44,6 +45,7 @@ class Event:
     progress: TrainingProgress | None = None
     suite: str = ""
     seconds: float = 0.0
+    memory_mb: float = 0.0
     result: Result | None = None
     error: str = ""
 

@@ -11,9 +11,9 @@ from harness.encoders.locate import ModelSource
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
-from harness.execution.teachers import RUN, RoleFeatures, RunModel, TeacherFinder
+from harness.execution.teachers import RUN, NamedTeacher, RoleFeatures, RunModel, TeacherFinder
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
-from harness.inputs import Stream
+from harness.inputs import FeatureKind, Stream
 from harness.method import Feature
 from harness.sources import Missing, digest
 from harness.spec import RunSpec, fresh_size
@@ -46,6 +46,15 @@ class Ingredients:
     def teachers(self) -> Iterator[Ingredient[Checkable]]:
         """What the features depend on besides the corpora."""
         yield from (need for features in self.features.values() for need in features.needs)
+
+    @property
+    def test_teachers(self) -> Mapping[FeatureKind, NamedTeacher]:
+        """What suites have features of: images by the role 'image', and captions where 'caption' has its teacher."""
+        image, caption = self.features.get("image"), self.features.get("caption")
+        if image is None:
+            return {}
+        both = caption is not None and image.asked.teacher == caption.asked.teacher
+        return {"image": image.teacher, **({"caption": caption.teacher} if caption and both else {})}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from harness.catalogue import recorded_commit
 from harness.corpora.base import CorpusSource
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.evaluation.suites import SimilarityTask, Suite
+from harness.evaluation.retrieval import RetrievalTask
+from harness.evaluation.suites import RETRIEVAL, SimilarityTask, Suite
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
 from harness.profiles import Profile
@@ -167,7 +168,11 @@ class Inventory:
 
     def retrieval_content(self, task: str) -> str:
         """The fingerprint of a retrieval task's captions, images and stored features."""
-        return self._task("retrieval task", task).fingerprint
+        return self.retrieval_task(task).fingerprint
+
+    def retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
+        """A task with images and captions."""
+        return self._task(RETRIEVAL, name)
 
     @cached_property
     def suites(self) -> dict[str, Suite]:

@@ -13,7 +13,7 @@ from harness.corpora.seen import EMPTY, SeenRows, cached_hashes, text_hashes
 from harness.errors import MissingData, UserError
 from harness.evaluation.retrieval import RetrievalSuite, seen_images
 from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import PairSuite, SentencePair, SimilarityTask, Suite, pairs_of
+from harness.evaluation.suites import RETRIEVAL, PairSuite, SentencePair, SimilarityTask, Suite, pairs_of
 from harness.execution.inventory import Ingredient, Inventory
 from harness.execution.seen import CorpusRows, seen_rows
 from harness.grid import check_setting
@@ -132,7 +132,7 @@ class SettingData:
 
     def image_overlap(self, suite: str, task: str) -> ImageOverlap:
         """The overlap of a retrieval task."""
-        data = get("retrieval task", task).load(self.inventory.root)
+        data = get(RETRIEVAL, task).load(self.inventory.root)
         seen = seen_images(data, self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
 

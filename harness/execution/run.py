@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
-from harness.execution.environment import Machine, package_versions, revision
+from harness.execution.environment import Machine, package_versions, peak_memory_mb, revision
 from harness.execution.events import Event, Listener, Stage
 from harness.execution.inventory import Inventory
 from harness.execution.log import RunLog
@@ -170,7 +170,7 @@ def _result(
         ),
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         train_seconds=record.seconds,
-        peak_memory_mb=machine.peak_memory_mb(),
+        peak_memory_mb=peak_memory_mb(machine.device),
         hardware=dict(machine.hardware()),
         packages=package_versions(),
         revision=revision(),

@@ -63,6 +63,11 @@ class _Maker(ABC):
     def models(self) -> list[Ingredient[Checkable]]:
         """The models that compute features of whatever pairs."""
 
+    @property
+    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
+        """The features of corpora that it is fitted on before it computes any."""
+        return []
+
     @abstractmethod
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """Names everything that the features of these pairs depend on; known without loading a model."""
@@ -199,6 +204,11 @@ class _LitTeacher(_Maker, Generated):
         """Those of both teachers."""
         return [*self.images.models, *self.captions.models]
 
+    @property
+    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
+        """Both teachers' features of the corpus of the fit."""
+        return [(self.images, self.corpus), (self.captions, self.corpus)]
+
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
         fitted = [need.fingerprint for need in self.needs(self.corpus, of)]
@@ -245,18 +255,36 @@ class NamedTeacher:
 
     def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
         """What its features of a corpus depend on, without loading any of it. Raises UserError."""
-        images = self.of == "image" and not isinstance(self.maker, _LitTeacher)
-        content = corpus.images if images else corpus.read.fingerprint
-        needs = [need.fingerprint for need in self.needs(corpus)]
-        return [self.name, self.of, content, needs, None if images else max_length]
+        content = corpus.images if self._sees_images else corpus.read.fingerprint
+        return self._identity(content, self.needs(corpus), max_length)
+
+    def test_identity(self, content: str, max_length: int) -> list[object]:
+        """What its features of the images or captions of a task depend on; `content` is the task's fingerprint."""
+        fitted = [corpus.read for _, corpus in self.fitted_on]
+        return self._identity(content, [*self.models, *fitted], max_length)
+
+    def _identity(self, content: str, needs: Sequence[Ingredient[Checkable]], max_length: int) -> list[object]:
+        read = [need.fingerprint for need in needs]
+        return [self.name, self.of, content, read, None if self._sees_images else max_length]
+
+    @property
+    def _sees_images(self) -> bool:
+        """Whether its features depend on images alone."""
+        return self.of == "image" and not isinstance(self.maker, _LitTeacher)
 
     def is_stored(self, corpus: UsedCorpus) -> bool:
         """Whether its features of a corpus are read from a file beside it."""
         return self.of == "image" and self.name in corpus.stored
 
-    def runs(self, corpus: UsedCorpus) -> set[str]:
-        """The fingerprints of the runs that must be trained to compute its features of a corpus."""
-        sources = (need.source for need in self.needs(corpus))
+    @property
+    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
+        """The features of corpora that it is fitted on before it computes any."""
+        return [] if isinstance(self.maker, str) else self.maker.fitted_on
+
+    @property
+    def runs(self) -> set[str]:
+        """The fingerprints of the runs that must be trained before it computes features."""
+        sources = (model.source for model in self.models)
         return {source.training for source in sources if isinstance(source, RunModel)}
 
     @property

@@ -19,6 +19,7 @@ from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
+from harness.execution.environment import peak_memory_mb
 from harness.execution.events import Event, Listener
 from harness.execution.ingredients import Experiment, Ingredients
 from harness.execution.pairs import FeatureContext
@@ -29,7 +30,7 @@ from harness.seeds import derive_seed, generator
 from harness.sources import write_text
 from harness.spec import fresh_size
 from harness.store import Store
-from harness.training.record import TrainingRecord
+from harness.training.record import TrainingProgress, TrainingRecord
 from harness.training.streams import TrainingData, rows_read
 from harness.training.trainer import Trainer, load_best
 
@@ -88,6 +89,11 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         load_best(folder, student, method)
         record = TrainingRecord(**json.loads(note.read_text()))
         return Trained(student, method.shared_space(), record, data.warnings, rows)
+
+    def report(made: TrainingProgress) -> None:
+        took = peak_memory_mb(bench.device)
+        bench.listen(Event("progress", experiment.key, device=bench.device, progress=made, memory_mb=took))
+
     trainer = Trainer(
         student,
         method,
@@ -97,7 +103,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         setting=setting,
         dev=dev_scorer(read.dev.source, read.dev.root),
         folder=folder,
-        report=lambda made: bench.listen(Event("progress", experiment.key, progress=made)),
+        report=report,
         chunk=bench.chunk,
     )
     record = trainer.run()

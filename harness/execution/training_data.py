@@ -39,16 +39,15 @@ class RunFeatures:
 
     def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
         """The role 'image' of other images, (n, f); `content` is their hash. A control has the true features here."""
-        teacher = self.experiment.ingredients.features["image"].teacher
+        teacher = self.experiment.ingredients.test_teachers["image"]
         return teacher.features(KnownPairs.of_content(pairs, content), self.context)
 
     def of_captions(self, texts: Sequence[str], content: str) -> np.ndarray | None:
         """Features of n other captions, (n, f); None unless one teacher has both roles 'image' and 'caption'."""
-        roles = self.experiment.ingredients.features
-        image, caption = roles.get("image"), roles.get("caption")
-        if image is None or caption is None or image.asked.teacher != caption.asked.teacher:
+        teacher = self.experiment.ingredients.test_teachers.get("caption")
+        if teacher is None:
             return None
-        return caption.teacher.features(KnownPairs.of_content(Pairs(texts), digest("captions", content)), self.context)
+        return teacher.features(KnownPairs.of_content(Pairs(texts), digest("captions", content)), self.context)
 
 
 def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> TrainingData:

@@ -31,7 +31,7 @@ from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_na
 from harness.store.index import listing, refreshed
 from harness.store.indexed import IndexedResults, joined_results
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
-from harness.store.upgrade import old_files, upgraded_failure, upgraded_result
+from harness.store.upgrade import old_failures, old_files, upgraded_failure, upgraded_result
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,8 @@ class Store:
         found = self.find(result.profile, result.spec, result.fingerprint)
         kept = found.merged(result) if found else result
         write_text(self.path(kept), kept.model_dump_json() + "\n")
-        for path, failure in self._failures():
+        failed = self._failure_path(result.fingerprint)
+        for path, failure in _failures([*old_failures(failed.parent), failed]):
             if failure.concerns(result.profile, result.spec, result.fingerprint):
                 path.with_suffix(".log").unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
@@ -179,7 +180,7 @@ class Store:
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
-        path = self.root / "failed" / f"{failure.fingerprint[:16]}.json"
+        path = self._failure_path(failure.fingerprint)
         if log:
             write_text(path.with_suffix(".log"), log)
         write_text(path, failure.model_dump_json(indent=1) + "\n")
@@ -187,14 +188,11 @@ class Store:
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        return sorted((failure for _, failure in self._failures()), key=lambda failure: failure.spec.key)
+        found = _failures(sorted((self.root / "failed").glob("*.json")))
+        return sorted((failure for _, failure in found), key=lambda failure: failure.spec.key)
 
-    def _failures(self) -> Iterator[tuple[Path, Failure]]:
-        for path in sorted((self.root / "failed").glob("*.json")):
-            try:
-                yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
-            except (ValueError, TypeError) as error:
-                log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+    def _failure_path(self, fingerprint: str) -> Path:
+        return self.root / "failed" / f"{fingerprint[:16]}.json"
 
     def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
@@ -238,6 +236,17 @@ def _joined(results: Iterable[Result]) -> list[Result]:
     for result in results:
         found.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
     return [joined_results(each) for each in found.values()]
+
+
+def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
+    """The records of those files that are there."""
+    for path in paths:
+        try:
+            yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
+        except FileNotFoundError:
+            pass  # none was recorded, or the run has succeeded meanwhile
+        except (ValueError, TypeError) as error:
+            log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

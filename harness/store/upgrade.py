@@ -21,6 +21,7 @@ from harness.store.schema import ScoresByPart, ScoresByTask
 #: a parsed JSON object
 Content = dict[str, Any]
 
+_OLD_FAILURE = re.compile(r"[0-9a-f]{12}")
 _OLD_FILE = re.compile(r"seed-[0-9]+-[0-9a-f]{12}")
 _TEACHER = re.compile(r"(?P<teacher>.+) \((?P<of>image|caption|tokens)\)")
 _ARRAY = re.compile(r"(?P<task>.+)\.(?P<what>\w+)(?:\[(?P<space>\w+)\])?")
@@ -108,6 +109,11 @@ def array_names(texts: Iterable[str]) -> dict[str, ArrayName]:
 def has_old_name(path: Path) -> bool:
     """Whether a result file, or a file beside one, is named as schema 1 named it."""
     return _OLD_FILE.fullmatch(path.name.partition(".")[0]) is not None
+
+
+def old_failures(folder: Path) -> list[Path]:
+    """The failure records of schema 1, whose names are those of no training."""
+    return [path for path in sorted(folder.glob("*.json")) if _OLD_FAILURE.fullmatch(path.stem)]
 
 
 def old_files(path: Path, fingerprint: str) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -116,8 +117,9 @@ def harness(world: Path, client_env: dict[str, str]) -> Harness:
     """Run a command with the test's profile and data root."""
 
     def run(*words: str, profile: str = "./mine.toml", **env: str) -> subprocess.CompletedProcess[str]:
-        typed = [sys.executable, "-c", MAIN, "entries.toml", *words, "--profile", profile]
-        variables = client_env | {"HARNESS_DATA": "root", "HARNESS_CACHE": str(world / "cache")} | env
+        serial = ("--executor", "serial") if words[0] == "run" else ()
+        typed = [sys.executable, "-c", MAIN, "entries.toml", *words, *serial, "--profile", profile]
+        variables = client_env | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
         done = subprocess.run(typed, cwd=world, env=variables, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         return done

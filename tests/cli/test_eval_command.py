@@ -19,6 +19,7 @@ from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.execution.export import export
 from harness.execution.request import Selection, model_request
+from harness.execution.tracking import listener
 from harness.store import Store
 
 
@@ -221,3 +222,42 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: 
     assert isinstance(refused.exception, UserError)
     assert message in str(refused.exception)
     assert "\n" not in str(refused.exception)
+
+
+def test_evaluations_are_recorded_in_the_record_of_their_run(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed; tracked evaluations were not tested")
+    told: list[Any] = []
+
+    class Tracker:
+        """In place of the tracker's process."""
+
+        def __init__(self, name: str, store: Store) -> None:
+            told.append(name)
+
+        def send(self, message: list[Any]) -> None:
+            told.append(message)
+
+        def finish(self, wait: bool) -> None:
+            told.append(wait)
+
+    monkeypatch.setattr(listener, "_Process", Tracker)
+    ids, scores = [], []
+    for suite in ("sts", "geometry"):
+        told.clear()
+        done = harness(
+            tmp_path, "eval", "owner/model", "--suites", suite, "--pooling", "mean", "--track", "tensorboard"
+        )
+        assert done.exit_code == 0, done.output
+        assert "  tracker   tensorboard: `tensorboard --logdir " in done.output
+        name, (begins, about), (ends, key, how, found), waited = told
+        assert (name, begins, ends, how, waited) == ("tensorboard", "begin", "end", "done", True)
+        assert about["key"] == key
+        ids.append(about["id"])
+        scores.append({text.split("/")[0] for text in found})
+    assert ids[0] == ids[1]
+    assert scores == [{"sts"}, {"geometry"}]
+    refused = harness(tmp_path, "eval", "owner/model", "--track", "wanb")
+    assert isinstance(refused.exception, UserError)
+    assert "unknown tracker 'wanb'" in str(refused.exception)

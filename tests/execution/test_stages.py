@@ -23,8 +23,8 @@ from harness.store import Store
 SUITES = ["sts", "geometry", "retrieval", "mteb", "figures"]
 
 
-def stages(root: Path, method: str, setting: str, **overrides: int) -> Iterator[tuple[str, Stage]]:
-    """The stages of a run with the suite that is being evaluated."""
+def stages(root: Path, method: str, setting: str, **overrides: int) -> Iterator[tuple[str, str, Stage]]:
+    """The stages of a run with the suite that is being evaluated and the key of who reports."""
     request = Request(
         profile=load_profile("tiny"),
         methods=[Variant.parse(method)],
@@ -42,7 +42,7 @@ def stages(root: Path, method: str, setting: str, **overrides: int) -> Iterator[
         suite = event.suite or suite
         if event.stage is not None:
             assert event.kind == ("prepare" if event.stage.what in ("features", "tokens") else "evaluate")
-            yield suite, event.stage
+            yield suite, event.run, event.stage
 
 
 def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
@@ -50,27 +50,33 @@ def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     found = list(stages(tmp_path / "results", "mcse", "toy", steps=2, eval_every=2, batch_size=8))
-    before = {(one.what, one.subject) for suite, one in found if not suite}
-    assert {"toy-text", "toy-pairs"} == {subject for what, subject in before if what == "tokens"}
-    assert ("features", "toy-clip: features of images") in before
-    for what, subject in before:
+    before = {(key, one.what, one.subject) for suite, key, one in found if not suite}
+    assert {"toy-text", "toy-pairs"} == {subject for _, what, subject in before if what == "tokens"}
+    featured = {(key, subject) for key, what, subject in before if what == "features"}
+    assert featured == {
+        (f"toy-clip features of the images of {place}", "toy-clip: features of images")
+        for place in ("toy-pairs", "ToyRetrieval")
+    }
+    for name, what, subject in before:
         counted = [
-            (one.done, one.total) for suite, one in found if not suite and (one.what, one.subject) == (what, subject)
+            (one.done, one.total)
+            for suite, key, one in found
+            if not suite and (key, one.what, one.subject) == (name, what, subject)
         ]
         assert counted == sorted(counted, key=lambda pair: pair[0])
         if what == "features":
             assert counted[0][0] == 0
             assert counted[-1][0] == counted[-1][1]
     for suite in SUITES:
-        tasks = [one for name, one in found if name == suite and one.what == "tasks"]
+        tasks = [one for name, _, one in found if name == suite and one.what == "tasks"]
         names = list(load_profile("tiny").suites[suite].tasks)
         assert [one.item for one in tasks] == names or suite == "mteb"
         assert [(one.subject, one.done, one.total) for one in tasks] == [
             (suite, at, len(names)) for at in range(len(names))
         ]
-        embedded = [(one.done, one.total) for name, one in found if name == suite and one.what == "sentences"]
+        embedded = [(one.done, one.total) for name, _, one in found if name == suite and one.what == "sentences"]
         assert all(total is not None and done <= total for done, total in embedded)
-    assert {"sts", "retrieval", "mteb"} <= {suite for suite, one in found if one.what == "sentences"}
+    assert {"sts", "retrieval", "mteb"} <= {suite for suite, _, one in found if one.what == "sentences"}
 
 
 def test_a_text_file_says_how_many_sentences_to_expect(tmp_path: Path) -> None:

@@ -177,6 +177,19 @@ def test_failures_are_listed_apart_and_cleared_by_success(tmp_path: Path) -> Non
     assert list((tmp_path / "failed").iterdir()) == []
 
 
+def test_a_result_costs_the_reading_of_no_failure_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, runs = Store(tmp_path), [result(seed=seed) for seed in range(5)]
+    texts = {"error": "out of memory", "traceback": "", "when": "now"}
+    for one in runs:
+        store.save_failure(Failure(spec=one.spec, profile="tiny", fingerprint=one.fingerprint, **texts))
+    reads: list[Path] = []
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
+    store.save(runs[0])
+    assert [path.name for path in reads if path.parent.name == "failed"] == [f"{runs[0].fingerprint[:16]}.json"]
+    assert len(store.failures()) == 4
+
+
 def test_an_unfinished_file_is_no_result(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(store.save(result()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from harness.errors import UserError
-from harness.execution.events import Listener
+from harness.execution.events import Listener, both
 from harness.execution.executors.job import End, Job, Prepared
 from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.queue import Queue
@@ -74,7 +74,7 @@ class Executor(ABC):
 
         try:
             with stop_on_signals(stop):
-                self.work(queue, listen)
+                self.work(queue, both(queue.hear, listen))
         finally:
             withdraw_stop()
         if signals:

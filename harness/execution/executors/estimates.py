@@ -1,4 +1,7 @@
-"""How much memory runs take: a table by size of encoder and batch, refined by what finished runs of the store took."""
+"""How much memory runs take: a table by size of encoder and batch, refined by what runs like them took at most.
+
+Finished runs of the store say so from the beginning, runs in progress from their first report.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ BASE = (12, 768, 30_522)
 #: Views of a sentence that a training step encodes: two, three of triplets.
 VIEWS = 3
 
-#: What decides how much memory a run takes: method, setting, encoder, batch, length, precision.
-Likeness = tuple[str, str, str, int, int, str]
+#: What decides how much memory a run takes: method, setting, encoder, batch, its rows at a time, length, precision.
+Likeness = tuple[str, str, str, int, int, int, str]
 
 
 def model_mb(folder: Path) -> tuple[float, float]:
@@ -41,23 +44,37 @@ def _size(folder: Path) -> tuple[int, int, int]:
         return BASE
 
 
-def expected(experiment: Experiment) -> Resources:
-    """What a run needs by the size of its encoder and its batch.
+def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
+    """What a run needs by the size of its encoder and its batch, of which `chunk` rows are encoded at a time.
 
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
-    run, source = experiment.resolved, experiment.ingredients.encoder.source
-    weights, token = model_mb(source.path()) if not source.missing(None) else model_mb(Path())
+    run, (weights, token) = experiment.resolved, _model_of(experiment)
     if not run.method.trains:
         took = weights + INFERENCE_MB
     else:
-        rows = run.training.batch_size + sum(steps.batch_size for steps in run.own_steps.values())
+        batches = [run.training.batch_size, *(steps.batch_size for steps in run.own_steps.values())]
+        rows = sum(min(batch, chunk or batch) for batch in batches)
         took = 4 * weights + rows * VIEWS * run.training.max_length * token
     return Resources(memory_mb=round(PROCESS_MB + MARGIN * took), gpu_memory_mb=round(CONTEXT_MB + MARGIN * took))
 
 
+def _model_of(experiment: Experiment) -> tuple[float, float]:
+    source = experiment.ingredients.encoder.source
+    return model_mb(Path() if source.missing(None) else source.path())
+
+
+def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
+    run, spec = experiment.resolved, experiment.resolved.spec
+    training = run.training
+    if not run.method.trains:
+        return spec.variant.name, str(spec.setting), spec.encoder, 0, 0, 0, ""
+    numbers = training.batch_size, chunk or 0, training.max_length
+    return spec.variant.name, str(spec.setting), spec.encoder, *numbers, training.precision
+
+
 class Estimates:
-    """What runs need, by those that have finished."""
+    """What runs need, by those that have finished or have reported."""
 
     def __init__(self, results: Iterable[Result] = ()) -> None:
         self._peaks: dict[tuple[Likeness, str], float] = {}
@@ -68,20 +85,31 @@ class Estimates:
     def learn(self, result: Result) -> None:
         """Remember what a finished run took: of its process on the CPU, of tensors on a GPU."""
         training = result.hyperparameters.get("training", {})
-        spec, values = result.spec, [training.get(name, 0) for name in ("batch_size", "max_length")]
-        batch, length = (int(value) if isinstance(value, int | float) else 0 for value in values)
-        shape = (spec.method, spec.setting, spec.encoder, batch, length, str(training.get("precision", "")))
-        key = (shape, str(result.hardware.get("device", "cpu")))
-        self._peaks[key] = max(self._peaks.get(key, 0.0), result.peak_memory_mb)
+        spec, hardware = result.spec, result.hardware
+        values = (
+            training.get("batch_size", 0),
+            hardware.get("chunk", 0) if training else 0,
+            training.get("max_length", 0),
+        )
+        batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in values)
+        shape = (spec.method, spec.setting, spec.encoder, batch, chunk, length, str(training.get("precision", "")))
+        self._remember(shape, str(hardware.get("device", "cpu")), result.peak_memory_mb)
 
-    def of(self, experiment: Experiment) -> Resources:
+    def hear(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
+        """Remember what a run in training took so far, but not less than its evaluation is expected to take."""
+        shape = _likeness(experiment, chunk)
+        if peak_mb > self._peaks.get((shape, device), 0.0):
+            least = _model_of(experiment)[0] + INFERENCE_MB + (PROCESS_MB if device == "cpu" else 0)
+            self._remember(shape, device, max(peak_mb, least))
+
+    def _remember(self, shape: Likeness, device: str, peak_mb: float) -> None:
+        self._peaks[shape, device] = max(self._peaks.get((shape, device), 0.0), peak_mb)
+
+    def of(self, experiment: Experiment, chunk: int | None = None) -> Resources:
         """What a run needs."""
-        run = experiment.resolved
-        trains, training = run.method.trains, run.training
-        numbers = (training.batch_size, training.max_length, training.precision) if trains else (0, 0, "")
-        shape = (run.spec.variant.name, str(run.spec.setting), run.spec.encoder, *numbers)
+        shape = _likeness(experiment, chunk)
         if shape not in self._expected:
-            self._expected[shape] = expected(experiment)
+            self._expected[shape] = expected(experiment, chunk)
         found = self._expected[shape]
         on_gpu, on_cpu = self._peaks.get((shape, "cuda")), self._peaks.get((shape, "cpu"))
         if on_gpu is not None:

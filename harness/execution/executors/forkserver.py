@@ -7,6 +7,7 @@ one end of a socket pair, and hears of the process that serves it and of that pr
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -18,6 +19,15 @@ from harness.processors import end_with_parent
 
 #: Seconds between two looks for processes that have ended.
 REAP_S = 0.1
+#: What libraries import only once a model is loaded, trained or scored: three seconds for each job otherwise.
+LATE = (
+    "scipy.stats",
+    "transformers.conversion_mapping",
+    "transformers.integrations.flash_attention",
+    "transformers.loss.loss_utils",
+    "transformers.models.auto.tokenization_auto",
+    "transformers.models.bert.modeling_bert",
+)
 
 
 def main(handle: int, driver: int) -> None:
@@ -31,6 +41,9 @@ def main(handle: int, driver: int) -> None:
 
     assert run
     assert jobs
+    for module in LATE:
+        with suppress(ImportError):  # of another version; jobs import what they need
+            importlib.import_module(module)
     gc.collect()
     gc.freeze()  # the collector of a forked process leaves these objects alone, and their memory shared
     channel = Connection(handle)

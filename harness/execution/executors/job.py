@@ -122,4 +122,5 @@ def machine_of(allocation: Allocation) -> Machine:
     free_large_blocks()
     if machine.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
+        torch.cuda.reset_peak_memory_stats()  # of the job before in this process
     return machine

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from harness.execution.executors.job import Job
-from harness.execution.executors.preparation import FeaturesOfCorpus, Preparation, RecordingsOfCorpus, TokensOfCorpus
+from harness.execution.executors.preparation import (
+    FeaturesOfCorpus,
+    FeaturesOfTask,
+    Preparation,
+    RecordingsOfCorpus,
+    TokensOfCorpus,
+)
 from harness.execution.executors.run_job import RunJob
 from harness.execution.ingredients import Experiment
-from harness.execution.plan import Plan
+from harness.execution.inventory import Inventory, UsedCorpus
+from harness.execution.plan import Plan, PlannedRun
+from harness.execution.teachers import NamedTeacher
 from harness.inputs import MEDIA
 from harness.sources import digest
+from harness.store import Store
 
 
 def jobs_of(plan: Plan, chunk: int | None = None) -> list[Job]:
@@ -18,30 +28,65 @@ def jobs_of(plan: Plan, chunk: int | None = None) -> list[Job]:
     found: dict[str, Job] = {}
     for run in plan.todo:
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
-        for prepared in _preparations(plan, run.experiment):
+        for prepared in _Preparations(plan.inventory, plan.store, run.experiment).of(run):
             found.setdefault(prepared.id, prepared)
             needs.add(prepared.id)
         found[run.fingerprint] = RunJob(plan.inventory, plan.store, frozenset(needs), run, chunk)
     return list(found.values())
 
 
-def _preparations(plan: Plan, experiment: Experiment) -> Iterator[Preparation]:
-    """What the training of a run reads, apart from files."""
-    read, nothing = experiment.ingredients, frozenset[str]()
-    encoder, length = read.encoder.fingerprint, experiment.resolved.training.max_length
-    for corpus in read.corpora:
-        content = corpus.read.fingerprint
-        if corpus.stream == "audio":
-            key = digest("recordings", content)
-            yield RecordingsOfCorpus(plan.inventory, plan.store, nothing, key, experiment, corpus)
-        elif corpus.stream not in MEDIA:
-            key = digest("tokens", content, encoder, length)
-            yield TokensOfCorpus(plan.inventory, plan.store, nothing, key, experiment, corpus)
-    for features in read.features.values():
-        teacher = features.teacher
-        for corpus in features.corpora:
-            identity = [*teacher.identity(corpus, length), encoder if teacher.of == "tokens" else None]
-            needs = frozenset(teacher.runs(corpus))
-            yield FeaturesOfCorpus(
-                plan.inventory, plan.store, needs, digest("features", identity), experiment, corpus, teacher
-            )
+@dataclass(frozen=True)
+class _Preparations:
+    """What a run reads, apart from files."""
+
+    inventory: Inventory
+    store: Store
+    experiment: Experiment
+
+    def of(self, run: PlannedRun) -> Iterator[Preparation]:
+        """Those of its training, and of the suites that it is evaluated on."""
+        yield from self._training()
+        for suite in (self.inventory.suites[name] for name in run.todo):
+            kinds = ("image", "caption") if suite.asks_teacher else ("image",)
+            teachers = [one for of, one in self.experiment.ingredients.test_teachers.items() if of in kinds]
+            for teacher in teachers:
+                yield from (job for task in suite.image_tasks for job in self._of_task(teacher, task))
+
+    def _training(self) -> Iterator[Preparation]:
+        read, place = self.experiment.ingredients, (self.inventory, self.store, frozenset[str]())
+        for corpus in read.corpora:
+            content = corpus.read.fingerprint
+            if corpus.stream == "audio":
+                yield RecordingsOfCorpus(*place, digest("recordings", content), self.experiment, corpus)
+            elif corpus.stream not in MEDIA:
+                key = digest("tokens", content, read.encoder.fingerprint, self._length)
+                yield TokensOfCorpus(*place, key, self.experiment, corpus)
+        for features in read.features.values():
+            for corpus in features.corpora:
+                yield from self._of_corpus(features.teacher, corpus)
+
+    def _of_corpus(self, teacher: NamedTeacher, corpus: UsedCorpus) -> Iterator[Preparation]:
+        """Features of a corpus, after those that its teacher is fitted on."""
+        stored = teacher.is_stored(corpus)
+        fitted = [] if stored else list(self._fitted_on(teacher))
+        yield from fitted
+        encoder = self.experiment.ingredients.encoder.fingerprint if teacher.of == "tokens" else None
+        key = digest("features", [*teacher.identity(corpus, self._length), encoder])
+        needs = frozenset(() if stored else {*teacher.runs, *(one.id for one in fitted)})
+        yield FeaturesOfCorpus(self.inventory, self.store, needs, key, self.experiment, corpus, teacher)
+
+    def _of_task(self, teacher: NamedTeacher, name: str) -> Iterator[Preparation]:
+        """Features of a retrieval task, after those that their teacher is fitted on."""
+        task, fitted = self.inventory.retrieval_task(name), list(self._fitted_on(teacher))
+        yield from fitted
+        key = digest("test features", teacher.test_identity(task.fingerprint, self._length))
+        needs = frozenset({*teacher.runs, *(one.id for one in fitted)})
+        yield FeaturesOfTask(self.inventory, self.store, needs, key, self.experiment, task, teacher)
+
+    def _fitted_on(self, teacher: NamedTeacher) -> Iterator[Preparation]:
+        for inner, corpus in teacher.fitted_on:
+            yield from self._of_corpus(inner, corpus)
+
+    @property
+    def _length(self) -> int:
+        return self.experiment.resolved.training.max_length

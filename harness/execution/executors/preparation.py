@@ -1,4 +1,4 @@
-"""Work that several runs share, as jobs of their own: tokens of a corpus, features of a teacher, filter banks.
+"""Work that several runs share, as jobs of their own: tokens of a corpus, filter banks, features of a teacher.
 
 Each is done once, before the runs that read it, so that no run waits for another with a GPU in its hands. What is
 prepared lies in the cache folder; a run that does not find it there makes it itself. Models are imported where jobs are
@@ -10,14 +10,18 @@ from __future__ import annotations
 import traceback
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from harness.corpora.base import Pairs
 from harness.errors import UserError
+from harness.evaluation.retrieval import RetrievalTask
+from harness.evaluation.suites import HasImages
 from harness.execution.events import Event, Listener, Stage
 from harness.execution.executors.estimates import PROCESS_MB, TEACHER_MB, Estimates
 from harness.execution.executors.job import Job, Prepared, machine_of
 from harness.execution.ingredients import Experiment
-from harness.execution.inventory import UsedCorpus
+from harness.execution.inventory import Ingredient, UsedCorpus
 from harness.execution.pairs import KnownPairs
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.execution.teachers import NamedTeacher
@@ -28,11 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Preparation(Job):
-    """Something of a corpus that is made once. `experiment` is the first run that reads it."""
+    """Something that is made once. `experiment` is the first run that reads it."""
 
     digest: str
     experiment: Experiment
-    corpus: UsedCorpus
 
     @property
     def id(self) -> str:
@@ -71,8 +74,11 @@ class Preparation(Job):
         return Event("prepare", self.key, stage=event.stage) if event.run == self.experiment.key else event
 
 
+@dataclass(frozen=True, eq=False)
 class TokensOfCorpus(Preparation):
     """The tokens of a text corpus for one encoder and length."""
+
+    corpus: UsedCorpus
 
     @property
     def key(self) -> str:
@@ -92,8 +98,11 @@ class TokensOfCorpus(Preparation):
         token_file(self.corpus, student.tokenizer, run.training.max_length, listen)
 
 
+@dataclass(frozen=True, eq=False)
 class RecordingsOfCorpus(Preparation):
     """The filter banks of an audio corpus."""
+
+    corpus: UsedCorpus
 
     @property
     def key(self) -> str:
@@ -109,17 +118,17 @@ class RecordingsOfCorpus(Preparation):
 class FeaturesOfCorpus(Preparation):
     """One teacher's features of the images, captions or tokens of a pair corpus."""
 
+    corpus: UsedCorpus
     teacher: NamedTeacher
 
     @property
     def key(self) -> str:
         """Teacher, kind and corpus."""
-        return f"{self.teacher.name} features of the {self.teacher.of.removesuffix('s')}s of {self.corpus.name}"
+        return _features(self.teacher, self.corpus.name)
 
     def resources(self, known: Estimates) -> Resources:
         """A frozen model at work; no GPU where the features are stored in a file."""
-        took = 0 if self.teacher.is_stored(self.corpus) else TEACHER_MB
-        return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=took)
+        return _at_work(stored=self.teacher.is_stored(self.corpus))
 
     def make(self, bench: Bench) -> None:
         """Compute the features; a run that is the teacher is trained first if its weights are gone."""
@@ -127,3 +136,45 @@ class FeaturesOfCorpus(Preparation):
 
         context = run_features(self.experiment, bench).context
         self.teacher.features(KnownPairs.of_corpus(self.corpus), context)
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturesOfTask(Preparation):
+    """One teacher's features of the images or captions of a retrieval task, which suites ask the run for."""
+
+    task: Ingredient[RetrievalTask]
+    teacher: NamedTeacher
+
+    @property
+    def key(self) -> str:
+        """Teacher, kind and task."""
+        return _features(self.teacher, self.task.source.name)
+
+    def resources(self, known: Estimates) -> Resources:
+        """A frozen model at work; no GPU where the features are stored in a file."""
+        return _at_work(stored=self._stored)
+
+    @cached_property
+    def _stored(self) -> bool:
+        task = self.task
+        known = isinstance(task.source, HasImages) and not task.source.computes(self.teacher.name, task.root)
+        return known and self.teacher.of == "image"
+
+    def make(self, bench: Bench) -> None:
+        """Compute the features as the run's embedder would."""
+        from harness.execution.train import run_features
+
+        features, data = run_features(self.experiment, bench), self.task.source.load(self.task.root)
+        if self.teacher.of == "image":
+            assert isinstance(data.images, Pairs)
+            features.of_images(data.images, self.task.fingerprint)
+        else:
+            features.of_captions(data.texts, self.task.fingerprint)
+
+
+def _features(teacher: NamedTeacher, where: str) -> str:
+    return f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {where}"
+
+
+def _at_work(*, stored: bool) -> Resources:
+    return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if stored else TEACHER_MB)

@@ -10,9 +10,10 @@ import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 
-from harness.execution.events import Listener
+from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
 from harness.execution.executors.job import Again, End, Job, cause, error_of
+from harness.execution.executors.run_job import RunJob
 from harness.execution.resources import Resources
 from harness.store import Result
 
@@ -40,6 +41,7 @@ class Queue:
         for job, needs in self._waits.items():
             for need in needs:
                 self._dependents.setdefault(need, []).append(job)
+        self._runs = {job.key: job for job in jobs if isinstance(job, RunJob)}
         self._ready = [job for job in jobs if job not in self._waits]
         self._running = set[Job]()
         self._retry_at: dict[Job, float] = {}
@@ -89,10 +91,15 @@ class Queue:
             self._close(job, end)
 
     def resources(self, job: Job) -> Resources:
-        """What a job needs of a machine, by what finished runs of the store took."""
+        """What a job needs of a machine, by what runs like it took: finished ones of the store, and those in work."""
         if self._estimates is None:
-            self._estimates = Estimates(job.store.load()[0])
+            self._estimates = Estimates(job.store.indexed())
         return job.resources(self._estimates)
+
+    def hear(self, event: Event) -> None:
+        """Learn from a run's report what it takes, so that others like it find room by that at once."""
+        if event.memory_mb and self._estimates and event.run in self._runs:
+            self._runs[event.run].hear(event, self._estimates)
 
     def stop(self) -> None:
         """Give out no more jobs."""

@@ -41,7 +41,11 @@ class RunJob(Job):
 
     def resources(self, known: Estimates) -> Resources:
         """By its encoder and its batch."""
-        return known.of(self.run.experiment)
+        return known.of(self.run.experiment, self.chunk)
+
+    def hear(self, event: Event, known: Estimates) -> None:
+        """Pass on what the run has taken so far."""
+        known.hear(self.run.experiment, self.chunk, event.device, event.memory_mb)
 
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""

@@ -16,9 +16,9 @@ import pytest
 from executor_jobs import ignore, jobs, notes, stubs
 
 import harness
-from harness.execution.events import Event
+from harness.execution.events import Event, both
 from harness.execution.executors.base import ExecutorOptions
-from harness.execution.executors.job import Prepared
+from harness.execution.executors.job import Job, Prepared
 from harness.execution.executors.local import Local
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.seats import CardSeats, Gpu, Seats
@@ -55,7 +55,7 @@ def test_a_run_has_the_scores_of_this_process(tmp_path: Path, monkeypatch: pytes
     assert (theirs.losses, theirs.dev) == (mine.losses, mine.dev)
     kinds = [event.kind for event in events]
     assert (kinds[0], kinds[-1]) == ("start", "done")
-    assert "progress" in kinds
+    assert {event.memory_mb > 100 for event in events if event.kind == "progress"} == {True}, "it imports torch"
 
 
 def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
@@ -104,6 +104,22 @@ def test_cards_are_shared_by_memory() -> None:
     seats = CardSeats(BOX[:1])
     taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=1_000)) for number in range(9)]
     assert sum(seat is not None for seat in taken) == 4, "the runs of a card share its processors"
+
+
+def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp_path: Path) -> None:
+    seats, listed = CardSeats(BOX), jobs(tmp_path, "simcse", seeds=tuple(range(40)), batch_size=38_000)
+    queue = Queue(listed)
+
+    def started() -> int:
+        def fits(job: Job) -> bool:
+            return seats.take(job.id, lambda: queue.resources(job)) is not None
+
+        return len(list(iter(lambda: queue.take(fits), None)))
+
+    assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, "one of them a card by the table"
+    assert started() == 8
+    both(queue.hear, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
+    assert started() == 24, "80 GB hold one of 49 and three of 8 more"
 
 
 def test_four_jobs_at_a_time_have_a_card_each() -> None:
