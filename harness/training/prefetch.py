@@ -116,6 +116,7 @@ def _serve(worker: int) -> None:
 
     Exit when the parent dies; a killed parent cannot stop its workers.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)
+    for name in ("SIGINT", "SIGTERM", "SIGUSR2"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_with_parent(os.getppid())

@@ -99,13 +99,16 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "hold").touch()
-    results = tmp_path / "results"
-    made = jobs(results, "none", "none[pooling=mean]")
+    results, file = tmp_path / "results", tmp_path / "cpu.toml"
+    file.write_text('[slurm]\ngpus = 0\npartition = "long"\n')
     attended: list[int] = []
     monkeypatch.setattr(Slurm, "_attend", lambda *given: attended.append(1))
     for _ in range(2):
-        slurm().execute(made, ignore)
-    assert (len(scripts(place)), attended) == (1, [1]), "the second command follows what the first has submitted"
+        said = typed("run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file))
+        assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
+        assert "`scancel 100` cancels them" in said
+    assert len(scripts(place)) == len(attended) == 1, "the second command follows what the first has submitted"
+    assert scripts(place)[0].items() >= {"array": "0-1%2", "partition": "long"}.items()
     slurm_standin.state("100_1", "RUNNING")
     shown = status(results)
     assert "queued   none" in shown
@@ -116,15 +119,19 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     slurm_standin.state("100_0", "NODE_FAIL")
     assert "lost     none" in status(results)
     assert "SLURM 100_0 ended without a result (NODE_FAIL); log: " in status(results)
-    slurm().execute(made, ignore)
+    slurm().execute(jobs(results, "none", "none[pooling=mean]"), ignore)
     assert len(scripts(place)) == 2
     assert {note.id for note in submissions(Store(results)).values()} == {"100_1", "101"}
 
 
-def status(results: Path) -> str:
-    shown = CliRunner().invoke(cli, ["status", *STATUS, "--results", str(results)])
+def typed(*words: str) -> str:
+    shown = CliRunner().invoke(cli, words)
     assert shown.exit_code == 0, shown.exception
     return shown.output
+
+
+def status(results: Path) -> str:
+    return typed("status", *STATUS, "--results", str(results))
 
 
 def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
@@ -193,3 +200,22 @@ def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(place: Path,
     wait_for(lambda: slurm_standin.state("100") == "COMPLETED")
     assert slurm_standin.state("101") == "CANCELLED"
     assert not submissions(Store(tmp_path))
+
+
+def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(place: Path, tmp_path: Path) -> None:
+    teacher = errand(tmp_path, "teacher", stops=1)
+    pupil = errand(tmp_path, "pupil", teacher)
+
+    def die(event: Event) -> None:
+        if event.kind == "start" and not notes(tmp_path, "teacher")[1:]:
+            teacher.note("stopped")
+            slurm_standin.state("100", "NODE_FAIL")
+            slurm_standin.send("100", signal.SIGKILL)
+
+    ends = slurm(wait="yes").execute([teacher, pupil], die)
+    assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
+    assert notes(tmp_path, "teacher") == ["cpu 1", "stopped", "cpu 1"]
+    assert notes(tmp_path, "pupil") == ["cpu 1"], "its first job, after the one that died, was taken back"
+    states = {path.name: slurm_standin.state(path.name) for path in place.glob("states/*[0-9]")}
+    assert (states["100"], states["101"]) == ("NODE_FAIL", "CANCELLED")
+    assert set(states) == {"100", "101", "102", "103"}

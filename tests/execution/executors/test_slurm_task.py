@@ -25,7 +25,7 @@ from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.software import Software
 from harness.execution.resources import Allocation
 from harness.stopping import stop_requested, withdraw_stop
-from harness.store import Result
+from harness.store import Result, Store
 from harness.store.submissions import Submission, note_submission, submission
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
@@ -96,7 +96,7 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     tmp_path: Path, send: Callable[..., None]
 ) -> None:
     (job,) = jobs(tmp_path / "cut", "simcse", **STEPS)
-    (other,) = jobs(tmp_path / "whole", "simcse", **STEPS)
+    other = replace(job, store=Store(tmp_path / "whole"))
     whole = other.perform(Allocation("cpu", 1), lambda event: None)
     folder = submitted(tmp_path / "jobs", order(job))
     send("progress", signal.SIGUSR2, step=3)
