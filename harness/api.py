@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from harness.command_line import (
     DEFAULT_DEVICE,
-    DEFAULT_JOBS,
     DEFAULT_MARGIN,
     DEFAULT_PROFILE,
     DEFAULT_REPORT,
@@ -112,7 +111,7 @@ def run(
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
-    jobs: Jobs = DEFAULT_JOBS,
+    jobs: Jobs | None = None,
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
@@ -152,7 +151,7 @@ def run(
 def execute(
     plan: Plan,
     *,
-    jobs: Jobs = DEFAULT_JOBS,
+    jobs: Jobs | None = None,
     device: DeviceChoice = DEFAULT_DEVICE,
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
@@ -162,8 +161,10 @@ def execute(
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs ("auto": as many as there is room for) are executed at a time, on `device` ("auto", "cpu" or "cuda"), by
-    a registered `executor` with `executor_options` of its own (default: local). `chunk` encodes that many rows of a
+    `jobs` runs ("auto": as many as there is room for; default: one, by SLURM as many as it starts) are executed at a
+    time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default:
+    local). The executor "slurm" submits and returns, unless its option `wait` is "yes": then only runs that were
+    finished before are in what is returned. `chunk` encodes that many rows of a
     batch at a time, for one that does not fit into memory: the gradient is that of the whole batch, at the cost of a
     second forward pass. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs.
     `progress=True` shows progress in a terminal or a notebook; a function is called with every

@@ -15,7 +15,6 @@ from harness.spec import canonical
 DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
-DEFAULT_JOBS = 1
 #: points within which a mean of a paper is reproduced
 DEFAULT_MARGIN = 1.0
 DEFAULT_DEVICE: Literal["auto"] = "auto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,17 +57,21 @@ def papers_root() -> Path:
     return _found(SHARED / "papers", "the folder of the papers' numbers")
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests share one cache of their own and never touch the user's."""
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        patched.setenv("HF_HUB_OFFLINE", "1")
+        yield
 
 
-@pytest.fixture(autouse=True)
-def _runs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _runs_in_this_process() -> Iterator[None]:
     """Runs happen where a test can look at them, without the seconds that a process takes to start.
 
     The executor of users is tested by name, in tests/execution/executors/test_local.py.
     """
-    monkeypatch.setattr("harness.execution.executors.base.DEFAULT", "serial")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("harness.execution.executors.base.DEFAULT", "serial")
+        yield

@@ -41,7 +41,19 @@ finally:
 
 
 def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
-    words = ["run", "--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1", "--suites", "sts"]
+    words = [
+        "run",
+        "--profile",
+        "tiny",
+        "--methods",
+        "simcse,mcse",
+        "--seeds",
+        "1",
+        "--suites",
+        "sts",
+        "--executor",
+        "serial",
+    ]
     words += ["--set", "steps=2", "--set", "eval_every=2", "--results", str(tmp_path / "results")]
     environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-c", PROCESS, *words]

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import results_option
+from harness.errors import UserError
 
 
 @click.command()
@@ -24,6 +25,8 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
     store = Store(results)
     found = find_log(store, run)
+    if not follow and not found.path.is_file():
+        raise UserError(f"{found.key} has no log yet: it was submitted, and waits; `harness status` tells where it is")
     if not follow:
         click.echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
         return

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from harness.cli.completion import Offer, complete_profile, completer, from_papers, from_profile, registered
-from harness.command_line import DEFAULT_DEVICE, DEFAULT_JOBS, DEFAULT_PROFILE, DEFAULT_RESULTS
+from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.execution.resources import DeviceChoice, Jobs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -82,11 +82,9 @@ class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 
 jobs_option = click.option(
     "--jobs",
-    default=DEFAULT_JOBS,
-    show_default=True,
     type=_Jobs(),
     metavar="N|auto",
-    help="Runs at a time; auto: as many as the cores, or the GPUs and their memory, allow.",
+    help="Runs at a time (default: 1; SLURM: all); auto: as many as cores, or the GPUs and their memory, allow.",
 )
 
 track_option = names_option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,6 +36,8 @@ _NOTES = {
     "failed": "failed earlier; will retry",
     "stale": "only results of another configuration; will be trained",
 }
+#: in the order in which they are shown
+_STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "stale", "missing")
 
 
 @click.command()
@@ -46,6 +48,10 @@ _NOTES = {
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
 @click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
 @click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
+@click.option("--slurm", "table", metavar="FILE.toml", help="Executor slurm: what jobs get, a table [slurm].")
+@click.option(
+    "--wait", is_flag=True, help="Executor slurm: wait for the jobs, which stop where this command is stopped."
+)
 @click.option(
     "--chunk",
     type=click.IntRange(min=1),
@@ -60,12 +66,14 @@ _NOTES = {
 def run(
     context: click.Context,
     /,
-    jobs: Jobs,
+    jobs: Jobs | None,
     device: DeviceChoice,
     executor: str | None,
     executor_options: Sequence[str],
     address: str | None,
     no_shared_folder: bool,
+    table: str | None,
+    wait: bool,
     chunk: int | None,
     track: str,
     fetch: bool,
@@ -89,6 +97,8 @@ def run(
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
         own |= {"address": address} if address else {}
         own |= {"shared-folder": "no"} if no_shared_folder else {}
+        own |= {"table": table} if table else {}
+        own |= {"wait": "yes"} if wait else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
@@ -127,18 +137,24 @@ def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
     A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
-    configuration only) or missing.
+    configuration only) or missing. One that was handed to SLURM is running, queued, or lost where its job was killed.
     """
     from harness import api
-    from harness.execution.plan import RunState
+    from harness.execution.executors.whereabouts import whereabouts
     from harness.store import earlier_backends
 
     plan = api.plan(**grid)
     _describe(plan)
-    states = get_args(RunState)
-    for run in sorted(plan.runs, key=lambda run: states.index(run.state)):
-        error = f"  {run.failure.error}" if run.failure and run.state == "failed" else ""
-        click.echo(f"{run.state:8} {run.key}{error}")
+    there = whereabouts(plan.store)
+    lines: list[tuple[str, str, str]] = []
+    for run in plan.runs:
+        place = there.get(plan.store.work(run.fingerprint).name)
+        if place and run.state != "done":
+            lines.append((place.state, run.key, place.text))
+        else:
+            lines.append((run.state, run.key, run.failure.error if run.failure and run.state == "failed" else ""))
+    for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
+        click.echo(f"{state:8} {key}  {text}".rstrip())
     results = api.results(plan.store.root)
     for problem in results.problems:
         click.echo(f"unusable {problem}")
@@ -174,7 +190,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"skipping  {skip.what}: {skip.why}"
     for state, note in _NOTES.items():
         if count := sum(run.state == state for run in plan.todo):
-            yield f"{state:9} {count}: {note}"
+            yield f"{state:8} {count}: {note}"
     for name, missing in plan.without_data.items():
         first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
@@ -216,7 +232,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         show_summaries(results.runs)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
-    if plan.todo:
+    if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
     if results.failures:
@@ -226,3 +242,20 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
             err=True,
         )
         context.exit(1)
+
+
+def _show_submitted(plan: Plan, results: Results) -> bool:
+    """Say which runs of a plan are in a batch system; whether there are any."""
+    from harness.store.submissions import submissions
+
+    notes, ended = submissions(plan.store), {result.fingerprint for result in results.runs}
+    left = [plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended]
+    mine = [notes[name] for name in left if name in notes]
+    if not mine:
+        return False
+    numbers = " ".join(sorted({note.id.partition("_")[0] for note in mine}, key=int))
+    click.echo(
+        f"{count_of(len(mine), 'run')} in {mine[0].system}: `harness status` with the same options shows where they "
+        f"are, the same command again follows them, `scancel {numbers}` cancels them"
+    )
+    return True

@@ -3,6 +3,8 @@
 RESULTS/.work/FINGERPRINT/run.log       of a run in progress, or one that was killed and will resume
 RESULTS/failed/FINGERPRINT.log          of the last failure, beside its record
 RESULTS/PROFILE/.../seed-N-FINGERPRINT.log      of a finished run, beside its result
+
+Of a job that was submitted to a batch system, and has no log of its own yet, the log is what the batch system keeps.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from urllib.parse import unquote
 
 from harness.errors import UserError
 from harness.store.files import Store
+from harness.store.submissions import submission, submissions
 
 #: Seconds between two looks at a log that is followed.
 FOLLOW_S = 0.3
 #: Runs named in an error line.
 NAMED = 6
 
-LogState = Literal["unfinished", "failed", "finished"]
+LogState = Literal["submitted", "unfinished", "failed", "finished"]
 
 _START = re.compile(r"^\S+  start (.+) on \S+$", re.MULTILINE)
 _FINISHED = re.compile(r"(seed-[0-9]+)-([0-9a-f]+)")
@@ -57,7 +60,7 @@ def stored_logs(store: Store) -> list[StoredLog]:
     """One log of each run: that of the work on it now, else of its failure, else of its result."""
     found: list[StoredLog] = []
     profiles: dict[str, set[str]] = {}
-    for log in (*_unfinished(store), *_failed(store), *_finished(store)):
+    for log in (*_unfinished(store), *_submitted(store), *_failed(store), *_finished(store)):
         known = profiles.setdefault(log.fingerprint[:12], set())
         if not known & {log.profile, ""}:
             known.add(log.profile)
@@ -87,8 +90,12 @@ def find_log(store: Store, text: str) -> StoredLog:
 def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Yield the text of a log, and of a run in progress what is added to it until the run ends.
 
-    The file may be appended to, or replaced by a longer one that was sent home.
+    The file may be appended to, or replaced by a longer one that was sent home. Of a submitted job, what the batch
+    system keeps comes first.
     """
+    if log.state == "submitted":
+        yield from _until_started(log, store, wait)
+        log = find_log(store, log.fingerprint)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be half written
     before, shown = _changed(failed_log(store, log.fingerprint)), b""
     over = False
@@ -101,6 +108,16 @@ def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sl
         shown += content[len(shown) :]
         if over:
             return
+        wait(FOLLOW_S)
+
+
+def _until_started(log: StoredLog, store: Store, wait: Callable[[float], None]) -> Iterator[str]:
+    """What a batch system writes of a job before the job has a log of its own, or is over."""
+    shown = 0
+    while submission(store, log.fingerprint) and not running_log(store, log.fingerprint).is_file():
+        text = _content(log.path).decode("utf-8", "replace")
+        yield text[shown:]
+        shown = len(text)
         wait(FOLLOW_S)
 
 
@@ -126,9 +143,15 @@ def _unfinished(store: Store) -> Iterator[StoredLog]:
         text = path.read_text(encoding="utf-8", errors="replace")
         failed = failed_log(store, fingerprint)
         # a failure's log is a copy, until the run is tried again
-        is_failed = failed.is_file() and failed.stat().st_size == path.stat().st_size
+        is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size
+        is_failed = is_copy and submission(store, fingerprint) is None
         if started := _START.search(text):
             yield StoredLog(started.group(1), "failed" if is_failed else "unfinished", fingerprint, path)
+
+
+def _submitted(store: Store) -> Iterator[StoredLog]:
+    for name, note in submissions(store).items():
+        yield StoredLog(note.key, "submitted", name, note.log)
 
 
 def _failed(store: Store) -> Iterator[StoredLog]:

@@ -6,6 +6,7 @@ A batch is a function of its step, so it is the same with any number of workers 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Prefetcher:
             batch_size=None,
             sampler=range(first, self.steps),
             num_workers=self.workers,
-            worker_init_fn=_end_with_parent,
+            worker_init_fn=_serve,
             # a loader draws a seed, which must not come from the run's generator
             generator=torch.Generator(),
         )
@@ -110,6 +111,11 @@ def _room() -> bool:
     return about.f_bavail * about.f_frsize >= least
 
 
-def _end_with_parent(worker: int) -> None:
-    """Exit when the parent dies; a killed parent cannot stop its workers."""
+def _serve(worker: int) -> None:
+    """Leave signals to the parent, which stops its workers: a batch system sends them to every process of a job.
+
+    Exit when the parent dies; a killed parent cannot stop its workers.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     end_with_parent(os.getppid())

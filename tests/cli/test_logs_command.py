@@ -10,6 +10,7 @@ from cli_words import Typed
 
 from harness.store import Store
 from harness.store import logs as logs_module
+from harness.store.submissions import Submission, note_submission
 
 LINES = "2026-01-02T03:04:05Z  start mcse/toy/toy-bert/seed-0 on cpu\n2026-01-02T03:04:06Z  done\n"
 
@@ -36,3 +37,11 @@ def test_an_unknown_run_is_one_line(typed: Typed) -> None:
     code, out, told = typed("logs", "mcse/toy")
     assert (code, out) == (2, "")
     assert told == "error: there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid\n"
+
+
+def test_a_run_that_waits_in_a_batch_system_has_no_log_yet(typed: Typed, tmp_path: Path) -> None:
+    there, of = tmp_path / "jobs", result("mcse")
+    note = Submission(system="SLURM", id="12", key=of.spec.key, folder=there, log=there / "12_log.out")
+    note_submission(Store(tmp_path / "results"), of.fingerprint, note)
+    told = "mcse/toy/toy-bert/seed-0 has no log yet: it was submitted, and waits; `harness status` tells where it is"
+    assert typed("logs", "mcse") == (2, "", f"error: {told}\n")

@@ -47,7 +47,7 @@ def test_the_example_is_listed_shown_and_runs(package: Path, tmp_path: Path) -> 
     commands = re.findall(r"^harness (run .*)$", TEXT, re.MULTILINE)
     assert commands, "CONTRIBUTING.md shows no run"
     words = commands[0].replace("--seeds 3", "--seeds 1").split()
-    output = harness(*words, "--set", "steps=6", "--suites", "sts", site=package, cwd=tmp_path)
+    output = harness(*words, "--set", "steps=6", "--suites", "sts", "--executor", "serial", site=package, cwd=tmp_path)
     assert "[3/3]" in output
     assert "twoway[without=reverse]" in output
 

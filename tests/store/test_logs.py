@@ -11,6 +11,7 @@ from builders import result
 from harness.errors import UserError
 from harness.store import Failure, Result, Store
 from harness.store.logs import FOLLOW_S, failed_log, find_log, follow, running_log, stored_logs
+from harness.store.submissions import Submission, forget_submission, note_submission
 
 MINE = result("mcse[lambda=0.05]", 3)
 OTHER = result("simcse", 0)
@@ -131,3 +132,27 @@ def test_the_log_of_a_run_that_ended_is_not_waited_for(tmp_path: Path) -> None:
         raise AssertionError("there is nothing to wait for")
 
     assert "".join(follow(find_log(store, "seed-3"), store, never)) == line("done")
+
+
+def test_a_submitted_run_is_followed_from_the_queue(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    printed = tmp_path / "12_0_log.out"
+    note = Submission(system="SLURM", id="12_3", key=MINE.spec.key, folder=tmp_path, log=printed)
+    begun(store)
+    failure(store)
+    note_submission(store, MINE.fingerprint, note)
+    assert found(store)[0] == "unfinished", "it failed earlier, and waits for another attempt"
+    running_log(store, MINE.fingerprint).unlink()
+    assert found(store) == ("submitted", printed)
+    steps = iter([lambda: printed.write_text("set up\n"), lambda: begun(store), lambda: end(store)])
+
+    def end(store: Store) -> None:
+        forget_submission(store, MINE.fingerprint, "12_2")
+        assert found(store)[0] == "unfinished", "submitted again since: the note is another's"
+        finished(store)
+        running_log(store, MINE.fingerprint).unlink()
+        forget_submission(store, MINE.fingerprint, "12_3")
+
+    text = "".join(follow(find_log(store, MINE.spec.key), store, lambda seconds: next(steps)()))
+    assert text.startswith("set up\n" + line(f"start {MINE.spec.key} on cpu"))
+    assert found(store)[0] == "finished"

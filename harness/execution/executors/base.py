@@ -40,10 +40,12 @@ class ExecutorOptions:
 class Executor(ABC):
     """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`.
 
-    `settings` names the options that only this executor has, each with a line about it.
+    `settings` names the options that only this executor has, each with a line about it. `default_jobs` are the runs
+    at a time where no number is given.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
+    default_jobs: ClassVar[Jobs] = 1
 
     def __init__(self, options: ExecutorOptions) -> None:
         """Raises UserError for a setting that this executor does not have."""
@@ -101,13 +103,15 @@ def execute(
     plan: Plan,
     listen: Listener,
     *,
-    jobs: Jobs = 1,
+    jobs: Jobs | None = None,
     device: DeviceChoice = "auto",
     executor: str | None = None,
     settings: Mapping[str, str] | None = None,
     chunk: int | None = None,
 ) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
+
+    None is the executor's own number. An executor that hands runs over and does not wait for them returns no ends.
 
     `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
     of them for None. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot
@@ -116,8 +120,10 @@ def execute(
     _check_writable(plan.store)
     listed = jobs_of(plan, chunk)
     runs = sum(isinstance(job, RunJob) for job in listed)
-    options = ExecutorOptions(jobs if jobs == "auto" else max(1, min(jobs, runs)), device, settings or {})
-    ends = get_class("executor", executor or DEFAULT, Executor)(options).execute(listed, listen)
+    kind = get_class("executor", executor or DEFAULT, Executor)
+    chosen = kind.default_jobs if jobs is None else jobs
+    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, runs)), device, settings or {})
+    ends = kind(options).execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
 
 

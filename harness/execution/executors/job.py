@@ -45,6 +45,16 @@ class Prepared:
 End = Result | Failure | Prepared
 
 
+def error_of(end: End) -> str:
+    """What went wrong, empty for a job that ended well."""
+    return "" if isinstance(end, Result) else end.error
+
+
+def cause(need: str, error: str) -> str:
+    """Why a job fails that needs another, whose key is given; the first cause where there is a chain of them."""
+    return error if " failed, which this needs: " in error else f"{need} failed, which this needs: {error}"
+
+
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
     """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts."""

@@ -13,7 +13,7 @@ from itertools import islice
 
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
-from harness.execution.executors.job import Again, End, Job
+from harness.execution.executors.job import Again, End, Job, cause, error_of
 from harness.execution.executors.run_job import RunJob
 from harness.execution.resources import Resources
 from harness.store import Result
@@ -24,11 +24,6 @@ RETRY_S = 0.5
 ASKED = 200
 #: Seconds between two looks at a queue in which no job can start.
 LOOK_S = 0.05
-
-
-def _error(end: End) -> str:
-    """What went wrong, empty for a job that ended well."""
-    return "" if isinstance(end, Result) else end.error
 
 
 class Queue:
@@ -122,7 +117,7 @@ class Queue:
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
             self._estimates.learn(end)
-        error = _error(end)
+        error = error_of(end)
         for other in self._dependents.pop(job.id, ()):
             waits = self._waits.get(other)
             if waits is None:
@@ -130,12 +125,7 @@ class Queue:
             waits.discard(job.id)
             if error:
                 del self._waits[other]
-                self._close(other, other.fail(_cause(job, error), self._listen))
+                self._close(other, other.fail(cause(job.key, error), self._listen))
             elif not waits:
                 del self._waits[other]
                 insort(self._ready, other, key=self._order.__getitem__)
-
-
-def _cause(job: Job, error: str) -> str:
-    """Why a job fails that needs another; the first cause where there is a chain of them."""
-    return error if " failed, which this needs: " in error else f"{job.key} failed, which this needs: {error}"

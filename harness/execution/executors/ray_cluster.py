@@ -16,10 +16,8 @@ import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
-from harness.execution.executors.software import Software, code_folders
+from harness.execution.executors.software import SHARED_VARIABLES, Software, code_folders
 
-#: Environment variables that a worker shares with the driver, by their beginnings.
-SHARED_VARIABLES = ("HARNESS_", "HF_", "OMP_", "MKL_", "TOKENIZERS_")
 #: Seconds in which a node must answer before anything runs; the first worker of a node has to be started for it.
 ANSWER_S = 300.0
 

@@ -55,11 +55,16 @@ class RunJob(Job):
 
             check_precision(self.run.resolved.training.precision, found)
 
+    def finished(self) -> Result | None:
+        """Its result, where every suite that it was planned to evaluate has been."""
+        found = self.store.find(self.inventory.profile.name, self.spec, self.id)
+        protocol = self.inventory.protocol
+        done = found and all(found.evaluated(suite, protocol(suite)) for suite in self.run.todo)
+        return found if done else None
+
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        finished = self.store.find(self.inventory.profile.name, self.spec, self.id)
-        protocol = self.inventory.protocol
-        if finished and all(finished.evaluated(suite, protocol(suite)) for suite in self.run.todo):
+        if finished := self.finished():
             listen(Event("done", self.key, result=finished))
             return finished
         from harness.execution.run import run_one

@@ -22,6 +22,8 @@ from harness.sources import digest
 DISTRIBUTION = "sentence-harness"
 #: What it installs.
 PACKAGES = ("harness", "harness_methods", "harness_reports")
+#: Environment variables that a process elsewhere shares with the driver, by their beginnings.
+SHARED_VARIABLES = ("HARNESS_", "HF_", "OMP_", "MKL_", "TOKENIZERS_")
 
 
 @dataclass(frozen=True)

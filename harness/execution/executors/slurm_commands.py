@@ -1,0 +1,100 @@
+"""SLURM's commands: where jobs are, how they ended, cancelling them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.errors import UserError
+
+#: States in which a job has ended without a fault of its own.
+NOT_ITS_FAULT = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})
+#: States after which a job does not come back by itself; unknown is one that SLURM has forgotten.
+ENDED = NOT_ITS_FAULT | {"CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "REVOKED", "UNKNOWN"}
+#: Largest job arrays where SLURM does not tell: its default.
+ARRAY = 1001
+#: Ids in one command.
+AT_A_TIME = 500
+#: Seconds that a command may take.
+ANSWER_S = 60.0
+
+
+@dataclass(frozen=True)
+class SlurmState:
+    """Where a job is: its state in SLURM's words, why it waits, its node, and for how long it has been there."""
+
+    state: str
+    reason: str = ""
+    node: str = ""
+    elapsed: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not started, or waits to start again."""
+        return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.state in ENDED
+
+
+def states() -> dict[str, SlurmState]:
+    """All jobs of this user by id, 12 or 12_3 in an array: those that wait, run, or ended minutes ago.
+
+    Raises UserError where SLURM does not answer.
+    """
+    lines = _answer(
+        "squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%r|%N|%M"
+    )
+    found = {}
+    for line in lines:
+        number, state, reason, node, elapsed = (*line.strip().split("|"), "", "", "", "")[:5]
+        found[number] = SlurmState(state, "" if reason == "None" else reason, node, elapsed)
+    return found
+
+
+def last_state(number: str) -> str:
+    """The state in which a job ended, by SLURM's accounting; empty where it keeps none."""
+    try:
+        lines = _answer("sacct", "--allocations", "--noheader", "--parsable2", "--format=State", f"--jobs={number}")
+    except UserError:
+        return ""
+    return lines[0].split()[0] if lines and lines[0].split() else ""
+
+
+def cancel(numbers: Iterable[str], signal: str | None = None) -> None:
+    """Cancel jobs, or send a signal to their processes; jobs that have ended are left alone."""
+    listed = list(numbers)
+    for start in range(0, len(listed), AT_A_TIME):
+        options = ["--quiet", *([f"--signal={signal}"] if signal else [])]
+        _run(["scancel", *options, *listed[start : start + AT_A_TIME]])
+
+
+def largest_array() -> int:
+    """The number of jobs that one array can have."""
+    try:
+        lines = _answer("scontrol", "show", "config")
+    except UserError:
+        return ARRAY
+    found = (re.match(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
+    return next((int(match[1]) for match in found if match), ARRAY)
+
+
+def _answer(*command: str) -> list[str]:
+    done = _run(command)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+        raise UserError(f"SLURM does not answer: {why}; try again, or ask on a machine where `{command[0]}` works")
+    return done.stdout.splitlines()
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        text = "is not installed here" if isinstance(error, OSError) else f"did not answer in {ANSWER_S:.0f} s"
+        raise UserError(f"`{command[0]}` {text}; run this where SLURM's commands work") from error

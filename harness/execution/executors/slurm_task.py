@@ -1,0 +1,163 @@
+"""What runs in a job of SLURM: one job of a plan, which saves and is queued again when SLURM wants the node back."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from submitit.core.utils import JobPaths, UncompletedJobError
+from submitit.helpers import Checkpointable, DelayedSubmission
+
+from harness.execution.executors.event_file import EventWriter
+from harness.execution.executors.job import Again, End, Job, cause, error_of
+from harness.execution.executors.software import Software
+from harness.execution.resources import Allocation
+from harness.stopping import request_stop, stop_requested, withdraw_stop
+from harness.store import Store
+from harness.store.submissions import forget_submission
+
+#: Seconds for which a job waits for another process to free its lock, and for files of another node to be seen.
+PATIENCE_S, FILES_S = 120.0, 30.0
+#: Seconds between two looks at either.
+LOOK_S = 1.0
+#: Seconds after SIGTERM in which SLURM ends the job or queues it again: the longest grace time we know of.
+GRACE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Another job in SLURM that must have ended well, by its key and its id there; its end lies in a folder."""
+
+    key: str
+    id: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class SlurmOrder:
+    """A job as it is submitted. `software` is that of the command which submitted it."""
+
+    job: Job
+    allocation: Allocation
+    needs: tuple[Needed, ...]
+    software: Software
+
+
+def events_path(store: Store, job: str) -> Path:
+    """The file of a job's events."""
+    return store.work(job) / "events"
+
+
+def outcome(folder: Path, number: str) -> End | Again | str | None:
+    """What a job in SLURM returned, or the error that it raised; None where it has not, or was killed."""
+    path = JobPaths(folder, number).result_pickle
+    try:
+        kind, value = pickle.loads(path.read_bytes())
+    except (OSError, EOFError):
+        return None
+    if kind == "success":
+        found: End | Again = value
+        return found
+    return str(value).strip().splitlines()[-1]
+
+
+class SlurmTask(Checkpointable):
+    """Performs the job in a thread, so that signals meet a main thread that has nothing to do.
+
+    USR2, before the time limit and wherever SLURM is told to send it: the job saves, and is queued again (submitit's
+    `checkpoint`). TERM, before preemption: it saves, and waits for SLURM to queue it again or to kill it. INT, from the
+    command that waits for it: it saves, and ends.
+    """
+
+    def __init__(self, order: SlurmOrder, end: End | None = None) -> None:
+        """`end` is given where the job ended while it was queued again."""
+        self.order, self.end = order, end
+        self._thread = threading.Thread(target=self._perform, daemon=True)
+        self._found: End | Again | BaseException = Again.STOPPED
+        self._terminated = False
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"order": self.order, "end": self.end}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __call__(self) -> End | Again:
+        """Perform the job; return how it ended, or why it did not."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        withdraw_stop()
+        job = self.order.job
+        self._thread.start()
+        try:
+            self._thread.join()
+            if self._terminated and self._found is Again.STOPPED:
+                time.sleep(GRACE_S)
+        except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
+            with EventWriter(events_path(job.store, job.id)) as write:
+                self._found = job.fail(f"it saved, and could not be queued again: {error}", write)
+        if isinstance(self._found, BaseException):
+            raise self._found
+        forget_submission(job.store, job.id, own_id())
+        return self._found
+
+    def checkpoint(self) -> DelayedSubmission:
+        """Let the job save and stop; return what is to run once SLURM starts it again."""
+        request_stop()
+        self._thread.join()
+        end = None if isinstance(self._found, Again | BaseException) else self._found
+        return DelayedSubmission(SlurmTask(self.order, end))
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._terminated = number == signal.SIGTERM
+        request_stop()
+
+    def _perform(self) -> None:
+        try:
+            self._found = self.end or _perform(self.order)
+        except BaseException as error:  # the main thread raises it
+            self._found = error
+
+
+def own_id() -> str:
+    """The id of the job in SLURM that this process belongs to."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
+
+
+def _perform(order: SlurmOrder) -> End | Again:
+    job = order.job
+    with EventWriter(events_path(job.store, job.id)) as write:
+        if difference := order.software.difference(Software.here()):
+            where = f"the software of {socket.gethostname()} is not that of the command which submitted it"
+            return job.fail(f"{where}: {difference}; the same command submits it again", write)
+        for needed in order.needs:
+            if why := _lacks(needed):
+                return job.fail(why, write)
+        until = time.monotonic() + PATIENCE_S
+        while (end := job.perform(order.allocation, write)) is Again.HELD:  # such as its own process before a requeue
+            if stop_requested() or time.monotonic() >= until:
+                break
+            time.sleep(LOOK_S)
+        return end
+
+
+def _lacks(needed: Needed) -> str:
+    """Why a need is not met; empty if it is."""
+    until = time.monotonic() + FILES_S
+    while (found := outcome(needed.folder, needed.id)) is None and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    if found is None:
+        return cause(needed.key, f"it was killed before its end (SLURM {needed.id})")
+    if isinstance(found, Again):
+        return cause(needed.key, f"it has not ended: {found.value} (SLURM {needed.id})")
+    error = found if isinstance(found, str) else error_of(found)
+    return cause(needed.key, error) if error else ""

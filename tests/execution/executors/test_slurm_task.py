@@ -1,0 +1,248 @@
+"""The process of a job in SLURM: its signals, what it checks before it starts, what it leaves for those that wait."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import slurm_jobs
+import slurm_standin
+from executor_jobs import jobs
+from slurm_jobs import errand, notes
+
+from harness.execution.events import Event, Stage
+from harness.execution.executors.event_file import EventReader, EventWriter
+from harness.execution.executors.job import Again, Job, Prepared
+from harness.execution.executors.software import Software
+from harness.execution.resources import Allocation
+from harness.stopping import stop_requested, withdraw_stop
+from harness.store import Result
+from harness.store.submissions import Submission, note_submission, submission
+
+pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
+import submitit
+from submitit.core.submission import process_job
+from submitit.core.utils import DelayedSubmission
+
+from harness.execution.executors import slurm_task
+from harness.execution.executors.slurm_task import Needed, SlurmOrder, SlurmTask, events_path, outcome
+
+HANDLED = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCONT)
+STEPS = {"steps": 8, "eval_every": 4}
+
+
+@pytest.fixture(autouse=True)
+def _signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """This process is that of the job 7 in SLURM, until the test is over."""
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    about = {"SUBMITIT_EXECUTOR": "slurm", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "OMP_NUM_THREADS": "1"}
+    for name, value in {**about, **slurm_standin.install(tmp_path / "slurm")}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(slurm_task, "FILES_S", 0.0)
+    yield
+    withdraw_stop()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def order(job: Job, *needs: Needed, software: Software | None = None) -> SlurmOrder:
+    return SlurmOrder(job, Allocation("cpu", 1), needs, software or Software.here())
+
+
+def submitted(folder: Path, made: SlurmOrder, minutes: int = 60, timeouts: int = 1) -> Path:
+    """Leave a job where its process looks for it; note that it was submitted."""
+    folder.mkdir()
+    delayed = DelayedSubmission(SlurmTask(made))
+    delayed.set_timeout(minutes, timeouts)
+    delayed.dump(folder / "7_submitted.pkl")
+    job = made.job
+    note_submission(job.store, job.id, Submission(system="SLURM", id="7", key=job.key, folder=folder, log=folder))
+    return folder
+
+
+@pytest.fixture
+def send(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let this process get signals once its job reports something, and the job wait for them to be handled."""
+    write = EventWriter.__call__
+
+    def at(kind: str, *numbers: int, step: int = 0) -> None:
+        def tell(writer: EventWriter, event: Event) -> None:
+            write(writer, event)
+            if event.kind == kind and (event.progress is None or event.progress.step == step):
+                for number in numbers:
+                    signal.pthread_kill(threading.main_thread().ident or 0, number)
+                while numbers and not stop_requested():
+                    time.sleep(0.01)
+
+        monkeypatch.setattr(EventWriter, "__call__", tell)
+
+    return at
+
+
+def requeued() -> bool:
+    return (Path(os.environ["STANDIN_FOLDER"]) / "requeue-7").exists()
+
+
+def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
+    tmp_path: Path, send: Callable[..., None]
+) -> None:
+    (job,) = jobs(tmp_path / "cut", "simcse", **STEPS)
+    (other,) = jobs(tmp_path / "whole", "simcse", **STEPS)
+    whole = other.perform(Allocation("cpu", 1), lambda event: None)
+    folder = submitted(tmp_path / "jobs", order(job))
+    send("progress", signal.SIGUSR2, step=3)
+    with pytest.raises(SystemExit):
+        process_job(folder)
+    assert requeued()
+    assert outcome(folder, "7") is None
+    assert submission(job.store, job.id) is not None
+    reader = EventReader(events_path(job.store, job.id))
+    assert {event.kind for event in reader} >= {"start", "progress"}
+    send("never")
+    process_job(folder)
+    ends = outcome(folder, "7")
+    assert isinstance(ends, Result)
+    assert isinstance(whole, Result)
+    assert ends.evaluations[0].scores == whole.evaluations[0].scores
+    assert (ends.losses, ends.dev) == (whole.losses, whole.dev)
+    later = list(reader)
+    assert next(event.progress.first for event in later if event.progress) >= 3
+    assert later[-1].kind == "done"
+    assert submission(job.store, job.id) is None
+
+
+def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, send: Callable[..., None]) -> None:
+    folder = submitted(tmp_path / "jobs", order(errand(tmp_path, "job", stops=1)))
+    main = threading.main_thread().ident or 0
+
+    def preempt() -> None:
+        while "stopped" not in notes(tmp_path, "job"):
+            time.sleep(0.01)
+        time.sleep(0.1)
+        signal.pthread_kill(main, signal.SIGUSR2)
+
+    after = threading.Thread(target=preempt)
+    after.start()
+    send("prepare", signal.SIGTERM)
+    with pytest.raises(SystemExit):
+        process_job(folder)
+    after.join()
+    assert requeued()
+
+
+def test_sigint_lets_a_job_save_and_end(tmp_path: Path, send: Callable[..., None]) -> None:
+    job = errand(tmp_path, "job", stops=1)
+    folder = submitted(tmp_path / "jobs", order(job))
+    send("prepare", signal.SIGINT)
+    process_job(folder)
+    assert outcome(folder, "7") is Again.STOPPED
+    assert not requeued()
+    assert submission(job.store, job.id) is None
+
+
+def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: Callable[..., None]) -> None:
+    folder = submitted(tmp_path / "jobs", order(errand(tmp_path, "job", stops=2)), minutes=0, timeouts=1)
+    send("prepare", signal.SIGUSR2)
+    with pytest.raises(SystemExit):
+        process_job(folder)
+    assert requeued()
+    process_job(folder)
+    failed = outcome(folder, "7")
+    assert isinstance(failed, Prepared)
+    assert failed.error.startswith("it saved, and could not be queued again: ")
+    assert "timed-out too many times" in failed.error
+
+
+def test_a_job_that_ended_while_it_was_queued_again_is_not_repeated(tmp_path: Path) -> None:
+    job = errand(tmp_path, "job", fails=True)
+    task = SlurmTask(order(job))
+    first = task()
+    again = task.checkpoint().function
+    assert pickle.loads(pickle.dumps(again))() == first
+    assert notes(tmp_path, "job") == ["cpu 1", "failed: no such luck"]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (("success", Prepared("x")), None),
+        (("success", Prepared("x", "boom")), "teacher failed, which this needs: boom"),
+        (("success", Prepared("x", "a failed, which this needs: boom")), "a failed, which this needs: boom"),
+        (
+            ("success", Again.STOPPED),
+            f"teacher failed, which this needs: it has not ended: {Again.STOPPED.value} (SLURM 6)",
+        ),
+        (("error", "Traceback\nKeyError: 1\n"), "teacher failed, which this needs: KeyError: 1"),
+        (None, "teacher failed, which this needs: it was killed before its end (SLURM 6)"),
+    ],
+)
+def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: object, why: str | None) -> None:
+    if end:
+        (tmp_path / "6_0_result.pkl").write_bytes(pickle.dumps(end))
+    SlurmTask(order(errand(tmp_path, "job"), Needed("teacher", "6", tmp_path)))()
+    assert notes(tmp_path, "job") == [f"failed: {why}" if why else "cpu 1"]
+
+
+def test_a_job_fails_where_the_software_is_not_that_of_the_command(tmp_path: Path) -> None:
+    here = Software.here()
+    SlurmTask(order(errand(tmp_path, "job"), software=replace(here, packages={**here.packages, "torch": "0"})))()
+    (note,) = notes(tmp_path, "job")
+    assert re.match("failed: the software of .* is not that of the command which submitted it: torch is ", note)
+
+
+def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = errand(tmp_path, "job")
+    monkeypatch.setattr(slurm_task, "LOOK_S", 0.05)
+    with ExitStack() as held:
+        assert held.enter_context(job.store.lock(job.id))
+        threading.Timer(0.3, held.close).start()
+        assert SlurmTask(order(job))() == Prepared(job.id)
+        monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.1)
+        assert held.enter_context(job.store.lock(job.id))
+        assert SlurmTask(order(job))() is Again.HELD
+
+
+def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_path: Path) -> None:
+    now = [0.0]
+    path = tmp_path / "work" / "events"
+    reader, stage = EventReader(path), Stage("tokens", "toy", 0)
+    assert list(reader) == []
+    with EventWriter(path, lambda: now[0]) as write:
+        write(Event("start", "a"))
+        for _ in range(5):
+            now[0] += 1.0
+            write(Event("prepare", "a", stage=stage))
+        assert [event.kind for event in reader] == ["start", "prepare", "prepare", "prepare"], "every two seconds"
+    with path.open("ab") as stream:
+        stream.write(b"gASV")
+    assert list(reader) == []
+    with EventWriter(path) as write:
+        write(Event("failed", "a", error="x"))
+    assert [event.error for event in reader] == ["x"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+def test_submitits_local_executor_runs_a_job_and_queues_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(slurm_jobs.__file__).parent))
+    executor = submitit.LocalExecutor(tmp_path / "jobs")
+    executor.update_parameters(timeout_min=5)
+    job = errand(tmp_path, "job", stops=1)
+    sent = executor.submit(SlurmTask(order(job)))
+    limit = time.monotonic() + 60
+    while not notes(tmp_path, "job") and time.monotonic() < limit:
+        time.sleep(0.05)
+    (task,) = Path(f"/proc/{sent.job_id}/task/{sent.job_id}/children").read_text().split()
+    os.kill(int(task), signal.SIGUSR2)
+    assert sent.result() == Prepared(job.id)
+    assert notes(tmp_path, "job") == ["cpu 1", "stopped", "cpu 1"]
