@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# before any test file imports the hub's client, which reads it once
+os.environ["HF_HUB_OFFLINE"] = "1"
 # what runs in bf16 here is small enough for a processor that emulates it
 os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 
@@ -62,7 +64,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests share one cache of their own and never touch the user's."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        patched.setenv("HF_HUB_OFFLINE", "1")
         yield
 
 
