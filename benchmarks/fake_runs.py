@@ -1,20 +1,37 @@
-"""Runs that sleep, in a module that their processes can import."""
+"""Plans and runs that sleep, in a module that their processes can import."""
 
 from __future__ import annotations
 
+import resource
 import time
 from functools import cache
 from pathlib import Path
 
+import harness
 from harness.execution.events import Event, Listener
 from harness.execution.executors.job import Prepared
 from harness.execution.executors.run_job import RunJob
+from harness.execution.plan import Plan
 from harness.execution.resources import Allocation
 from harness.store import Result, Store
 from harness.training.record import TrainingProgress
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
-SECONDS, REPORTS = 1.0, 10
+SECONDS, REPORTS, SEEDS = 1.0, 10, 20
+
+
+def planned(runs: int, results: Path) -> Plan:
+    """A plan of at least so many runs: half of them SimCSE, half MCSE."""
+    options = -(-runs // (2 * SEEDS))
+    methods = [
+        f"{name}[temperature={(1 + option) / 1e5:g}]" for name in ("simcse", "mcse") for option in range(options)
+    ]
+    return harness.plan("tiny", methods=methods, settings="toy", seeds=SEEDS, results=results)
+
+
+def peak_mb() -> float:
+    """The largest resident memory of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 class FakeRun(RunJob):
@@ -26,7 +43,7 @@ class FakeRun(RunJob):
         for report in range(1, REPORTS + 1):
             time.sleep(max(0.0, until - time.monotonic()) / (REPORTS + 1 - report))
             listen(Event("progress", self.key, progress=TrainingProgress(report, REPORTS, 10.0, {"text": 0.1})))
-        result = template().model_copy(update={"spec": self.spec, "fingerprint": self.id, "profile": "tiny"})
+        result = result_of(self)
         self.store.save_log(result, "a line of a log\n" * 100)
         saved = self.store.save(result)
         listen(Event("done", self.key, result=saved))
@@ -40,7 +57,23 @@ class EmptyRun(RunJob):
         return Prepared(self.id)
 
 
+class IdleRun(RunJob):
+    """A run that waits until no more processes start."""
+
+    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:  # type: ignore[override]
+        listen(Event("start", self.key, device="cpu"))
+        time.sleep(10 * SECONDS)
+        return Prepared(self.id)
+
+
+def result_of(job: RunJob) -> Result:
+    """A result of a run that shares nothing with others, like one that came from another process."""
+    about = {"spec": job.spec, "fingerprint": job.id, "profile": "tiny"}
+    return template().model_copy(update=about, deep=True)
+
+
 @cache
 def template() -> Result:
-    """A real result."""
-    return Store(REFERENCE).read(sorted(REFERENCE.glob("*/*/*/*/seed-0-*.json"))[0])
+    """A real result, the largest."""
+    files = REFERENCE.glob("*/*/*/*/seed-0-*.json")
+    return Store(REFERENCE).read(max(files, key=lambda path: path.stat().st_size))

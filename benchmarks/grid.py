@@ -1,18 +1,23 @@
-"""What it costs to distribute runs: fake runs that sleep, processes that do nothing, and a large plan.
+"""What it costs to distribute runs: fake runs that sleep, processes that do nothing, a large plan, a large grid.
 
-    python benchmarks/grid.py                   2,000 fake runs of one second on 64 slots, and a plan of 20,000 runs
-    python benchmarks/grid.py runs 500 32       500 fake runs on 32 slots
-    python benchmarks/grid.py processes 50      what a process of the executor `local` costs
-    python benchmarks/grid.py plan 5000         a plan of 5,000 runs
+    python benchmarks/grid.py                     everything below, with the numbers below
+    python benchmarks/grid.py runs 2000 64        fake runs of one second on 64 slots
+    python benchmarks/grid.py memory 2000 64      the same in drivers of their own: after an installation, and again
+    python benchmarks/grid.py processes 50 64     what a process of the executor `local` costs; 64 at a time
+    python benchmarks/grid.py plan 20000          a plan
+    python benchmarks/grid.py scale 10000 256     a grid of runs of 40 minutes on 256 GPUs, in simulated time
 
-A fake run sleeps in place of training, in a thread, since 64 processes need more cores than a desk has. All else is
-real: the plan, the queue, locks, events, results, logs and the search for failures in the store. The overhead is the
-wall time beyond full rounds of slots.
+A fake run sleeps in place of training, in a thread, since 64 starts a second need more cores than a desk has. All else
+is real: the plan, the queue, locks, events, results and logs. The overhead is the wall time beyond full rounds of
+slots. Seconds of processor are those of the driver, unless a line says otherwise; wall times depend on what else the
+machine does.
 """
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
 import sys
 import tempfile
 import threading
@@ -22,9 +27,8 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
-from fake_runs import SECONDS, EmptyRun, FakeRun
+from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
-import harness
 from harness.execution.events import Event, Listener
 from harness.execution.executors.base import Executor, ExecutorOptions
 from harness.execution.executors.job import Again, End, Job, Prepared
@@ -32,13 +36,11 @@ from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.local import Local
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
-from harness.execution.plan import Plan
 from harness.execution.resources import Allocation
 from harness.execution.tally import Tally
 from harness.store import Store
 
-RUNS, SLOTS, PROCESSES, PLANNED = 2_000, 64, 50, 20_000
-SEEDS = 20
+RUNS, SLOTS, PROCESSES, PLANNED, LARGE, GPUS = 2_000, 64, 50, 20_000, 10_000, 256
 
 
 class Slots(Executor):
@@ -64,33 +66,21 @@ class Slots(Executor):
                     queue.end(job, message)
 
 
-def planned(runs: int, results: Path) -> Plan:
-    """A plan of at least so many runs: half of them SimCSE, half MCSE."""
-    options = -(-runs // (2 * SEEDS))
-    methods = [
-        f"{name}[temperature={(1 + option) / 1e5:g}]" for name in ("simcse", "mcse") for option in range(options)
-    ]
-    return harness.plan("tiny", methods=methods, settings="toy", seeds=SEEDS, results=results)
-
-
 class Watch(threading.Thread):
-    """Counts this process's open files, but for the locks of fake runs, which processes of their own would hold."""
+    """Counts this process's open files."""
 
-    def __init__(self) -> None:
+    def __init__(self, leave_out: str = "") -> None:
+        """`leave_out` is how the names of files end that fake runs hold, and that their processes would hold."""
         super().__init__(daemon=True)
-        self.files = 0
+        self.files, self.leave_out = 0, leave_out
 
     def run(self) -> None:
         while True:
             with suppress(OSError):  # closed meanwhile
                 names = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-                self.files = max(self.files, sum(not name.endswith(".lock") for name in names))
+                kept = [name for name in names if not self.leave_out or not name.endswith(self.leave_out)]
+                self.files = max(self.files, len(kept))
             time.sleep(0.05)
-
-
-def peak_mb() -> float:
-    """The largest resident memory of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def distribute(runs: int, slots: int) -> None:
@@ -101,7 +91,7 @@ def distribute(runs: int, slots: int) -> None:
         jobs = [FakeRun(job.inventory, job.store, frozenset(), job.run) for job in real]
         tally, watch, clock, cpu = (
             Tally({job.key: job.id for job in jobs}, made.store),
-            Watch(),
+            Watch(".lock"),
             time.monotonic(),
             time.process_time(),
         )
@@ -116,24 +106,38 @@ def distribute(runs: int, slots: int) -> None:
         )
 
 
-def processes(count: int) -> None:
-    """Print what a process costs that does nothing but say so."""
+def memory(runs: int, slots: int) -> None:
+    """Print the same of two drivers: one that asks methods what they declare, and one that has it in its cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        for when in ("first plan of an installation", "the same plan again"):
+            print(f"{when}: ", end="", flush=True)
+            command = [sys.executable, __file__, "runs", str(runs), str(slots)]
+            subprocess.run(command, env={**os.environ, "HARNESS_CACHE": cache}, check=True)
 
-    def used(runs: int) -> tuple[float, float]:
+
+def processes(count: int, slots: int) -> None:
+    """Print what a process costs that does nothing but say so, and how many files a driver of `slots` at a time has."""
+
+    def used(kind: type[RunJob], runs: int, at_a_time: int) -> tuple[float, float]:
         with tempfile.TemporaryDirectory() as folder:
             real = [job for job in jobs_of(planned(runs, Path(folder))) if isinstance(job, RunJob)][:runs]
-            jobs = [EmptyRun(job.inventory, job.store, frozenset(), job.run) for job in real]
+            jobs = [kind(job.inventory, job.store, frozenset(), job.run) for job in real]
             before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-            Local(ExecutorOptions(2, "cpu")).execute(jobs, lambda event: None)
+            Local(ExecutorOptions(at_a_time, "cpu")).execute(jobs, lambda event: None)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - clock
 
-    (start, _), (together, wall) = used(1), used(count)
-    each = 1000 * (together - start) / (count - 1)
+    (start, _), (together, wall) = used(EmptyRun, 1, 2), used(EmptyRun, count, 2)
+    each = (together - start) / (count - 1)
     print(
-        f"a process: {each:.0f} ms of processor; that which they are forked from: {start:.1f} s; "
-        f"{count} processes: {wall:.1f} s"
+        f"a process: {1000 * each:.0f} ms of processor of its own; that which they are forked from: {start:.1f} s; "
+        f"{count} processes, two at a time: {wall:.1f} s; {slots} slots of {SECONDS:g} s would keep "
+        f"{slots / SECONDS * each:.1f} cores busy with starting"
     )
+    watch = Watch()
+    watch.start()
+    used(IdleRun, slots, slots)
+    print(f"{slots} processes at a time: {watch.files} files open in the driver")
 
 
 def plan(runs: int) -> None:
@@ -157,12 +161,18 @@ def main() -> None:
     """Print the table."""
     what, *numbers = sys.argv[1:] or ["all"]
     counts = list(map(int, numbers))
-    if what in ("all", "runs"):
+    if what == "runs":
         distribute(*(counts or [RUNS, SLOTS]))
+    if what in ("all", "memory"):
+        memory(*(counts or [RUNS, SLOTS]))
     if what in ("all", "processes"):
-        processes(*(counts or [PROCESSES]))
+        processes(*(counts or [PROCESSES, SLOTS]))
     if what in ("all", "plan"):
         plan(*(counts or [PLANNED]))
+    if what in ("all", "scale"):
+        from grid_scale import scale
+
+        scale(*(counts or [LARGE, GPUS]))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# an equal share of the cores for each process of tests
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    os.environ.setdefault("OMP_NUM_THREADS", str(share))
+# before any test file imports the hub's client, which reads it once
+os.environ["HF_HUB_OFFLINE"] = "1"
 # what runs in bf16 here is small enough for a processor that emulates it
 os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 
@@ -62,7 +68,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests share one cache of their own and never touch the user's."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        patched.setenv("HF_HUB_OFFLINE", "1")
         yield
 
 

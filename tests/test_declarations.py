@@ -23,11 +23,15 @@ from harness.spec import RunSpec
 
 #: reads every kind of teacher, stream and option that tiny has
 METHODS = "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audiocse,simcse-sup,none"
-#: a plan of every method, then `harness run`
+#: a plan of every method and what its jobs need, then `harness run`
 PROCESS = f"""
 import sys, harness
 from harness.cli.main import main
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.queue import Queue
 plan = harness.plan("tiny", methods={METHODS!r}, seeds=2)
+queue = Queue(jobs_of(plan))
+assert all(queue.resources(job).memory_mb for job in queue.waiting)
 try:
     main()
 finally:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 @pytest.mark.parametrize("variant", list(variants()))
 def test_losses_of_every_method_stay_on_the_device(variant: str, tmp_path: Path) -> None:
     asked, *_ = loaded(variant)
-    for precision, half in HALF.items():
+    for precision in HALF if variant.endswith("@paper") else ["bf16"]:
         outputs: set[torch.dtype] = set()
         with fake_cuda() as device:
             one = trainer(variant, precision, CUDA, tmp_path)
@@ -43,7 +43,7 @@ def test_losses_of_every_method_stay_on_the_device(variant: str, tmp_path: Path)
             )
             found = [loss for step in first_steps(one) for loss in one.losses(step)]
             assert device.copies == 0, "a step waits for nothing on the device"
-        assert outputs == {half}, "the encoder's layers compute in half precision"
+        assert outputs == {HALF[precision]}, "the encoder's layers compute in half precision"
         streams = {stream for stream, *_ in found if stream}
         assert streams == set(asked.resolved.own_steps)
         assert len(found) == len(first_steps(one)) * (1 + len(streams))

@@ -50,7 +50,7 @@ def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
     run, (weights, token) = experiment.resolved, _model_of(experiment)
-    if not run.method.trains:
+    if not run.trains:
         took = weights + INFERENCE_MB
     else:
         batches = [run.training.batch_size, *(steps.batch_size for steps in run.own_steps.values())]
@@ -67,7 +67,7 @@ def _model_of(experiment: Experiment) -> tuple[float, float]:
 def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
     run, spec = experiment.resolved, experiment.resolved.spec
     training = run.training
-    if not run.method.trains:
+    if not run.trains:
         return spec.variant.name, str(spec.setting), spec.encoder, 0, 0, 0, ""
     numbers = training.batch_size, chunk or 0, training.max_length
     return spec.variant.name, str(spec.setting), spec.encoder, *numbers, training.precision

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
@@ -19,6 +20,8 @@ from harness.store import Result
 
 #: Seconds before a job that another process holds is tried again.
 RETRY_S = 0.5
+#: Jobs that are asked at one look whether they fit: with thousands that wait, asking all would keep a core busy.
+ASKED = 200
 #: Seconds between two looks at a queue in which no job can start.
 LOOK_S = 0.05
 
@@ -67,14 +70,17 @@ class Queue:
         return [*self._ready, *self._waits]
 
     def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:
-        """Return the first job that can start now and `fits`, or None.
+        """Return the first job that can start now and `fits`, or None; the first ASKED of them are asked.
 
         A job waits for those that it needs, and for RETRY_S after another process was found to hold it.
         """
         if self.stopping:
             return None
-        for place, job in enumerate(self._ready):
-            if time.monotonic() >= self._retry_at.get(job, 0.0) and fits(job):
+        now = time.monotonic()
+        can_start = (place for place, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0))
+        for place in islice(can_start, ASKED):
+            job = self._ready[place]
+            if fits(job):
                 del self._ready[place]
                 self._running.add(job)
                 return job

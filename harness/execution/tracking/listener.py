@@ -144,7 +144,7 @@ def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[obje
 def _config(run: PlannedRun, profile: str) -> Mapping[str, object]:
     """What a run is, flat: its spec, its fingerprint and every hyperparameter."""
     resolved, spec = run.resolved, run.resolved.spec
-    training = resolved.training.model_dump() if resolved.method.trains else {}
+    training = resolved.training.model_dump() if resolved.trains else {}
     return {
         "profile": profile,
         "method": spec.variant.name,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from executor_jobs import STUDENT, TAUGHT, jobs, plan
+from executor_jobs import STUDENT, TAUGHT, jobs, plan, stubs
 
 from harness.execution.events import Event
 from harness.execution.executors import queue as queue_module
-from harness.execution.executors.job import Again, Prepared
+from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.preparation import FeaturesOfCorpus, TokensOfCorpus
 from harness.execution.executors.queue import Queue
@@ -60,6 +60,15 @@ def test_a_job_that_does_not_fit_lets_others_pass_and_keeps_its_place(tmp_path: 
     assert queue.take(lambda job: job is not first) is second
     queue.end(second, Again.MEMORY)
     assert [queue.take(), queue.take(), queue.take()] == [first, second, third]
+
+
+def test_a_look_at_a_long_queue_asks_few_of_its_jobs(tmp_path: Path) -> None:
+    waiting, asked = stubs(tmp_path, 1_000), list[Job]()
+    queue = Queue(waiting)
+    assert queue.take(lambda job: bool(asked.append(job))) is None
+    assert asked == waiting[: queue_module.ASKED]
+    last = queue_module.ASKED - 1
+    assert queue.take(lambda job: job is waiting[last]) is waiting[last]
 
 
 def test_a_stopped_queue_gives_out_nothing_and_ends_with_the_jobs_in_work(tmp_path: Path) -> None:
