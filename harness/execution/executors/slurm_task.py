@@ -92,18 +92,19 @@ class SlurmTask(Checkpointable):
 
     def __call__(self) -> End | Again:
         """Perform the job; return how it ended, or why it did not."""
+        withdraw_stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        withdraw_stop()
         job = self.order.job
-        self._thread.start()
         try:
+            self._thread.start()
             self._thread.join()
             if self._terminated and self._found is Again.STOPPED:
                 time.sleep(GRACE_S)
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
-            with EventWriter(events_path(job.store, job.id)) as write:
-                self._found = job.fail(f"it saved, and could not be queued again: {error}", write)
+            if isinstance(self._found, Again):
+                with EventWriter(events_path(job.store, job.id)) as write:
+                    self._found = job.fail(f"it saved, and could not be queued again: {error}", write)
         if isinstance(self._found, BaseException):
             raise self._found
         forget_submission(job.store, job.id, own_id())
@@ -112,7 +113,8 @@ class SlurmTask(Checkpointable):
     def checkpoint(self) -> DelayedSubmission:
         """Let the job save and stop; return what is to run once SLURM starts it again."""
         request_stop()
-        self._thread.join()
+        if self._thread.is_alive():  # it may not have started
+            self._thread.join()
         end = None if isinstance(self._found, Again | BaseException) else self._found
         return DelayedSubmission(SlurmTask(self.order, end))
 

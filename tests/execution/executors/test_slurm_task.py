@@ -171,6 +171,11 @@ def test_a_job_that_ended_while_it_was_queued_again_is_not_repeated(tmp_path: Pa
     assert notes(tmp_path, "job") == ["cpu 1", "failed: no such luck"]
 
 
+def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Path) -> None:
+    task = SlurmTask(order(errand(tmp_path, "job")))
+    assert task.checkpoint().function() == Prepared(task.order.job.id)
+
+
 @pytest.mark.parametrize(
     ("end", "why"),
     [
