@@ -48,7 +48,7 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
 @click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
 @click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
 @click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
-@click.option("--slurm", "table", metavar="FILE.toml", help="Executor slurm: what jobs get, a table [slurm].")
+@click.option("--slurm", "slurm_table", metavar="FILE.toml", help="Executor slurm: what jobs get, a table [slurm].")
 @click.option(
     "--wait", is_flag=True, help="Executor slurm: wait for the jobs, which stop where this command is stopped."
 )
@@ -72,7 +72,7 @@ def run(
     executor_options: Sequence[str],
     address: str | None,
     no_shared_folder: bool,
-    table: str | None,
+    slurm_table: str | None,
     wait: bool,
     chunk: int | None,
     track: str,
@@ -97,7 +97,7 @@ def run(
         own = parse_texts(executor_options, "--executor-option", "partition=gpu")
         own |= {"address": address} if address else {}
         own |= {"shared-folder": "no"} if no_shared_folder else {}
-        own |= {"table": table} if table else {}
+        own |= {"table": slurm_table} if slurm_table else {}
         own |= {"wait": "yes"} if wait else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
