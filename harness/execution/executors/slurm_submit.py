@@ -115,6 +115,7 @@ class Submitter:
     def _parameters(self, array: _Array, after: Sequence[str]) -> dict[str, object]:
         """What submitit is told of an array; None is left to the site."""
         table = self.table
+        further = {"requeue": True, **table.sbatch}
         memory = table.memory or f"{max(self.needs_of(job).memory_mb for job in array.jobs)}M"
         return {
             "job_name": "harness",
@@ -132,7 +133,7 @@ class Submitter:
             "dependency": f"afterany:{':'.join(after)}" if after else None,
             "setup": [*_exports(os.environ), *table.setup],
             "stderr_to_stdout": True,
-            "additional_parameters": {"requeue": True, **table.sbatch},
+            "additional_parameters": {name: value for name, value in further.items() if value is not False},
         }
 
 

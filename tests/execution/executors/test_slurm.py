@@ -100,7 +100,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
 ) -> None:
     (place / "hold").touch()
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
-    file.write_text('[slurm]\ngpus = 0\npartition = "long"\n')
+    file.write_text('[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n')
     attended: list[int] = []
     monkeypatch.setattr(Slurm, "_attend", lambda *given: attended.append(1))
     for _ in range(2):
@@ -108,7 +108,9 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
         assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
         assert "`scancel 100` cancels them" in said
     assert len(scripts(place)) == len(attended) == 1, "the second command follows what the first has submitted"
-    assert scripts(place)[0].items() >= {"array": "0-1%2", "partition": "long"}.items()
+    asked = {"array": "0-1%2", "partition": "long", "nice": "5", "exclusive": ""}
+    assert asked.items() <= scripts(place)[0].items()
+    assert "requeue" not in scripts(place)[0]
     slurm_standin.state("100_1", "RUNNING")
     shown = status(results)
     assert "queued   none" in shown
