@@ -78,9 +78,9 @@ def real_slurm() -> Iterator[None]:
                 last = (folder / "log").read_text(errors="replace").splitlines()[-3:]
                 pytest.skip(f"SLURM does not start here, and was not tested: {' / '.join(last)}")
             time.sleep(0.5)
+        stack.callback(_clear)
         stack.enter_context(_without_pauses())
         yield
-        _said("scancel", f"--user={getpass.getuser()}")
 
 
 def preempt() -> None:
@@ -120,6 +120,14 @@ def _without_pauses() -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def _clear() -> None:
+    """Cancel what is left, and wait until its processes have ended."""
+    _said("scancel", f"--user={getpass.getuser()}")
+    limit = time.monotonic() + READY_S
+    while _said("squeue", "--noheader", "--format=%i") and time.monotonic() < limit:
+        time.sleep(0.5)
 
 
 def _said(*command: str) -> list[str]:

@@ -53,9 +53,13 @@ def test_mistakes_in_a_file_are_one_line_with_the_key(tmp_path: Path, text: str,
         slurm_table(written(tmp_path, text), {})
 
 
-def test_the_page_describes_every_key() -> None:
-    described = set(re.findall(r"^\| `(\w+)` \|", DOCS.read_text(), re.M))
-    assert set(SlurmTable.model_fields) <= described
+def test_the_page_describes_every_key_and_its_example_is_read(tmp_path: Path) -> None:
+    page = DOCS.read_text()
+    assert set(SlurmTable.model_fields) <= set(re.findall(r"^\| `(\w+)` \|", page, re.M))
+    example = page.partition("```toml\n[slurm]\n")[2].partition("```")[0]
+    found = slurm_table(written(tmp_path, example), {})
+    assert found.model_fields_set == set(SlurmTable.model_fields)
+    assert (found.time, found.notice) == (480, 180)
 
 
 @pytest.mark.parametrize(
