@@ -257,7 +257,7 @@ def test_evaluations_are_recorded_in_the_record_of_their_run(
         ids.append(about["id"])
         scores.append({text.split("/")[0] for text in found})
     assert ids[0] == ids[1]
-    assert scores == [{"sts"}, {"geometry"}]
+    assert scores == [{"sts"}, {"sts", "geometry"}], "a record is whole, whoever wrote its beginning"
     refused = harness(tmp_path, "eval", "owner/model", "--track", "wanb")
     assert isinstance(refused.exception, UserError)
     assert "unknown tracker 'wanb'" in str(refused.exception)

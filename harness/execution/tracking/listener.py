@@ -134,7 +134,6 @@ def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[obje
         scores = {
             f"{one.suite}/{task}/{metric}": value
             for one in event.result.current
-            if one.suite in run.todo  # the record has the others
             for task, row in one.scores.items()
             for metric, value in row.items()
         }

@@ -24,7 +24,7 @@ from harness.stopping import Interrupted
 from harness.store import Result, Store
 
 #: Enough to be killed between two checkpoints.
-STEPS: dict[str, Any] = {"steps": 40, "eval_every": 10}
+STEPS: dict[str, Any] = {"steps": 80, "eval_every": 10}
 
 
 @pytest.fixture(autouse=True)
