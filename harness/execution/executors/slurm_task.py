@@ -28,6 +28,8 @@ from harness.store.submissions import forget_submission
 PATIENCE_S, FILES_S = 120.0, 30.0
 #: Seconds between two looks at either.
 LOOK_S = 1.0
+#: Seconds within which the main thread notices a signal.
+SIGNAL_S = 0.2
 #: Seconds after SIGTERM in which SLURM ends the job or queues it again: the longest grace time we know of.
 GRACE_S = 3600.0
 
@@ -98,9 +100,11 @@ class SlurmTask(Checkpointable):
         job = self.order.job
         try:
             self._thread.start()
-            self._thread.join()
-            if self._terminated and self._found is Again.STOPPED:
-                time.sleep(GRACE_S)
+            while self._thread.is_alive():  # a signal that another thread gets would not wake this one
+                self._thread.join(SIGNAL_S)
+            until = time.monotonic() + GRACE_S
+            while self._terminated and self._found is Again.STOPPED and time.monotonic() < until:
+                time.sleep(SIGNAL_S)
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
             if isinstance(self._found, Again):
                 with EventWriter(events_path(job.store, job.id)) as write:

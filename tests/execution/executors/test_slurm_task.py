@@ -78,8 +78,8 @@ def send(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def tell(writer: EventWriter, event: Event) -> None:
             write(writer, event)
             if event.kind == kind and (event.progress is None or event.progress.step == step):
-                for number in numbers:
-                    signal.pthread_kill(threading.main_thread().ident or 0, number)
+                for number in numbers:  # the thread of the job gets it, as the system may decide
+                    signal.raise_signal(number)
                 while numbers and not stop_requested():
                     time.sleep(0.01)
 
