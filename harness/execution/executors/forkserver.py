@@ -19,7 +19,8 @@ from harness.processors import end_with_parent
 
 #: Seconds between two looks for processes that have ended.
 REAP_S = 0.1
-#: What libraries import only once a model is loaded, trained or scored: three seconds for each job otherwise.
+#: What libraries import only once a model is loaded, trained or scored: three seconds for each job otherwise. The first
+#: jobs do not wait for it.
 LATE = (
     "scipy.stats",
     "transformers.conversion_mapping",
@@ -41,11 +42,8 @@ def main(handle: int, driver: int) -> None:
 
     assert run
     assert jobs
-    for module in LATE:
-        with suppress(ImportError):  # of another version; jobs import what they need
-            importlib.import_module(module)
-    gc.collect()
-    gc.freeze()  # the collector of a forked process leaves these objects alone, and their memory shared
+    late = list(LATE)
+    _freeze()
     channel = Connection(handle)
     while True:
         if channel.poll(REAP_S):
@@ -63,6 +61,16 @@ def main(handle: int, driver: int) -> None:
                 worker.serve(Connection(served), environment, parent)
             os.close(served)
             channel.send(("started", child))
+        elif late:
+            with suppress(ImportError):  # of another version; jobs import what they need
+                importlib.import_module(late.pop())
+            _freeze()
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 channel.send(("ended", ended[0], os.waitstatus_to_exitcode(ended[1])))
+
+
+def _freeze() -> None:
+    """Let the collector of a forked process leave what is there alone, and its memory shared."""
+    gc.collect()
+    gc.freeze()
