@@ -19,8 +19,8 @@ from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
 from harness.processors import passive_threads
 
-#: Seconds to wait for the exit code of a process that has closed its channel.
-EXIT_S = 5.0
+#: Seconds to wait for the exit code of a process that has closed its channel: the server may be importing a library.
+EXIT_S = 30.0
 #: Without the folder of the command in sys.path, where a file could have the name of a module.
 COMMAND = "import sys; from harness.execution.executors.forkserver import main; main(*map(int, sys.argv[1:]))"
 
