@@ -24,7 +24,7 @@ from harness.stopping import Interrupted
 from harness.store import Result, Store
 
 #: Enough to be killed between two checkpoints.
-STEPS: dict[str, Any] = {"steps": 40, "eval_every": 10}
+STEPS: dict[str, Any] = {"steps": 60, "eval_every": 10}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,8 @@ def test_a_killed_node_costs_no_run_and_results_come_home_bit_for_bit(
     first, _ = (job.key for job in jobs_of(made) if isinstance(job, RunJob))
 
     def kill(event: Event) -> None:
-        if event.run == first and event.progress and event.progress.step > 10 and doomed in nodes.worker_nodes:
+        home = any((tmp_path / "ray").glob(".work/*/checkpoint.pt"))
+        if event.run == first and event.progress and home and doomed in nodes.worker_nodes:
             nodes.remove_node(doomed, allow_graceful=False)
             nodes.add_node(**NODE, num_cpus=1, wait=False)
 
