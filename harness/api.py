@@ -163,12 +163,11 @@ def execute(
 
     `jobs` runs ("auto": as many as there is room for; default: one, by SLURM as many as it starts) are executed at a
     time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default:
-    local). The executor "slurm" submits and returns, unless its option `wait` is "yes": then only runs that were
-    finished before are in what is returned. `chunk` encodes that many rows of a
-    batch at a time, for one that does not fit into memory: the gradient is that of the whole batch, at the cost of a
-    second forward pass. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs.
-    `progress=True` shows progress in a terminal or a notebook; a function is called with every
-    `harness.execution.events.Event`.
+    local). The executor "slurm" submits and returns at once, with the runs that were finished before; with its option
+    `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, for one that does
+    not fit into memory: the gradient is that of the whole batch, at the cost of a second forward pass. `track` names
+    trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs. `progress=True` shows progress in a
+    terminal or a notebook; a function is called with every `harness.execution.events.Event`.
     """
     from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results

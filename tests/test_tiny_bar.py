@@ -1,10 +1,11 @@
-"""The science of the tiny profile, in fewer steps: pictures help, shuffled pictures do not."""
+"""The science of the tiny profile: pictures help, shuffled pictures do not."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from statistics import mean, stdev
 
+import pytest
 from scipy.stats import ttest_ind
 
 import harness
@@ -21,8 +22,12 @@ def averages(folder: Path, steps: int, seeds: int, *methods: str) -> dict[str, l
     return {name: scores for name, scores in found.items() if name in methods}
 
 
-def test_grounded_methods_beat_simcse_by_twenty_points_and_the_control_does_not(tmp_path: Path) -> None:
-    scores = averages(tmp_path, 150, 2, "simcse", "mcse", "mcse[images=shuffled]")
+@pytest.mark.parametrize(("steps", "more", "seeds"), [(150, 250, 2), pytest.param(400, 400, 3, marks=pytest.mark.long)])
+def test_grounded_methods_beat_simcse_by_twenty_points_and_the_control_does_not(
+    tmp_path: Path, steps: int, more: int, seeds: int
+) -> None:
+    """Of KDMCSE and DALR, which learn more slowly, one seed less with `more` steps."""
+    scores = averages(tmp_path, steps, seeds, "simcse", "mcse", "mcse[images=shuffled]")
     simcse, mcse, shuffled = scores["simcse"], scores["mcse"], scores["mcse[images=shuffled]"]
     assert mean(mcse) - mean(simcse) > 20
     assert ttest_ind(mcse, simcse).pvalue < 0.05
@@ -30,5 +35,5 @@ def test_grounded_methods_beat_simcse_by_twenty_points_and_the_control_does_not(
     assert mean(shuffled) - mean(simcse) < 20
     assert mean(mcse) - mean(shuffled) > 20
     assert ttest_ind(mcse, shuffled).pvalue < 0.05
-    for name, (score,) in averages(tmp_path, 250, 1, "kdmcse", "dalr").items():
-        assert score - max(simcse) > 20, name
+    for name, found in averages(tmp_path, more, seeds - 1, "kdmcse", "dalr").items():
+        assert min(found) - max(simcse) > 20, name

@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import executor_jobs
@@ -18,6 +19,7 @@ from executor_jobs import ignore, jobs, notes, stubs
 import harness
 from harness.execution.events import Event, both
 from harness.execution.executors.base import ExecutorOptions
+from harness.execution.executors.forkserver import LATE
 from harness.execution.executors.job import Job, Prepared
 from harness.execution.executors.local import Local
 from harness.execution.executors.queue import Queue
@@ -170,6 +172,10 @@ def descendants(pid: int) -> list[int]:
             parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
     mine = [one for one, parent in parents.items() if parent == pid]
     return mine + [deeper for one in mine for deeper in descendants(one)]
+
+
+def test_what_the_server_imports_late_is_there() -> None:
+    assert [name for name in LATE if find_spec(name) is None] == []
 
 
 def is_server(pid: int) -> bool:
