@@ -127,6 +127,11 @@ def execute(
     return [end for end in ends if not isinstance(end, Prepared)]
 
 
+def check_executor(name: str | None, settings: Mapping[str, str]) -> None:
+    """Raise UserError for an executor that does not exist, and for a setting that it does not have."""
+    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(settings=settings))
+
+
 def _check_writable(store: Store) -> None:
     try:
         store.root.mkdir(parents=True, exist_ok=True)
