@@ -1,8 +1,8 @@
 """Checksums of what the harness reads back, and what happens to files that are not as they were written.
 
 A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it: a result, the record of a
-training, what is known of a cached file. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format, and the hash of
-that list in its last line.
+training, what is known of a cached file. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format,
+with the hash of that list in the last line.
 
 These find accidents: files cut short, changed bytes, files of something else. They are no signatures, since whoever
 edits a file can compute its hash.
