@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import TracebackType
 
+from harness.errors import PlugInError
+from harness.execution.executors.faults import death_text, described
 from harness.execution.executors.job import Job
 from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
@@ -39,7 +41,7 @@ class JobProcess:
         try:
             message: Message = self.channel.recv()
         except (EOFError, OSError):
-            return f"its process ended with {self.server.exit_code(self.pid)}"
+            return death_text(self.server.exit_code(self.pid), self.job.log_text())
         except Exception as error:
             self.signal(signal.SIGKILL)
             return f"its process sent what cannot be read: {type(error).__name__}: {error}"
@@ -54,6 +56,14 @@ class JobProcess:
         if not self.server.has_ended(self.pid):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+
+def sendable(assignment: Assignment) -> bytes:
+    """A job as it is sent. Raises PlugInError where code of another package does not let itself be pickled."""
+    try:
+        return pickle.dumps(assignment)
+    except Exception as error:
+        raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
 
 
 class ForkServer:
@@ -90,12 +100,8 @@ class ForkServer:
         self._channel.close()
 
     def start(self, job: Job, allocation: Allocation, environment: dict[str, str]) -> JobProcess:
-        """Start a process for a job.
-
-        Raises pickle.PicklingError, AttributeError or TypeError for a job that cannot be sent.
-        """
-        assignment: Assignment = (job, allocation)
-        content = pickle.dumps(assignment)
+        """Start a process for a job. Raises PlugInError for a job that cannot be sent."""
+        content = sendable((job, allocation))
         try:
             pid, channel = self._forked(environment)
         except (EOFError, OSError):  # somebody killed the server, and with it all processes
@@ -131,13 +137,11 @@ class ForkServer:
         self._listen(0)
         return pid in self._codes
 
-    def exit_code(self, pid: int) -> str:
-        """The exit code of a process that has closed its channel, in words."""
+    def exit_code(self, pid: int) -> int | None:
+        """The exit code of a process that has closed its channel; None where the server does not tell it."""
         while pid not in self._codes and self._listen(EXIT_S):
             pass
-        if pid not in self._codes:
-            return "an unknown exit code"
-        return f"code {self._codes[pid]}; a negative code is a signal (-9: killed)"
+        return self._codes.get(pid)
 
     def _listen(self, seconds: float) -> bool:
         """Take in what the server says of processes that ended; whether it said anything in time."""

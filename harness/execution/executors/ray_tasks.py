@@ -12,9 +12,10 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness.errors import UserError, first_line
+from harness.errors import PlugInError, UserError, first_line
 from harness.execution.events import Event, Listener
 from harness.execution.executors.bell import Bell
+from harness.execution.executors.faults import described
 from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.parcels import Parcel, deliver, outgoing, receive
 from harness.execution.executors.queue import Queue
@@ -136,7 +137,13 @@ class Tasks:
             memory=int(min(need.memory_mb * 1e6, self._memory)),
             runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
         )
-        messages = task.remote(Errand(job, allocation, self._software, self.shared), parcel, self._bell)
+        try:
+            messages = task.remote(Errand(job, allocation, self._software, self.shared), parcel, self._bell)
+        except Exception as error:  # code of others that does not let itself be pickled
+            held.close()
+            why = PlugInError(f"it cannot be sent to its process: {described(error)}")
+            self.queue.end(job, job.fail(why, self.listen))
+            return
         self._tasks[messages] = _Task(job, messages, held)
 
     def _receive(self, task: _Task) -> None:
