@@ -109,17 +109,19 @@ def execute(
     executor: str | None = None,
     settings: Mapping[str, str] | None = None,
     chunk: int | None = None,
+    limit_s: float | None = None,
 ) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
 
     None is the executor's own number. An executor that hands runs over and does not wait for them returns no ends.
 
     `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
-    of them for None. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot
-    be written, and for a device, a precision, an executor or a setting that does not exist here.
+    of them for None. A run that takes a process longer than `limit_s` seconds fails. A failed run is recorded and the
+    others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
+    executor or a setting that does not exist here.
     """
     _check_writable(plan.store)
-    listed = jobs_of(plan, chunk)
+    listed = jobs_of(plan, chunk, limit_s)
     runs = [job for job in listed if isinstance(job, RunJob)]
     for run in runs:
         _report_death(run)

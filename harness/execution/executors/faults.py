@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.execution.executors.time_limit import TimeLimitError
 from harness.registry import plugin_modules
 
 #: Characters of an error's message that a record keeps; its traceback has all of them.
@@ -34,12 +35,13 @@ def described(error: BaseException | str) -> str:
         text = str(error)
     except Exception as odd:
         text = f"its message cannot be read: {type(odd).__name__}"
-    if isinstance(error, UserError):
+    if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
         return one_line(text)
     if isinstance(error, OSError) and error.errno in _MENDED:
         where = f" ({error.filename})" if error.filename else ""
         return one_line(f"{error.strerror}{where}; {_MENDED[error.errno]}, the same command continues")
-    line = one_line(f"{type(error).__name__}: {text}").removesuffix(": ")
+    kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+    line = one_line(kind + text).removesuffix(":")
     place = _place(error)
     return f"{line} ({place})" if place else line
 

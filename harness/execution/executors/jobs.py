@@ -24,8 +24,8 @@ from harness.store import Store
 from harness.store.attempts import LAST_AFTER, attempt
 
 
-def jobs_of(plan: Plan, chunk: int | None = None) -> list[Job]:
-    """The jobs in the plan's order, each after those that it needs; `chunk` is that of `RunJob`.
+def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
+    """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of `RunJob`.
 
     Runs under which several processes died come last, with those that need them. The paths of jobs are absolute, since
     the code of others may change the working folder.
@@ -37,7 +37,7 @@ def jobs_of(plan: Plan, chunk: int | None = None) -> list[Job]:
         for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
             found.setdefault(prepared.id, prepared)
             needs.add(prepared.id)
-        found[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk)
+        found[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s)
     return list(found.values())
 
 

@@ -89,6 +89,8 @@ class _Table:
     def attend(self) -> bool:
         """Wait for messages and handle them; say whether a job ended."""
         before = len(self.taken)
+        for process, _ in self.taken.values():
+            process.end_if_late()
         for channel in wait(list(self.taken), timeout=RETRY_S):
             assert isinstance(channel, Connection)
             process, seat = self.taken[channel]

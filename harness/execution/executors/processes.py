@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import TracebackType
@@ -17,6 +18,8 @@ from types import TracebackType
 from harness.errors import PlugInError
 from harness.execution.executors.faults import death_text, described
 from harness.execution.executors.job import Job
+from harness.execution.executors.run_job import RunJob
+from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
 from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
 from harness.processors import passive_threads
@@ -35,17 +38,26 @@ class JobProcess:
     pid: int
     channel: Connection
     server: ForkServer
+    started: float = field(default_factory=time.monotonic)
+    ended_for: str = ""
 
     def receive(self) -> Message:
         """Return its next message, or why there will be none."""
         try:
             message: Message = self.channel.recv()
         except (EOFError, OSError):
-            return death_text(self.server.exit_code(self.pid), self.job.log_text())
+            return self.ended_for or death_text(self.server.exit_code(self.pid), self.job.log_text())
         except Exception as error:
             self.signal(signal.SIGKILL)
             return f"its process sent what cannot be read: {type(error).__name__}: {error}"
         return message
+
+    def end_if_late(self) -> None:
+        """End it where it hangs after the limit of its run, so that nothing in it hears."""
+        limit = self.job.limit_s if isinstance(self.job, RunJob) else None
+        if limit is not None and time.monotonic() - self.started > limit + 2 * GRACE_S:
+            self.ended_for = str(TimeLimitError(limit))
+            self.signal(signal.SIGKILL)
 
     def stop(self) -> None:
         """Ask it to stop once it has saved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from harness.execution.executors.ray_cluster import worker_environment
 from harness.execution.executors.ray_worker import Errand, Letter, Started, serve
 from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
+from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
 from harness.execution.resources import Allocation
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class _Task:
     messages: Any
     held: ExitStack
     host: str = ""
+    started: float = math.inf
     rest: Parcel = field(default_factory=lambda: Parcel({}))
 
 
@@ -97,6 +100,8 @@ class Tasks:
             ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
         for messages in ready:
             self._receive(self._tasks[messages])
+        for task in list(self._tasks.values()):
+            self._end_if_late(task)
         return len(self._tasks) < before
 
     def stop(self) -> None:
@@ -164,7 +169,7 @@ class Tasks:
     def _handle(self, task: _Task, message: Letter) -> None:
         job = task.job
         if isinstance(message, Started):
-            task.host = message.host
+            task.host, task.started = message.host, time.monotonic()
         elif isinstance(message, Event):
             self.listen(message)
         elif isinstance(message, Parcel):
@@ -189,6 +194,14 @@ class Tasks:
         else:
             self._close(task)
             self.queue.end(job, job.fail(f"{deaths} workers died under it, the last: {why}", self.listen))
+
+    def _end_if_late(self, task: _Task) -> None:
+        """End a task that hangs after the limit of its run, so that nothing in it hears."""
+        limit = task.job.limit_s if isinstance(task.job, RunJob) else None
+        if limit is not None and time.monotonic() - task.started > limit + GRACE_S:
+            ray.cancel(task.messages, force=True)
+            self._close(task)
+            self.queue.end(task.job, task.job.fail(TimeLimitError(limit), self.listen))
 
     def _put_back(self, task: _Task, again: Again) -> None:
         self._close(task)

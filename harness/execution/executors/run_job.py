@@ -12,6 +12,7 @@ from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
 from harness.execution.executors.faults import all_of, described
 from harness.execution.executors.job import Job, machine_of
+from harness.execution.executors.time_limit import time_limit
 from harness.execution.plan import PlannedRun
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.store import Failure, Result, Spec
@@ -23,10 +24,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class RunJob(Job):
-    """Trains and evaluates one run; `chunk` rows of a batch are encoded at a time, None encodes batches whole."""
+    """Trains and evaluates one run.
+
+    `chunk` rows of a batch are encoded at a time, None encodes batches whole. `limit_s` is the longest time for which a
+    process may have the run; None is for ever.
+    """
 
     run: PlannedRun
     chunk: int | None = None
+    limit_s: float | None = None
 
     @property
     def id(self) -> str:
@@ -82,7 +88,8 @@ class RunJob(Job):
         begin_attempt(self.store, self.id)
         ended = False
         try:
-            result = run_one(self.run, self.inventory, self.store, machine, listen)
+            with time_limit(self.limit_s):
+                result = run_one(self.run, self.inventory, self.store, machine, listen)
             ended = True
         finally:
             end_attempt(self.store, self.id, well=ended)
