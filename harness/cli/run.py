@@ -58,6 +58,7 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
     metavar="N",
     help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
+@click.option("--run-timeout", metavar="TIME", help="Stop a run after so long, such as 30m or 4h; it counts as failed.")
 @track_option
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
@@ -75,6 +76,7 @@ def run(
     slurm_table: str | None,
     wait: bool,
     chunk: int | None,
+    run_timeout: str | None,
     track: str,
     fetch: bool,
     accept_licences: str,
@@ -86,9 +88,11 @@ def run(
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume.
     """
     from harness import api
+    from harness.execution.executors.time_limit import seconds_of
     from harness.execution.tracking.installed import tracker_places
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
+    limit_s = None if run_timeout is None else seconds_of(run_timeout)
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
@@ -100,6 +104,7 @@ def run(
         own |= {"table": slurm_table} if slurm_table else {}
         own |= {"wait": "yes"} if wait else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
+        how |= {"run_timeout": limit_s}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 

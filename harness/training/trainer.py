@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from harness.training.chunks import Chunked
 from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.stepper import Stepper
 from harness.training.streams import Batches, TrainingData
+
+log = logging.getLogger(__name__)
 
 #: Points of the loss curve.
 CURVE_POINTS = 100
@@ -102,9 +105,10 @@ class Trainer:
 
     def _step(self, step: int) -> None:
         for stream, total, terms in self.losses(step):
+            self._check(total, terms)
             if total is not None:
                 (self.main if stream is None else self.own[stream]).step(total, step)
-            self.window.add(terms)
+            self.window.add(terms, step)
 
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
         """Yield stream, weighted loss and terms of each batch of a step; the next is computed after an update."""
@@ -113,6 +117,25 @@ class Trainer:
             with autocast(self.training.precision, self.device.type):
                 total, terms = self.method.loss(batch, self.encode)
             yield stream, total, terms
+
+    def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
+        """Raise TrainingError for terms that the method does not declare, and for what cannot be trained on."""
+        for name, value in terms.items():
+            if name not in self.method.terms:
+                known = ", ".join(self.method.terms)
+                raise TrainingError(f"{self.method.origin} returned the term '{name}', which is not among its: {known}")
+            if value.ndim:
+                raise TrainingError(
+                    f"{self.method.origin} returned the term '{name}' of shape {tuple(value.shape)}; a term is a scalar"
+                )
+        if total is not None and not total.requires_grad:
+            raise TrainingError(f"{self.method.origin} returned a loss without a gradient, which trains nothing")
+
+    @property
+    def _reached(self) -> bool:
+        """Whether any loss had a gradient for a parameter of the encoder."""
+        moved = [stepper.optimizer.state for stepper in (self.main, *self.own.values())]
+        return any(parameter in state for parameter in self.student.parameters() for state in moved)
 
     def _dropout_seed(self, step: int, stream: Stream | None) -> int:
         axes: dict[str, str | int] = {"axis": "dropout", "seed": self.seed, "step": step}
@@ -124,16 +147,21 @@ class Trainer:
         terms: dict[str, float] = {}
         if due or done % max(1, self.steps // CURVE_POINTS) == 0:
             terms = self.window.close()
+            self._check_finite(done)
             self.record.add_losses(done, terms)
         if due and not self.record.losses:
             raise TrainingError(f"no batch up to step {done} had a loss term; 'without' leaves out too much")
+        if due and not self._reached:
+            raise TrainingError(
+                f"no loss of {self.method.origin} up to step {done} depends on the encoder, which learns nothing"
+            )
         better = False
         if due:
             score = float(self.dev(self.student.embed))
             better = self.record.best is None or score > self.record.best
             self.record.add_dev(done, score)
         stopping = stop_requested()
-        late = time.monotonic() - self._saved_at >= SAVE_EVERY_S
+        late = time.monotonic() - self._saved_at >= SAVE_EVERY_S and self.window.is_finite
         if better or late or stopping or done == self.steps:
             self._save(done)
         if better:  # after the checkpoint, which holds the same weights and can make it again
@@ -155,6 +183,17 @@ class Trainer:
             seal_folder(folder)
 
         replace_folder(self.folder / BEST, fill)
+
+    def _check_finite(self, done: int) -> None:
+        """Raise TrainingError for the first term that was not finite, and note the batch that it came from."""
+        if (bad := self.window.first_bad) is None:
+            return
+        step, term, value = bad
+        log.warning("the batch of step %d: %s", step + 1, self.batches.described(step))
+        raise TrainingError(
+            f"the loss term '{term}' of {self.method.origin} is {value} at step {step + 1}; lower the learning rate "
+            "(the run's log has the rows of that batch)"
+        )
 
     def _save(self, done: int) -> None:
         save_checkpoint(self.folder, self._state(done))
