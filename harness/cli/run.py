@@ -39,7 +39,7 @@ _NOTES = {
     "stale": "only results of another configuration; will be trained",
 }
 #: in the order in which they are shown
-_STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "stale", "missing")
+_STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "stale", "missing", "damaged")
 
 
 @click.command()
@@ -60,6 +60,7 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
     metavar="N",
     help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
+@click.option("--run-timeout", metavar="TIME", help="Stop a run after so long, such as 30m or 4h; it counts as failed.")
 @track_option
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
@@ -77,6 +78,7 @@ def run(
     slurm_table: str | None,
     wait: bool,
     chunk: int | None,
+    run_timeout: str | None,
     track: str,
     fetch: bool,
     accept_licences: str,
@@ -88,9 +90,11 @@ def run(
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume.
     """
     from harness import api
+    from harness.execution.executors.time_limit import seconds_of
     from harness.execution.tracking.installed import tracker_places
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
+    limit_s = None if run_timeout is None else seconds_of(run_timeout)
     own = parse_texts(executor_options, "--executor-option", "partition=gpu")
     own |= {"address": address} if address else {}
     own |= {"shared-folder": "no"} if no_shared_folder else {}
@@ -106,6 +110,7 @@ def run(
     _describe(plan, places)
     if not dry_run:
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
+        how |= {"run_timeout": limit_s}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 
@@ -143,7 +148,8 @@ def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
     A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
-    configuration only) or missing. One that was handed to SLURM is running, queued, or lost where its job was killed.
+    configuration only), missing, or damaged (its result cannot be used, and it is not trained again). One that was
+    handed to SLURM is running, queued, or lost where its job was killed.
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts
@@ -164,8 +170,10 @@ def status(**grid: Any) -> None:
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
         echo(f"{state:8} {key}  {text}".rstrip())
     results = api.results(plan.store.root)
+    named = {run.problem for run in plan.damaged}
     for problem in results.problems:
-        echo(f"unusable {problem}")
+        if problem not in named:
+            echo(f"unusable {problem}")
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
 
@@ -173,6 +181,7 @@ def status(**grid: Any) -> None:
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
     counts = f"{count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(plan.todo)} to do"
+    counts += f", {len(plan.damaged)} damaged" if plan.damaged else ""
     echo(f"profile {plan.request.profile.name}: {counts}")
     recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
@@ -196,6 +205,8 @@ def _problems(plan: Plan) -> Iterator[str]:
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
+    for run in plan.damaged:
+        yield f"damaged   {run.problem}"
     for state, note in _NOTES.items():
         if count := sum(run.state == state for run in plan.todo):
             yield f"{state:8} {count}: {note}"
@@ -233,9 +244,9 @@ def _hours(seconds: float) -> str:
 
 
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
-    """Print the scores of a plan's runs. Sets exit code 1 where a run failed."""
+    """Print the scores of a plan's runs. Sets exit code 1 where a run failed or its result is damaged."""
     if not plan.todo:
-        echo("nothing to do: every run of this plan is finished")
+        echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
         show_summaries(results.runs)
         if plan.request.entries:
@@ -243,12 +254,15 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
+    if plan.damaged:
+        echo(f"{count_of(len(plan.damaged), 'run')} left out: the results named above are damaged", err=True)
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
             "them, the same command retries them",
             err=True,
         )
+    if results.failures or plan.damaged:
         context.exit(1)
 
 

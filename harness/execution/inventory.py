@@ -96,6 +96,11 @@ class Inventory:
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""
+        made = {"corpora", "suites", "_corpora"}
+        return {**{name: value for name, value in vars(self).items() if name not in made}, "_corpora": {}}
+
     def once(self, source: T) -> Ingredient[T]:
         """The ingredient of a source, the same for equal sources."""
         return self._found.setdefault(source, Ingredient(source, self.root))
