@@ -15,7 +15,7 @@ from torch import Tensor
 from harness.encoders.dropout import kept_at_random
 
 #: Bytes of scores at a time: with the weights and their mask they fit into the second cache of current processors.
-_BYTES = 2**19
+_BYTES = 2**20
 
 
 def blocked_attention(
