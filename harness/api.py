@@ -116,13 +116,14 @@ def run(
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
     chunk: int | None = None,
+    run_timeout: str | float | None = None,
     track: Names = (),
     progress: bool | Listener = False,
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last seven parameters are those of `execute`.
+    the other runs go on. The last eight parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -143,6 +144,7 @@ def run(
         executor=executor,
         executor_options=executor_options,
         chunk=chunk,
+        run_timeout=run_timeout,
         track=track,
         progress=progress,
     )
@@ -156,6 +158,7 @@ def execute(
     executor: str | None = None,
     executor_options: Mapping[str, str] | None = None,
     chunk: int | None = None,
+    run_timeout: str | float | None = None,
     track: Names = (),
     progress: bool | Listener = False,
 ) -> Results:
@@ -165,14 +168,17 @@ def execute(
     time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default:
     local). The executor "slurm" submits and returns at once, with the runs that were finished before; with its option
     `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, for one that does
-    not fit into memory: the gradient is that of the whole batch, at the cost of a second forward pass. `track` names
+    not fit into memory: the gradient is that of the whole batch, at the cost of a second forward pass. A run that takes
+    longer than `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed. `track` names
     trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs. `progress=True` shows progress in a
     terminal or a notebook; a function is called with every `harness.execution.events.Event`.
     """
+    from harness.execution.executors.time_limit import seconds_of
     from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results
     from harness.store import Failure, Result
 
+    limit_s = None if run_timeout is None else seconds_of(run_timeout)
     _check_inputs(plan)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = installed_trackers(track)
@@ -189,10 +195,18 @@ def execute(
         with tracking(list(trackers), plan) as record, shown as show:
             listen = both(show, record)
             ends += execute_plan(
-                plan, listen, jobs=jobs, device=device, executor=executor, settings=executor_options, chunk=chunk
+                plan,
+                listen,
+                jobs=jobs,
+                device=device,
+                executor=executor,
+                settings=executor_options,
+                chunk=chunk,
+                limit_s=limit_s,
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
-    return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
+    failures = tuple(end for end in ends if isinstance(end, Failure))
+    return Results(plan.store.root, finished, failures, tuple(run.problem for run in plan.damaged))
 
 
 def _check_inputs(plan: Plan) -> None:

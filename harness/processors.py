@@ -9,12 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 #: Linux's account of the processor, and the names of x86's and Arm's instructions for bfloat16 in it
 INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
+#: How soon Linux ends this process where memory runs out, -1000 to 1000.
+OOM_SCORE = Path("/proc/self/oom_score_adj")
 #: Seconds between two looks at the parent, where the kernel does not watch it.
 PARENT_CHECK_S = 0.5
 #: Smaller blocks stay in the heap: giving them back and taking new ones costs more time than they hold memory.
@@ -87,6 +89,12 @@ def end_with_parent(parent: int) -> None:
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
+
+
+def first_when_memory_ends() -> None:
+    """Let Linux end this process, one of many, rather than the one that distributes work, where memory runs out."""
+    with suppress(OSError):
+        OOM_SCORE.write_text("1000")
 
 
 def _watch(parent: int) -> None:

@@ -37,6 +37,9 @@ GROUPS = {
     "transfer task": "harness.transfer",
 }
 
+#: the top-level modules of this project
+OWN = frozenset({"harness", "harness_methods", "harness_reports"})
+
 
 def suggest(word: str, known: Sequence[str]) -> str:
     """The end of an error line: the closest names, or all of them if none is close."""
@@ -53,6 +56,12 @@ def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
     for point in entry_points(group=GROUPS[kind]):
         found.setdefault(point.name, {}).setdefault(point.value, point)
     return {name: tuple(points.values()) for name, points in found.items()}
+
+
+def plugin_modules() -> frozenset[str]:
+    """The top-level modules in which other packages define what they register."""
+    points = (point for kind in GROUPS for several in _points(kind).values() for point in several)
+    return frozenset(point.module.partition(".")[0] for point in points) - OWN
 
 
 def names(kind: str) -> list[str]:

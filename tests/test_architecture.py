@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
+    "checksums": 0,
     "errors": 0,
     "declarations": 0,
     "formatting": 0,
@@ -17,6 +18,8 @@ FLOORS = {
     "inputs": 0,
     "parquet": 0,
     "locks": 0,
+    "keywords": 0,
+    "plaintext": 0,
     "metrics": 0,
     "processors": 0,
     "seeds": 0,

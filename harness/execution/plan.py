@@ -17,13 +17,17 @@ from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 
-#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results
-RunState = Literal["done", "trained", "failed", "stale", "missing"]
+#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results;
+#: `damaged`: it has a result that cannot be used
+RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged"]
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data."""
+    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
+
+    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand.
+    """
 
     experiment: Experiment
     group: str
@@ -32,6 +36,7 @@ class PlannedRun:
     result: Result | None = None
     failure: Failure | None = None
     absent: tuple[Missing, ...] = ()
+    problem: str = ""
 
     @property
     def key(self) -> str:
@@ -68,7 +73,12 @@ class Plan:
     @property
     def todo(self) -> list[PlannedRun]:
         """Runs still to train or to evaluate."""
-        return [run for run in self.runs if run.state != "done"]
+        return [run for run in self.runs if run.state not in ("done", "damaged")]
+
+    @property
+    def damaged(self) -> list[PlannedRun]:
+        """Runs whose result cannot be used; they are neither done nor to do."""
+        return [run for run in self.runs if run.state == "damaged"]
 
     @property
     def missing(self) -> list[Missing]:
@@ -144,7 +154,10 @@ def _planned(
     experiment: Experiment, inventory: Inventory, suites: Sequence[str], store: Store, failures: Sequence[Failure]
 ) -> PlannedRun:
     place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
-    result = store.find(*place, experiment.fingerprint)
+    try:
+        result = store.find(*place, experiment.fingerprint)
+    except UserError as error:
+        return PlannedRun(experiment, experiment.group, "damaged", (), problem=str(error))
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
     state: RunState = "missing"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -126,10 +127,18 @@ class Method(nn.Module, ABC):
         The sum is None if `without` leaves out every term of this kind of batch.
         """
         found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
+        if not (isinstance(found, dict) and all(isinstance(value, Tensor) for value in found.values())):
+            raise TypeError(f"{self.origin} returned {_kinds(found)}; it returns a dict of scalar tensors by term")
         terms = {name: value for name, value in found.items() if name not in self.left_out}
         weights = self.weights()
         weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
         return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
+
+    @property
+    def origin(self) -> str:
+        """The method with the file and line that define its loss terms, for messages."""
+        code = type(self).loss_terms.__code__
+        return f"the method '{self.name}' ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
     @classmethod
     def configure(cls, reading: str, *layers: Mapping[str, Any]) -> Any:
@@ -158,6 +167,13 @@ class Method(nn.Module, ABC):
         if names and set(cls.terms) <= set(names):
             raise UserError(f"'without={without}' leaves {cls.name} no loss term; keep at least one")
         return "+".join(names)
+
+
+def _kinds(found: object) -> str:
+    """What was returned in place of tensors by name."""
+    if not isinstance(found, dict):
+        return type(found).__name__
+    return ", ".join(f"{name}: {type(value).__name__}" for name, value in found.items())
 
 
 def method_named(name: str) -> type[Method]:

@@ -79,22 +79,37 @@ class LossWindow:
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
         self._counts: dict[str, int] = {}
+        #: of this process, so that a term that is not finite is known by its step
+        self._values: list[tuple[int, str, Tensor]] = []
+        self.first_bad: tuple[int, str, float] | None = None
 
-    def add(self, terms: Mapping[str, Tensor]) -> None:
-        """Add the terms of one batch."""
+    def add(self, terms: Mapping[str, Tensor], step: int = 0) -> None:
+        """Add the terms of one batch of a step, from 0."""
         for name, term in terms.items():
             value = term.detach().float()
             self._sums[name] = self._sums[name] + value if name in self._sums else value
             self._counts[name] = self._counts.get(name, 0) + 1
+            self._values.append((step, name, value))
 
     def close(self) -> dict[str, float]:
-        """Return the means and start again; waits for the device, once."""
+        """Return the means and start again; waits for the device, once.
+
+        `first_bad` then has the step, name and value of the first term that was not finite, None where all were.
+        """
         import torch  # plans read this module and do without
 
         sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
         means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
-        self._sums, self._counts = {}, {}
+        finite = all(map(math.isfinite, sums))
+        values = ((step, name, float(value)) for step, name, value in ([] if finite else self._values))
+        self.first_bad = next((found for found in values if not math.isfinite(found[2])), None)
+        self._sums, self._counts, self._values = {}, {}, []
         return means
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all terms since the last point were finite; waits for the device."""
+        return all(math.isfinite(float(value)) for value in self._sums.values())
 
     def state_dict(self) -> dict[str, tuple[Tensor, int]]:
         """Sums and counts since the last point, for a checkpoint."""

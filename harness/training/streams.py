@@ -144,12 +144,20 @@ class Batches:
         yield None, self._text(step)
         yield from ((stream, self._media(stream, step)) for stream in self.late)
 
-    def _text(self, step: int) -> Batch:
+    def described(self, step: int) -> str:
+        """The text batch of a step in words: its stream and the rows of it, from 0."""
+        stream, rows = self._text_rows(step)
+        return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
+
+    def _text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
+        """The stream of a step's text batch, and the rows of it."""
         kind, number = self.mixing.step(step)
         stream: Stream = self.text if kind == "text" else "pairs"
         rows = self.orders[stream].batch(number)
-        if stream in self.data.subsets:
-            rows = self.data.subsets[stream].rows[rows]
+        return stream, self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
+
+    def _text(self, step: int) -> Batch:
+        stream, rows = self._text_rows(step)
         device = self.student.device
         tokens = self.data.tokens[stream].batch(rows).to(device)
         if stream == "triplets":

@@ -21,6 +21,7 @@ from harness.locks import try_lock
 from harness.registry import get_class, suggest
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
+from harness.store.attempts import LAST_AFTER, attempt, settle_attempt
 
 log = logging.getLogger(__name__)
 
@@ -108,23 +109,43 @@ def execute(
     executor: str | None = None,
     settings: Mapping[str, str] | None = None,
     chunk: int | None = None,
+    limit_s: float | None = None,
 ) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
 
     None is the executor's own number. An executor that hands runs over and does not wait for them returns no ends.
 
     `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
-    of them for None. A failed run is recorded and the others go on. Raises UserError for a results folder that cannot
-    be written, and for a device, a precision, an executor or a setting that does not exist here.
+    of them for None. A run that takes a process longer than `limit_s` seconds fails. A failed run is recorded and the
+    others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
+    executor or a setting that does not exist here.
     """
     _check_writable(plan.store)
-    listed = jobs_of(plan, chunk)
-    runs = sum(isinstance(job, RunJob) for job in listed)
+    listed = jobs_of(plan, chunk, limit_s)
+    runs = [job for job in listed if isinstance(job, RunJob)]
+    for run in runs:
+        _report_death(run)
     kind = get_class("executor", executor or DEFAULT, Executor)
     chosen = kind.default_jobs if jobs is None else jobs
-    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, runs)), device, settings or {})
+    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings or {})
     ends = kind(options).execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
+
+
+def check_executor(name: str | None, settings: Mapping[str, str]) -> None:
+    """Raise UserError for an executor that does not exist, and for a setting that it does not have."""
+    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(settings=settings))
+
+
+def _report_death(run: RunJob) -> None:
+    """Say that an earlier process with a run ended without a word, if one did."""
+    if not attempt(run.store, run.id).running:
+        return
+    with run.store.lock(run.id) as free:
+        if free and settle_attempt(run.store, run.id):
+            deaths = attempt(run.store, run.id).deaths
+            order = ", after all others" if deaths >= LAST_AFTER else ""
+            log.warning("%s: its process died %d times; it continues from what it saved%s", run.key, deaths, order)
 
 
 def _check_writable(store: Store) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
+from harness.errors import UserError
 from harness.execution.environment import Machine
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
+from harness.execution.executors.foreign import contained
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.processors import free_large_blocks, use_cores
-from harness.stopping import Stopped, stop_here
+from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Store
 
 #: The error of torch, which is not imported by the process that only distributes jobs.
@@ -101,16 +104,35 @@ class Job(ABC):
             if event.kind not in ("progress", "done", "prepared"):  # training saves, then stops by itself
                 stop_here()
 
-        with use_cores(allocation.cpus), self.store.lock(self.id) as acquired:
-            if not acquired:
-                return Again.HELD
-            try:
-                return self.carry_out(allocation, report)
-            except Stopped:
-                return Again.STOPPED
-            except Exception as error:
-                beside_others = allocation.gpu_share < 1 and type(error).__name__ == OUT_OF_MEMORY
-                return Again.MEMORY if beside_others else self.fail(error, listen)
+        try:
+            with use_cores(allocation.cpus), contained(), self.store.lock(self.id) as acquired:
+                return self._carried_out(allocation, report, listen) if acquired else Again.HELD
+        except (OSError, UserError) as error:  # of the lock
+            return self.fail(error, listen)
+
+    def _carried_out(self, allocation: Allocation, report: Listener, listen: Listener) -> End | Again:
+        """Carry out the job under its lock, whatever the code of others raises."""
+        try:
+            return self.carry_out(allocation, report)
+        except Stopped:
+            return Again.STOPPED
+        except Interrupted:
+            raise
+        except BaseException as error:  # sys.exit and the like are no reason to end the others
+            beside_others = allocation.gpu_share < 1 and type(error).__name__ == OUT_OF_MEMORY
+            return Again.MEMORY if beside_others else self.fail(error, listen)
+
+    @property
+    def log_path(self) -> Path | None:
+        """The file of its log; a preparation has none."""
+        return None
+
+    def log_text(self) -> str:
+        """Its log so far; empty where there is none."""
+        try:
+            return self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path else ""
+        except OSError:
+            return ""
 
 
 def machine_of(allocation: Allocation) -> Machine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.execution.executors.job import Job
@@ -21,18 +21,33 @@ from harness.execution.teachers import NamedTeacher
 from harness.inputs import MEDIA
 from harness.sources import digest
 from harness.store import Store
+from harness.store.attempts import LAST_AFTER, attempt
 
 
-def jobs_of(plan: Plan, chunk: int | None = None) -> list[Job]:
-    """The jobs in the plan's order, each after those that it needs; `chunk` is that of `RunJob`."""
+def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
+    """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of `RunJob`.
+
+    Runs under which several processes died come last, with those that need them. The paths of jobs are absolute, since
+    the code of others may change the working folder.
+    """
     found: dict[str, Job] = {}
-    for run in plan.todo:
+    store = Store(plan.store.root.absolute())
+    for run in _deadly_last(plan.todo, store):
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
-        for prepared in _Preparations(plan.inventory, plan.store, run.experiment).of(run):
+        for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
             found.setdefault(prepared.id, prepared)
             needs.add(prepared.id)
-        found[run.fingerprint] = RunJob(plan.inventory, plan.store, frozenset(needs), run, chunk)
+        found[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s)
     return list(found.values())
+
+
+def _deadly_last(runs: Sequence[PlannedRun], store: Store) -> list[PlannedRun]:
+    last: dict[str, PlannedRun] = {}
+    for run in runs:
+        deadly = attempt(store, run.fingerprint).settled.deaths >= LAST_AFTER
+        if deadly or any(teacher.fingerprint in last for teacher in run.experiment.teachers):
+            last[run.fingerprint] = run
+    return [*(run for run in runs if run.fingerprint not in last), *last.values()]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from multiprocessing.connection import Connection, wait
 
+from harness.errors import PlugInError
 from harness.execution.environment import free_memory_mb, pick_device
 from harness.execution.events import Event, Listener
 from harness.execution.executors.base import Executor
@@ -79,9 +79,9 @@ class _Table:
         (seat,) = found
         try:
             process = self.server.start(job, seat.allocation, dict(seat.environment))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except PlugInError as error:
             self.seats.free(seat)
-            self.queue.end(job, job.fail(f"it cannot be sent to its process: {error}", self.listen))
+            self.queue.end(job, job.fail(error, self.listen))
         else:
             self.taken[process.channel] = process, seat
         return True
@@ -89,6 +89,8 @@ class _Table:
     def attend(self) -> bool:
         """Wait for messages and handle them; say whether a job ended."""
         before = len(self.taken)
+        for process, _ in self.taken.values():
+            process.end_if_late()
         for channel in wait(list(self.taken), timeout=RETRY_S):
             assert isinstance(channel, Connection)
             process, seat = self.taken[channel]

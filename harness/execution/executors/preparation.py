@@ -7,18 +7,17 @@ performed: the process that distributes jobs needs no torch.
 
 from __future__ import annotations
 
-import traceback
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.corpora.base import Pairs
-from harness.errors import UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
 from harness.execution.events import Event, Listener, Stage
 from harness.execution.executors.estimates import PROCESS_MB, TEACHER_MB, Estimates
+from harness.execution.executors.faults import all_of, described
 from harness.execution.executors.job import Job, Prepared, machine_of
 from harness.execution.ingredients import Experiment
 from harness.execution.inventory import Ingredient, UsedCorpus
@@ -64,10 +63,8 @@ class Preparation(Job):
 
     def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
         """Report that it failed; the runs that need it record the failure."""
-        kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
-        trace = "" if isinstance(error, str) else "".join(traceback.format_exception(error))
-        listen(Event("prepared", self.key, error=f"{kind}{error}"))
-        return Prepared(self.id, f"{kind}{error}", trace)
+        listen(Event("prepared", self.key, error=described(error)))
+        return Prepared(self.id, described(error), all_of(error))
 
     def _own(self, event: Event) -> Event:
         """An event of the first run under this key; those of teachers that are trained for it stay as they are."""

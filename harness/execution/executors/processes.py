@@ -8,13 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import TracebackType
 
+from harness.errors import PlugInError
+from harness.execution.executors.faults import death_text, described
 from harness.execution.executors.job import Job
+from harness.execution.executors.run_job import RunJob
+from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
 from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
 from harness.processors import passive_threads
@@ -33,17 +38,26 @@ class JobProcess:
     pid: int
     channel: Connection
     server: ForkServer
+    started: float = field(default_factory=time.monotonic)
+    ended_for: str = ""
 
     def receive(self) -> Message:
         """Return its next message, or why there will be none."""
         try:
             message: Message = self.channel.recv()
         except (EOFError, OSError):
-            return f"its process ended with {self.server.exit_code(self.pid)}"
+            return self.ended_for or death_text(self.server.exit_code(self.pid), self.job.log_text())
         except Exception as error:
             self.signal(signal.SIGKILL)
             return f"its process sent what cannot be read: {type(error).__name__}: {error}"
         return message
+
+    def end_if_late(self) -> None:
+        """End it where it hangs after the limit of its run, so that nothing in it hears."""
+        limit = self.job.limit_s if isinstance(self.job, RunJob) else None
+        if limit is not None and time.monotonic() - self.started > limit + 2 * GRACE_S:
+            self.ended_for = str(TimeLimitError(limit))
+            self.signal(signal.SIGKILL)
 
     def stop(self) -> None:
         """Ask it to stop once it has saved."""
@@ -54,6 +68,14 @@ class JobProcess:
         if not self.server.has_ended(self.pid):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+
+def sendable(assignment: Assignment) -> bytes:
+    """A job as it is sent. Raises PlugInError where code of another package does not let itself be pickled."""
+    try:
+        return pickle.dumps(assignment)
+    except Exception as error:
+        raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
 
 
 class ForkServer:
@@ -90,12 +112,8 @@ class ForkServer:
         self._channel.close()
 
     def start(self, job: Job, allocation: Allocation, environment: dict[str, str]) -> JobProcess:
-        """Start a process for a job.
-
-        Raises pickle.PicklingError, AttributeError or TypeError for a job that cannot be sent.
-        """
-        assignment: Assignment = (job, allocation)
-        content = pickle.dumps(assignment)
+        """Start a process for a job. Raises PlugInError for a job that cannot be sent."""
+        content = sendable((job, allocation))
         try:
             pid, channel = self._forked(environment)
         except (EOFError, OSError):  # somebody killed the server, and with it all processes
@@ -131,13 +149,11 @@ class ForkServer:
         self._listen(0)
         return pid in self._codes
 
-    def exit_code(self, pid: int) -> str:
-        """The exit code of a process that has closed its channel, in words."""
+    def exit_code(self, pid: int) -> int | None:
+        """The exit code of a process that has closed its channel; None where the server does not tell it."""
         while pid not in self._codes and self._listen(EXIT_S):
             pass
-        if pid not in self._codes:
-            return "an unknown exit code"
-        return f"code {self._codes[pid]}; a negative code is a signal (-9: killed)"
+        return self._codes.get(pid)
 
     def _listen(self, seconds: float) -> bool:
         """Take in what the server says of processes that ended; whether it said anything in time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,9 +13,10 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness.errors import UserError, first_line
+from harness.errors import PlugInError, UserError, first_line
 from harness.execution.events import Event, Listener
 from harness.execution.executors.bell import Bell
+from harness.execution.executors.faults import described
 from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.parcels import Parcel, deliver, outgoing, receive
 from harness.execution.executors.queue import Queue
@@ -22,6 +24,7 @@ from harness.execution.executors.ray_cluster import worker_environment
 from harness.execution.executors.ray_worker import Errand, Letter, Started, serve
 from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
+from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
 from harness.execution.resources import Allocation
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class _Task:
     messages: Any
     held: ExitStack
     host: str = ""
+    started: float = math.inf
     rest: Parcel = field(default_factory=lambda: Parcel({}))
 
 
@@ -96,6 +100,8 @@ class Tasks:
             ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
         for messages in ready:
             self._receive(self._tasks[messages])
+        for task in list(self._tasks.values()):
+            self._end_if_late(task)
         return len(self._tasks) < before
 
     def stop(self) -> None:
@@ -136,7 +142,13 @@ class Tasks:
             memory=int(min(need.memory_mb * 1e6, self._memory)),
             runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
         )
-        messages = task.remote(Errand(job, allocation, self._software, self.shared), parcel, self._bell)
+        try:
+            messages = task.remote(Errand(job, allocation, self._software, self.shared), parcel, self._bell)
+        except Exception as error:  # code of others that does not let itself be pickled
+            held.close()
+            why = PlugInError(f"it cannot be sent to its process: {described(error)}")
+            self.queue.end(job, job.fail(why, self.listen))
+            return
         self._tasks[messages] = _Task(job, messages, held)
 
     def _receive(self, task: _Task) -> None:
@@ -157,7 +169,7 @@ class Tasks:
     def _handle(self, task: _Task, message: Letter) -> None:
         job = task.job
         if isinstance(message, Started):
-            task.host = message.host
+            task.host, task.started = message.host, time.monotonic()
         elif isinstance(message, Event):
             self.listen(message)
         elif isinstance(message, Parcel):
@@ -182,6 +194,14 @@ class Tasks:
         else:
             self._close(task)
             self.queue.end(job, job.fail(f"{deaths} workers died under it, the last: {why}", self.listen))
+
+    def _end_if_late(self, task: _Task) -> None:
+        """End a task that hangs after the limit of its run, so that nothing in it hears."""
+        limit = task.job.limit_s if isinstance(task.job, RunJob) else None
+        if limit is not None and time.monotonic() - task.started > limit + GRACE_S:
+            ray.cancel(task.messages, force=True)
+            self._close(task)
+            self.queue.end(task.job, task.job.fail(TimeLimitError(limit), self.listen))
 
     def _put_back(self, task: _Task, again: Again) -> None:
         self._close(task)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import traceback
+import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from harness.errors import UserError
 from harness.execution.environment import pick_device
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
+from harness.execution.executors.faults import all_of, described
 from harness.execution.executors.job import Job, machine_of
+from harness.execution.executors.time_limit import time_limit
 from harness.execution.plan import PlannedRun
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.store import Failure, Result, Spec
+from harness.store.attempts import begin_attempt, end_attempt, settle_attempt
 from harness.store.logs import running_log
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class RunJob(Job):
-    """Trains and evaluates one run; `chunk` rows of a batch are encoded at a time, None encodes batches whole."""
+    """Trains and evaluates one run.
+
+    `chunk` rows of a batch are encoded at a time, None encodes batches whole. `limit_s` is the longest time for which a
+    process may have the run; None is for ever.
+    """
 
     run: PlannedRun
     chunk: int | None = None
+    limit_s: float | None = None
 
     @property
     def id(self) -> str:
@@ -33,6 +43,11 @@ class RunJob(Job):
     def key(self) -> str:
         """The run's key."""
         return self.run.key
+
+    @property
+    def log_path(self) -> Path:
+        """The run's log while it is in progress."""
+        return running_log(self.store, self.id)
 
     @property
     def spec(self) -> Spec:
@@ -70,20 +85,30 @@ class RunJob(Job):
         from harness.execution.run import run_one
 
         machine = replace(machine_of(allocation), chunk=self.chunk)
-        return run_one(self.run, self.inventory, self.store, machine, listen)
+        begin_attempt(self.store, self.id)
+        ended = False
+        try:
+            with time_limit(self.limit_s):
+                result = run_one(self.run, self.inventory, self.store, machine, listen)
+            ended = True
+        finally:
+            end_attempt(self.store, self.id, well=ended)
+        return result
 
     def fail(self, error: BaseException | str, listen: Listener) -> Failure:
         """Record the run's failure with its log so far, and report it."""
-        kind = "" if isinstance(error, UserError | str) else f"{type(error).__name__}: "
+        settle_attempt(self.store, self.id)
         failure = Failure(
             spec=self.spec,
             profile=self.inventory.profile.name,
             fingerprint=self.id,
-            error=f"{kind}{error}",
-            traceback="" if isinstance(error, str) else "".join(traceback.format_exception(error)),
+            error=described(error),
+            traceback=all_of(error),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        log = running_log(self.store, self.id)
-        self.store.save_failure(failure, log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
+        try:
+            self.store.save_failure(failure, self.log_text())
+        except OSError as why:
+            log.warning("%s: its failure cannot be recorded: %s", self.key, why)
         listen(Event("failed", self.key, error=failure.error))
         return failure

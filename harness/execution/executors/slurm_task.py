@@ -18,7 +18,10 @@ from submitit.helpers import Checkpointable, DelayedSubmission
 
 from harness.execution.executors.event_file import EventWriter
 from harness.execution.executors.job import Again, End, Job, cause, error_of
+from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
+from harness.execution.executors.time_limit import GRACE_S as GRACE_LATE_S
+from harness.execution.executors.time_limit import TimeLimitError
 from harness.execution.resources import Allocation
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store import Store
@@ -100,8 +103,13 @@ class SlurmTask(Checkpointable):
         job = self.order.job
         try:
             self._thread.start()
+            limit, started = job.limit_s if isinstance(job, RunJob) else None, time.monotonic()
             while self._thread.is_alive():  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
+                if limit is not None and time.monotonic() - started > limit + GRACE_LATE_S:
+                    with EventWriter(events_path(job.store, job.id)) as write:
+                        self._found = job.fail(TimeLimitError(limit), write)
+                    break
             until = time.monotonic() + GRACE_S
             while self._terminated and self._found is Again.STOPPED and time.monotonic() < until:
                 time.sleep(SIGNAL_S)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
 from harness.execution.events import Event
 from harness.execution.executors.job import Again, End, Job
 from harness.execution.resources import Allocation
-from harness.processors import end_with_parent
+from harness.processors import end_with_parent, first_when_memory_ends
 from harness.stopping import request_stop
 
 #: What a worker receives, pickled: the job and what it may use.
@@ -30,6 +32,7 @@ def serve(channel: Connection, environment: dict[str, str], parent: int) -> NoRe
     code = 1
     try:
         end_with_parent(parent)
+        first_when_memory_ends()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda number, frame: request_stop())
         os.environ.update(environment)
@@ -41,6 +44,14 @@ def serve(channel: Connection, environment: dict[str, str], parent: int) -> NoRe
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # what was inherited from the parent is not this process's to clean up
+
+
+def _log_crashes(job: Job) -> None:
+    """Let a crash in the code of a library write where it happened into the job's log."""
+    with suppress(OSError):
+        if job.log_path:
+            job.log_path.parent.mkdir(parents=True, exist_ok=True)
+            faulthandler.enable(job.log_path.open("a"), all_threads=False)
 
 
 def _perform(channel: Connection) -> None:
@@ -56,4 +67,5 @@ def _perform(channel: Connection) -> None:
         send(f"it cannot be read in its process: {type(error).__name__}: {error}")
     else:
         job, allocation = assignment
+        _log_crashes(job)
         send(job.perform(allocation, send))

@@ -1,0 +1,86 @@
+"""What is said of a job that failed: one line, with the place in the code of another package that raised it."""
+
+from __future__ import annotations
+
+import errno
+import re
+import signal
+import traceback
+from pathlib import Path
+
+from harness.errors import UserError
+from harness.execution.executors.time_limit import TimeLimitError
+from harness.registry import plugin_modules
+
+#: Characters of an error's message that a record keeps; its traceback has all of them.
+LONGEST = 600
+
+#: Errors of a file system that a user can mend, with what to do.
+_MENDED = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space or ask for a larger quota",
+    errno.EROFS: "mount it for writing or use another folder",
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+#: the beginning and a frame of what faulthandler writes
+_FATAL = "Fatal Python error"
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+
+
+def described(error: BaseException | str) -> str:
+    """An error in one line; that of another package's code ends with its file and line."""
+    if isinstance(error, str):
+        return one_line(error)
+    try:
+        text = str(error)
+    except Exception as odd:
+        text = f"its message cannot be read: {type(odd).__name__}"
+    if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
+        return one_line(text)
+    if isinstance(error, OSError) and error.errno in _MENDED:
+        where = f" ({error.filename})" if error.filename else ""
+        return one_line(f"{error.strerror}{where}; {_MENDED[error.errno]}, the same command continues")
+    kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+    line = one_line(kind + text).removesuffix(":")
+    place = _place(error)
+    return f"{line} ({place})" if place else line
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks and control characters, and not longer than LONGEST."""
+    line = " ".join(_CONTROL.sub(" ", text).split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+
+
+def all_of(error: BaseException | str) -> str:
+    """The traceback of an error; empty for a text."""
+    if isinstance(error, str):
+        return ""
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception as odd:  # the exception's own code
+        return f"the traceback cannot be read: {type(odd).__name__}"
+
+
+def death_text(code: int | None, log: str) -> str:
+    """Why there is no end of a job whose process is gone; `log` is what it wrote, a crash included."""
+    if code is None:
+        return "its process ended with an unknown exit code"
+    named = f" ({signal.Signals(-code).name})" if code < 0 and -code in list(signal.Signals) else ""
+    return f"its process ended with code {code}{named} before the run did{_crash(log)}"
+
+
+def _crash(log: str) -> str:
+    """Where a crash that was written to a log happened, in brackets; in another package's code if it passed through."""
+    frames = [(Path(file), line) for file, line in _FRAME.findall(log[log.rfind(_FATAL) :])] if _FATAL in log else []
+    foreign = [frame for frame in frames if plugin_modules() & {frame[0].stem, *frame[0].parts}]
+    return next((f" ({file.name}, line {line})" for file, line in (*foreign, *frames)), "")
+
+
+def _place(error: BaseException) -> str:
+    """The last line of another package's code that an error passed through."""
+    foreign, found = plugin_modules(), ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in foreign:
+            found = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return found

@@ -1,0 +1,42 @@
+"""What the code of others may do to the process that runs it, undone or refused."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+
+class ExitError(Exception):
+    """Code of a job called os._exit, which would end its process without a word."""
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Come back to the working folder of now, and let os._exit raise ExitError in this thread."""
+    before = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
+    try:
+        with _exit_raises():
+            yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+@contextmanager
+def _exit_raises() -> Iterator[None]:
+    """Other threads, and processes that are forked meanwhile, end as before."""
+    real, mine = os._exit, (os.getpid(), threading.get_ident())
+
+    def end(status: int) -> NoReturn:
+        if (os.getpid(), threading.get_ident()) == mine:
+            raise ExitError(f"os._exit({status}) would end the process of this run")
+        real(status)
+
+    os._exit = end
+    try:
+        yield
+    finally:
+        os._exit = real

@@ -1,0 +1,94 @@
+"""Code of other people in one grid with good runs: it fails alone, with file and line; the good runs do not notice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults_tools import outcome, short_run
+from plugin_packages import Install
+
+import harness
+from harness.errors import PlugInError
+from harness.execution.executors import processes
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.processes import sendable
+from harness.execution.executors.run_job import RunJob
+from harness.execution.resources import Allocation
+from harness.store import Store
+
+CODE = Path(__file__).with_name("bad_methods.py").read_text()
+#: method -> its class
+NAMES = {name: kind for kind, name in re.findall(r'class (\w+)\(Bad\):.*?name = "([\w-]+)"', CODE, re.DOTALL)}
+#: what a failure says, by method
+SAYS = {
+    "bad-nan": r"the loss term 'text' of the method 'bad-nan' \(bad_methods.py, line \d+\) is nan at step 3; lower",
+    "bad-vector": r"the method 'bad-vector' \(bad_methods.py, line \d+\) returned the term 'text' of shape \(3,\)",
+    "bad-number": r"the method 'bad-number' \(bad_methods.py, line \d+\) returned text: float",
+    "bad-undeclared": r"'bad-undeclared' \(bad_methods.py, line \d+\) returned the term 'more', which is not among its",
+    "bad-apart": r"no loss of the method 'bad-apart' \(bad_methods.py, line \d+\) up to step 2 depends on the encoder",
+    "bad-raises": r"ValueError: one line and \[31m another x{500}.* \(bad_methods.py, line \d+\)$",
+    "bad-quits": r"SystemExit: 0 \(bad_methods.py, line \d+\)",
+    "bad-interrupts": r"KeyboardInterrupt \(bad_methods.py, line \d+\)",
+    "bad-exits": r"ExitError: os._exit\(0\) would end the process of this run \(bad_methods.py, line \d+\)",
+    "bad-crashes": r"its process ended with code -11 \(SIGSEGV\) before the run did \(bad_methods.py, line \d+\)",
+    "bad-eats": r"MemoryError: Unable to allocate .* \(bad_methods.py, line \d+\)",
+    "bad-sleeps": r"it took longer than --run-timeout, 10.0 s, and was stopped; the same command continues",
+}
+
+
+def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(processes, "GRACE_S", 0.3)
+    install("bad_methods", CODE, {"methods": NAMES})
+    assert len(NAMES) == len(SAYS) + 1
+    good = "simcse,simcse[temperature=0.1]"
+    names = ",".join(sorted(NAMES, key="bad-sleeps".__ne__))  # it waits while the others run
+    found = short_run(f"{names},{good}", Path("together"), executor="local", jobs=3, run_timeout=10)
+    errors = {failure.spec.method: failure.error for failure in found.failures}
+    assert errors.keys() == SAYS.keys()
+    for name, pattern in SAYS.items():
+        assert re.search(pattern, errors[name]), (name, errors[name])
+        assert len(errors[name]) < 700
+    together, alone = outcome(found), outcome(short_run(good, Path("alone"), executor="serial"))
+    assert {key: together[key] for key in alone} == alone
+    assert not list(tmp_path.rglob("elsewhere/*")), "results follow no change of the working folder"
+    (meddled,) = (run for run in found.runs if run.spec.method == "bad-meddles")
+    assert Store(tmp_path / "together").path(meddled).is_file()
+    spoilt = next(failure for failure in found.failures if failure.spec.method == "bad-nan")
+    log = (tmp_path / "together" / "failed" / f"{spoilt.fingerprint[:16]}.log").read_text()
+    assert re.search(r"the batch of step 3: sentences, rows \d+( \d+){7}$", log, re.MULTILINE)
+
+
+SECRET = """
+from harness.corpora.toy.corpora import ToySentences
+
+class Secret(ToySentences):
+    def __init__(self):
+        super().__init__(seed=7, size=64)
+        self.hook = lambda: None
+"""
+TABLES = """
+[corpora.secret]
+kind = "secret"
+
+[settings.secret]
+description = "a corpus of another package"
+corpora = ["secret"]
+"""
+
+
+def test_an_object_that_cannot_be_sent_costs_the_runs_that_use_it(
+    install: Install, profile: Callable[[str], str], tmp_path: Path
+) -> None:
+    install("secrets_kept", SECRET, {"corpora": {"secret": "Secret"}})
+    chosen = harness.plan(profile(TABLES), methods="simcse", settings="toy-text,secret", seeds=1, results=tmp_path)
+    ordinary, secret = (job for job in jobs_of(chosen) if isinstance(job, RunJob))
+    assert sendable((ordinary, Allocation("cpu", 1)))
+    with pytest.raises(PlugInError, match=r"it cannot be sent to its process: .*lambda"):
+        sendable((secret, Allocation("cpu", 1)))

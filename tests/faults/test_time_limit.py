@@ -1,0 +1,90 @@
+"""A run that takes longer than it may, and runs under which processes die."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from executor_jobs import plan
+from faults_tools import outcome, short_run
+from plugin_packages import Install
+
+import harness
+from harness.errors import UserError
+from harness.execution.executors import time_limit
+from harness.execution.executors.base import _report_death
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.run_job import RunJob
+from harness.execution.executors.time_limit import seconds_of
+from harness.stopping import stop_requested
+from harness.store import Store
+from harness.store.attempts import Attempt, attempt, begin_attempt
+
+SLOW = """
+import time
+from harness.stopping import stop_requested
+from harness_methods.simcse import SimCSE
+
+MANNER = ["quick"]
+
+class Slow(SimCSE):
+    name = "slow"
+
+    def loss_terms(self, batch, encode):
+        while MANNER[0] == "hangs" or (MANNER[0] == "slow" and not stop_requested()):
+            time.sleep(0.05)
+        return super().loss_terms(batch, encode)
+"""
+
+
+def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("slow_methods", SLOW, {"methods": {"slow": "Slow"}})
+    import slow_methods  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(time_limit, "GRACE_S", 0.5)
+    slow_methods.MANNER[:] = ["slow"]
+    (failure,) = short_run("slow", tmp_path / "late", run_timeout=4).failures
+    assert failure.error.startswith("it took longer than --run-timeout, 4.0 s, and was stopped; the same command")
+    assert not stop_requested(), "the request was for one run"
+    assert list((tmp_path / "late").glob(".work/*/checkpoint-*.pt"))
+    slow_methods.MANNER[:] = ["hangs"]
+    (failure,) = short_run("slow", tmp_path / "late", run_timeout="4s").failures
+    assert failure.error.endswith("(slow_methods.py, line 13)"), failure.error
+    slow_methods.MANNER[:] = ["quick"]
+    resumed, whole = (short_run("slow", tmp_path / folder) for folder in ("late", "whole"))
+    assert outcome(resumed) == outcome(whole)
+    (log,) = (tmp_path / "late").rglob("slow/*/*/*.log")
+    assert "training resumes at step" in log.read_text()
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("2d", 172800), ("1.5h", 5400)])
+def test_times_are_read(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("time", ["", "30", "m", "30 m", "-5m", "0s", 0, -1, float("nan")])
+def test_what_is_no_time_is_refused(time: str | float, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--run-timeout"):
+        seconds_of(time)
+
+
+def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path.absolute())
+    made = plan(tmp_path, "simcse", "mcse", "simcse[temperature=0.1]")
+    deadly = made.runs[0]
+    begin_attempt(store, deadly.fingerprint)  # as a process does that is killed then
+    begin_attempt(store, deadly.fingerprint)
+    runs = [job for job in jobs_of(made) if isinstance(job, RunJob)]
+    assert [job.key for job in runs] == [run.key for run in (*made.runs[1:], deadly)]
+    with caplog.at_level(logging.WARNING):
+        _report_death(runs[-1])
+    assert "its process died 2 times; it continues from what it saved, after all others" in caplog.text
+    assert attempt(store, deadly.fingerprint) == Attempt(running=False, deaths=2)
+    done = harness.execute(made, device="cpu")
+    assert done.runs[-1].spec.key == deadly.key
+    assert attempt(store, deadly.fingerprint) == Attempt()
