@@ -147,7 +147,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def split(text: str, separator: str = ",") -> list[str]:
-    """Split at the separators that stand outside brackets. Raises SpecError on unbalanced brackets and control characters."""
+    """Split at the separators that stand outside brackets.
+
+    Raises SpecError for brackets that are unbalanced or too many inside each other, and for control characters.
+    """
     parts, depth, start = [], 0, 0
     if not text.isprintable():
         raise SpecError(f"'{text}' holds a control character; type it again")

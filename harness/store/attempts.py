@@ -36,7 +36,7 @@ class Attempt:
 
 def attempt(store: Store, fingerprint: str) -> Attempt:
     """What is noted of a run; a note that cannot be read counts as none."""
-    with suppress(OSError, ValueError, TypeError):
+    with suppress(OSError, ValueError, TypeError, RecursionError):
         return Attempt(**json.loads(_path(store, fingerprint).read_bytes()))
     return Attempt()
 

@@ -56,7 +56,7 @@ class Store:
     def folder(self, profile: str, spec: Spec) -> Path:
         """The folder of a run and of its other seeds."""
         names = (profile, spec.variant, spec.setting, spec.encoder)
-        return self.root.joinpath(*(quote(name, safe=_SAFE) for name in names))
+        return self.root.joinpath(*map(_safe, names))
 
     def path(self, result: Result) -> Path:
         """The file of a result."""
@@ -264,8 +264,14 @@ def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
             yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
         except FileNotFoundError:
             pass  # none was recorded, or the run has succeeded meanwhile
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+
+
+def _safe(name: str) -> str:
+    """A name as a file name; one that begins with a dot would be hidden, or be the folder above."""
+    text = quote(name, safe=_SAFE)
+    return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

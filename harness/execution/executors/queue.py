@@ -104,7 +104,7 @@ class Queue:
     def _say_held(self, job: Job) -> None:
         """Say once that another command is at work here: without a word, waiting looks like hanging."""
         if not self._said:
-            log.warning("%s: another command has it; this one goes on with what is free, and waits for the rest", job.key)
+            log.warning("%s: another command has it; this one does what is free, and waits for the rest", job.key)
         self._said = True
 
     def resources(self, job: Job) -> Resources:
