@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from harness.caches import in_cache, kept_text
 from harness.errors import MissingData, UserError, first_line
 from harness.formatting import duration, fixed
 
@@ -104,9 +105,19 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     return Path(chosen).expanduser().resolve() if chosen else None
 
 
-def cache_folder() -> Path:
-    """The folder of reproducible files: HARNESS_CACHE, else ~/.cache/harness."""
-    return Path(os.environ.get("HARNESS_CACHE") or Path.home() / ".cache" / "harness").expanduser()
+def keep_text(name: str, text: str) -> None:
+    """Write a small file of the cache, which `kept_text` reads."""
+    path = Path(name)
+    in_cache(str(path.parent), lambda folder: write_text(folder / path.name, text))
+
+
+def known_hash(name: str, compute: Callable[[], str]) -> str:
+    """A hash that is kept in the cache under a name, computed and kept where it is not there."""
+    text = kept_text(name)
+    if text is None or len(text) != 64:
+        text = compute()
+        keep_text(name, text)
+    return text
 
 
 def file_hash(path: Path) -> str:
@@ -114,14 +125,7 @@ def file_hash(path: Path) -> str:
     path = path.resolve()
     stat = path.stat()
     key = hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
-    note = cache_folder() / "hashes" / key
-    if note.is_file():
-        text = note.read_text()
-        if len(text) == 64:
-            return text
-    value = _HASHING.file(path, stat.st_size)
-    write_text(note, value)
-    return value
+    return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
 
 
 class Hashing:
