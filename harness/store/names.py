@@ -32,6 +32,6 @@ def remove_leftovers_of(store: Store, profile: str, spec: Spec, fingerprint: str
 def _check(what: str, name: str, size: int) -> None:
     if size > LONGEST_NAME:
         raise UserError(
-            f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and {LONGEST_NAME} "
-            "are the most; shorten it"
+            f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and "
+            f"{LONGEST_NAME} are the most; shorten it"
         )
