@@ -205,7 +205,8 @@ def execute(
                 limit_s=limit_s,
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
-    return Results(plan.store.root, finished, tuple(end for end in ends if isinstance(end, Failure)))
+    failures = tuple(end for end in ends if isinstance(end, Failure))
+    return Results(plan.store.root, finished, failures, tuple(run.problem for run in plan.damaged))
 
 
 def _check_inputs(plan: Plan) -> None:

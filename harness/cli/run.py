@@ -37,7 +37,7 @@ _NOTES = {
     "stale": "only results of another configuration; will be trained",
 }
 #: in the order in which they are shown
-_STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "stale", "missing")
+_STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "stale", "missing", "damaged")
 
 
 @click.command()
@@ -142,7 +142,8 @@ def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
     A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
-    configuration only) or missing. One that was handed to SLURM is running, queued, or lost where its job was killed.
+    configuration only), missing, or damaged (its result cannot be used, and it is not trained again). One that was
+    handed to SLURM is running, queued, or lost where its job was killed.
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts
@@ -161,8 +162,10 @@ def status(**grid: Any) -> None:
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
         click.echo(f"{state:8} {key}  {text}".rstrip())
     results = api.results(plan.store.root)
+    named = {run.problem for run in plan.damaged}
     for problem in results.problems:
-        click.echo(f"unusable {problem}")
+        if problem not in named:
+            click.echo(f"unusable {problem}")
     if line := earlier_backends(results.runs):
         click.echo(f"earlier  {line}")
 
@@ -170,6 +173,7 @@ def status(**grid: Any) -> None:
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
     counts = f"{count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(plan.todo)} to do"
+    counts += f", {len(plan.damaged)} damaged" if plan.damaged else ""
     click.echo(f"profile {plan.request.profile.name}: {counts}")
     recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
@@ -193,6 +197,8 @@ def _problems(plan: Plan) -> Iterator[str]:
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
+    for run in plan.damaged:
+        yield f"damaged   {run.problem}"
     for state, note in _NOTES.items():
         if count := sum(run.state == state for run in plan.todo):
             yield f"{state:8} {count}: {note}"
@@ -230,9 +236,9 @@ def _hours(seconds: float) -> str:
 
 
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
-    """Print the scores of a plan's runs. Sets exit code 1 where a run failed."""
+    """Print the scores of a plan's runs. Sets exit code 1 where a run failed or its result is damaged."""
     if not plan.todo:
-        click.echo("nothing to do: every run of this plan is finished")
+        click.echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
         show_summaries(results.runs)
         if plan.request.entries:
@@ -240,12 +246,15 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
+    if plan.damaged:
+        click.echo(f"{count_of(len(plan.damaged), 'run')} left out: the results named above are damaged", err=True)
     if results.failures:
         click.echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
             "them, the same command retries them",
             err=True,
         )
+    if results.failures or plan.damaged:
         context.exit(1)
 
 

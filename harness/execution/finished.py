@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, cached_property
 from pathlib import Path
 
+from harness.checksums import DamagedError
 from harness.command_line import harness_command
 from harness.encoders.locate import FolderModel
 from harness.encoders.sentence_modules import SentenceModules, open_model
@@ -17,6 +18,7 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.sources import data_root
 from harness.spec import RunSpec
 from harness.store import Result, Store, find_results
+from harness.training.best import BEST, check_best
 
 
 def find_result(what: str, results: Path) -> tuple[Result, Store]:
@@ -54,16 +56,23 @@ class FinishedRun:
         return str(self.result.hyperparameters["encoder"]["pooling"])
 
     def student(self) -> Student | SentenceModules:
-        """Load the student at its best checkpoint. Raises UserError where its weights are missing."""
+        """Load the student at its best checkpoint. Raises UserError where its weights are missing or damaged."""
         return open_model(self._best() if self.resolved.trains else self._untrained(), self.pooling)
 
     def _best(self) -> Path:
-        best = self.store.work(self.result.fingerprint) / "best"
+        best = self.store.work(self.result.fingerprint) / BEST
         if not (best / "config.json").is_file():
             raise UserError(
                 f"the weights of {self.result.spec.key} are not in {self.store.root / '.work'}; train the run again in "
                 f"another folder with `{self._command()}` and use that folder"
             )
+        try:
+            check_best(best.parent)
+        except DamagedError as error:
+            raise UserError(
+                f"the weights of {self.result.spec.key} in {best} are damaged ({error}); restore them, or train the "
+                f"run again in another folder with `{self._command()}` and use that folder"
+            ) from error
         return best
 
     def _untrained(self) -> Path:

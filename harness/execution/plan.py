@@ -18,13 +18,17 @@ from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.names import check_names
 
-#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results
-RunState = Literal["done", "trained", "failed", "stale", "missing"]
+#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results;
+#: `damaged`: it has a result that cannot be used
+RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged"]
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data."""
+    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
+
+    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand.
+    """
 
     experiment: Experiment
     group: str
@@ -33,6 +37,7 @@ class PlannedRun:
     result: Result | None = None
     failure: Failure | None = None
     absent: tuple[Missing, ...] = ()
+    problem: str = ""
 
     @property
     def key(self) -> str:
@@ -69,7 +74,12 @@ class Plan:
     @property
     def todo(self) -> list[PlannedRun]:
         """Runs still to train or to evaluate."""
-        return [run for run in self.runs if run.state != "done"]
+        return [run for run in self.runs if run.state not in ("done", "damaged")]
+
+    @property
+    def damaged(self) -> list[PlannedRun]:
+        """Runs whose result cannot be used; they are neither done nor to do."""
+        return [run for run in self.runs if run.state == "damaged"]
 
     @property
     def missing(self) -> list[Missing]:
@@ -145,8 +155,15 @@ def _planned(
     experiment: Experiment, inventory: Inventory, suites: Sequence[str], store: Store, failures: Sequence[Failure]
 ) -> PlannedRun:
     place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+<<<<<<< HEAD
     check_names(*place, suites)
     result = store.find(*place, experiment.fingerprint)
+=======
+    try:
+        result = store.find(*place, experiment.fingerprint)
+    except UserError as error:
+        return PlannedRun(experiment, experiment.group, "damaged", (), problem=str(error))
+>>>>>>> main
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
     state: RunState = "missing"

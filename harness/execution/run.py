@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from harness.checksums import DamagedError, content_hash, put_aside, read_note, write_note
+from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
 from harness.execution.environment import Machine, package_versions, peak_memory_mb, revision
@@ -18,9 +20,8 @@ from harness.execution.log import RunLog
 from harness.execution.plan import PlannedRun
 from harness.execution.seen import RunTraining
 from harness.execution.train import Bench, Trained, run_features, train
-from harness.sources import write_text
 from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
-from harness.store.arrays import read_named_arrays, write_named_arrays
+from harness.store.arrays import NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.logs import running_log
 
 
@@ -72,7 +73,8 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
     for name in run.todo:
         suite, protocol = inventory.suites[name], inventory.protocol(name)
         saved = _saved(bench.store, run, name, protocol)
-        if not saved.is_file():
+        evaluation = _kept(saved)
+        if evaluation is None:
             watch.suite = name
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
@@ -86,12 +88,36 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
                 warnings=scored.warnings,
                 finished=_now(),
             )
-            if scored.arrays:
-                write_named_arrays(saved.with_suffix(".npz"), scored.arrays)
-            write_text(saved, evaluation.model_dump_json())
+            _keep(saved, evaluation, scored.arrays)
             bench.listen(Event("evaluated", run.key, suite=name, seconds=evaluation.seconds))
-        evaluations.append(Evaluation.model_validate_json(saved.read_bytes()))
+        evaluations.append(evaluation)
     return evaluations
+
+
+def _keep(saved: Path, evaluation: Evaluation, arrays: NamedArrays) -> None:
+    """Keep an evaluation until the run ends; its file is written after its arrays, and has their hash."""
+    beside = saved.with_suffix(".npz")
+    beside.unlink(missing_ok=True)
+    if arrays:
+        write_named_arrays(beside, arrays)
+    write_note(saved, {"scores": evaluation.model_dump(mode="json"), "arrays": content_hash(beside) if arrays else ""})
+
+
+def _kept(saved: Path) -> Evaluation | None:
+    """The evaluation that an earlier process kept; None where there is none, or a damaged one, which is put aside."""
+    again = "the suite is evaluated again"
+    noted = read_note(saved, again)
+    if noted is None:
+        return None
+    beside = saved.with_suffix(".npz")
+    try:
+        evaluation = Evaluation.model_validate(noted["scores"])
+        if noted["arrays"] and content_hash(beside) != noted["arrays"]:
+            raise DamagedError(f"{beside.name} is not as it was written")
+    except (DamagedError, OSError, ValueError, KeyError) as error:
+        put_aside(saved, first_line(error), again)
+        return None
+    return evaluation
 
 
 @dataclass

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from harness.checksums import DamagedError, put_aside, unsealed, write_note
 from harness.corpora.base import Media
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.projections import read_projections
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.evaluation.sts import dev_scorer
 from harness.execution.environment import peak_memory_mb
 from harness.execution.events import Event, Listener
@@ -27,13 +28,16 @@ from harness.execution.training_data import RunFeatures, training_data
 from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
-from harness.sources import write_text
 from harness.spec import fresh_size
 from harness.store import Store
+from harness.training.best import BEST, check_best, load_best
+from harness.training.checkpoint import checkpoints
 from harness.training.record import TrainingProgress, TrainingRecord
 from harness.training.streams import TrainingData, rows_read
-from harness.training.trainer import Trainer, load_best
+from harness.training.trainer import Trainer
 
+#: The record of a training that has ended, in its folder.
+RECORD_FILE = "trained.json"
 #: Seconds between two looks at a teacher that another process trains.
 PATIENCE_S = 0.5
 
@@ -84,10 +88,8 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)
     rows = rows_read(data, run.training, seed=run.spec.seed, setting=setting, rule=rule)
     folder = bench.folder(experiment)
-    note = folder / "trained.json"
-    if note.is_file():
-        load_best(folder, student, method)
-        record = TrainingRecord(**json.loads(note.read_text()))
+    record = _ended(folder, student, method)
+    if record is not None:
         return Trained(student, method.shared_space(), record, data.warnings, rows)
 
     def report(made: TrainingProgress) -> None:
@@ -107,9 +109,52 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         chunk=bench.chunk,
     )
     record = trainer.run()
-    write_text(note, json.dumps(asdict(record)))
-    (folder / "checkpoint.pt").unlink(missing_ok=True)
+    write_note(folder / RECORD_FILE, asdict(record))
+    for path in checkpoints(folder):
+        path.unlink()
     return Trained(student, method.shared_space(), record, data.warnings, rows)
+
+
+def _ended(folder: Path, student: Student, method: Method) -> TrainingRecord | None:
+    """The record of a training that has ended, with its best model loaded; None where it is to be trained.
+
+    What is damaged is put aside.
+    """
+    note = folder / RECORD_FILE
+    try:
+        record = _record(note)
+    except DamagedError as error:
+        put_aside(note, error, "the run is trained again")
+        return None
+    if record is not None:
+        try:
+            load_best(folder, student, method)
+        except DamagedError as error:
+            put_aside(folder / BEST, error, "the run is trained again")
+            note.unlink()
+            return None
+    return record
+
+
+def _record(note: Path) -> TrainingRecord | None:
+    """The record of a training that has ended; None where there is none. Raises DamagedError."""
+    try:
+        content = note.read_bytes()
+        # without a digest from an earlier version: a part of such a file, or another, is no record
+        return TrainingRecord(**json.loads(unsealed(content) or content))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise DamagedError(first_line(error)) from error
+
+
+def _is_trained(folder: Path) -> bool:
+    """Whether a training has ended, and what it left is as it was written."""
+    try:
+        check_best(folder)
+        return _record(folder / RECORD_FILE) is not None
+    except DamagedError:
+        return False
 
 
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
@@ -133,12 +178,12 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     if not teacher.resolved.trains:
         return teacher.ingredients.encoder.source.path()
     folder = bench.folder(teacher)
-    while not (folder / "trained.json").is_file():
+    while not _is_trained(folder):
         with bench.store.lock(fingerprint) as acquired:
             if acquired:
                 train(teacher, bench)
         time.sleep(0 if acquired else PATIENCE_S)
-    return folder / "best"
+    return folder / BEST
 
 
 def build_method(experiment: Experiment, student: Student, data: TrainingData) -> Method:

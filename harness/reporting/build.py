@@ -32,7 +32,7 @@ from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
 from harness.reporting.tables.seen import seen_grid
 from harness.reporting.tables.worded import paper_grid, verdict_note
-from harness.store import Store
+from harness.store import StaleIndexError, Store
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,15 @@ def write_report(store: Store, out: Path, profile: str | None = None, margin: fl
         raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
     contents = Contents.of(store, profile)
     methods, broken = methods_from_a_process()
-    contents = replace(contents, methods=methods)
-    page = render(contents, report_figures(contents), out, margin)
-    return WrittenReport(page, len(contents.results), (*contents.warnings, *filter(None, [contents.earlier]), *broken))
+    try:
+        contents = replace(contents, methods=methods)
+        page = render(contents, report_figures(contents), out, margin)
+    except StaleIndexError:  # a file was damaged after it was indexed: it is left out like any other
+        store.forget_index()
+        contents = replace(Contents.of(store, profile), methods=methods)
+        page = render(contents, report_figures(contents), out, margin)
+    skipped = (*contents.warnings, *contents.unreadable)
+    return WrittenReport(page, len(contents.results), (*skipped, *filter(None, [contents.earlier]), *broken))
 
 
 def report_figures(contents: Contents) -> list[ReportFigure]:
@@ -86,7 +92,7 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     filled = paper_tables(papers, published, frame, margin)
     stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
     neighbours = neighbour_grids(
-        papers, contents.results, contents.frame, contents.store.arrays, profiles, contents.teacher_options
+        papers, contents.results, contents.frame, contents.arrays, profiles, contents.teacher_options
     )
     paper_grids: dict[str, list[Grid]] = {}
     for table in (*filled, *stand_ins):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from harness.profiles import load_profile
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
+from harness.store.arrays import NamedArrays
 
 if TYPE_CHECKING:
     import pandas
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 class Contents:
     """What a report shows. `profile` is set if `results` and `failures` are those of one profile only.
 
-    `warnings` name the result files that cannot be read.
+    `warnings` name the result files that cannot be read; `unreadable` gets a line for each file of arrays that turns
+    out to be damaged.
     """
 
     store: Store
@@ -34,6 +36,7 @@ class Contents:
     methods: Sequence[MethodFacts] = ()
     profile: str | None = None
     warnings: Sequence[str] = ()
+    unreadable: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, store: Store, profile: str | None = None) -> Contents:
@@ -52,6 +55,15 @@ class Contents:
     def frame(self) -> pandas.DataFrame:
         """One row for each score of a whole task."""
         return frame_of(self.results, ())
+
+    def arrays(self, result: Result) -> NamedArrays:
+        """A result's arrays; none where a file of them is damaged, which is noted."""
+        try:
+            return self.store.arrays(result)
+        except UserError as error:
+            if str(error) not in self.unreadable:
+                self.unreadable.append(str(error))
+            return {}
 
     def frame_with_parts(self, profiles: Collection[str], variants: Collection[str] | None = None) -> pandas.DataFrame:
         """One row for each score of the runs of some profiles, with the parts of tasks, without runs with `--set`.

@@ -3,7 +3,7 @@
 from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
-from harness.store.indexed import IndexedResults, of_profile, without_overrides
+from harness.store.indexed import IndexedResults, StaleIndexError, of_profile, without_overrides
 from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Protocol",
     "Result",
     "Spec",
+    "StaleIndexError",
     "Store",
     "TeacherUse",
     "earlier_backends",

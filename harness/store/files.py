@@ -8,29 +8,32 @@ RESULTS/.work/FINGERPRINT/                          checkpoints and best model; 
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
 
-Files of schema 1 (see `harness.store.upgrade`) are upgraded while they are read.
+A result's file holds a digest of itself, which is checked whenever it is read. Files of earlier schemas, which have
+none, are upgraded while they are read (`harness.store.upgrade`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from harness.checksums import DamagedError, sealed, unsealed
 from harness.errors import UserError, first_line
 from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.sources import write_text
 from harness.spec import RunSpec
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
-from harness.store.index import listing, refreshed
-from harness.store.indexed import IndexedResults, joined_results
+from harness.store.index import forget_index, listing, refreshed
+from harness.store.indexed import IndexedResults, contradiction, joined_results
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
 from harness.store.upgrade import old_failures, old_files, upgraded_failure, upgraded_result
 
@@ -75,6 +78,10 @@ class Store:
         """All results from the index: only new and changed files are read, and curves when they are asked for."""
         return IndexedResults.of(self.root, self.read, refreshed(self.root, self.read))
 
+    def forget_index(self) -> None:
+        """Let `indexed` read all files again: one has changed that has the size and time that it had."""
+        forget_index(self.root)
+
     def read(self, path: Path) -> Result:
         """Read one file of any schema up to this one. Raises UserError naming a file that cannot be used."""
         try:
@@ -83,18 +90,20 @@ class Store:
             reason = f"the result {path} cannot be read ({error.strerror})"
             raise UserError(f"{reason}; restore it, or move it away") from error
         try:
-            return Result.model_validate_json(content)
-        except ValidationError:
-            pass  # of an older or a newer schema, or damaged
-        try:
-            record = json.loads(content)
+            body = unsealed(content)
+            if body is not None:
+                with suppress(ValidationError):  # of a newer schema, or wrong when it was written
+                    return Result.model_validate_json(body)
+            record = json.loads(body or content)
             if record["schema_version"] > SCHEMA_VERSION:
                 raise UserError(
                     f"the result {path} has schema {record['schema_version']} and this harness reads up to "
                     f"{SCHEMA_VERSION}; update harness to use it"
                 )
+            if record["schema_version"] == SCHEMA_VERSION and body is None:
+                raise DamagedError("it has no digest")
             return Result.model_validate(upgraded_result(record))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
             ) from error
@@ -102,16 +111,22 @@ class Store:
     def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
         path = self._path(profile, spec, fingerprint)
-        results = [self.read(each) for each in (*old_files(path, fingerprint), path) if each.is_file()]
+        results = [self.read(each) for each in (*old_files(path, fingerprint), path) if os.path.lexists(each)]
         if any(result.fingerprint != fingerprint for result in results):
             raise UserError(f"{path} holds the result of another training than its name says; move it away")
         return reduce(Result.merged, results) if results else None
 
     def of_key(self, spec: Spec) -> list[Result]:
-        """All results with one key, under any profile and configuration. Raises UserError where a file is damaged."""
+        """All results with one key, under any profile and configuration.
+
+        Raises UserError where a file is damaged, or two of one training differ.
+        """
         folder = self.folder("", spec).relative_to(self.root)
         paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
-        return _joined(self.read(path) for path in paths)
+        results, contradictions = _joined({path: self.read(path) for path in paths})
+        if contradictions:
+            raise UserError(contradictions[0])
+        return results
 
     def has_key(self, profile: str, spec: Spec) -> bool:
         """Whether a run's key has a result under any configuration."""
@@ -129,7 +144,7 @@ class Store:
         """
         found = self.find(result.profile, result.spec, result.fingerprint)
         kept = found.merged(result) if found else result
-        write_text(self.path(kept), kept.model_dump_json() + "\n")
+        write_text(self.path(kept), sealed(kept.model_dump_json()))
         failed = self._failure_path(result.fingerprint)
         for path, failure in _failures([*old_failures(failed.parent), failed]):
             if failure.concerns(result.profile, result.spec, result.fingerprint):
@@ -203,13 +218,14 @@ class Store:
         return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
-        results, problems = [], []
+        found, problems = dict[Path, Result](), list[str]()
         for path in paths:
             try:
-                results.append(self.read(path))
+                found[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        return _joined(results), problems
+        results, contradictions = _joined(found)
+        return results, problems + contradictions
 
 
 def file_name(name: str) -> str:
@@ -236,12 +252,14 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     return found
 
 
-def _joined(results: Iterable[Result]) -> list[Result]:
-    """Results in their order, those of one training merged into one."""
-    found: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        found.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
-    return [joined_results(each) for each in found.values()]
+def _joined(found: Mapping[Path, Result]) -> tuple[list[Result], list[str]]:
+    """Results in their order, those of one training merged into one, and a line for each that contradict each other."""
+    trainings: dict[tuple[str, str, str], dict[Path, Result]] = {}
+    for path, result in found.items():
+        trainings.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = result
+    lines = [contradiction(files) for files in trainings.values()]
+    agreeing = (files for files, line in zip(trainings.values(), lines, strict=True) if not line)
+    return [joined_results(list(files.values())) for files in agreeing], [line for line in lines if line]
 
 
 def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:

@@ -75,6 +75,12 @@ def refreshed(root: Path, read: ReadResult) -> Tables:
     return tables
 
 
+def forget_index(root: Path) -> None:
+    """Let the next reader read all files."""
+    with suppress(OSError):
+        _file(root).unlink(missing_ok=True)
+
+
 def _found(path: Path, read: ReadResult) -> Result | str:
     try:
         return read(path)

@@ -20,10 +20,14 @@ from harness.store.schema import Result
 ReadResult = Callable[[Path], Result]
 
 
+class StaleIndexError(UserError):
+    """A result's file is not what the index says of it."""
+
+
 class IndexedResult(Result):
     """A result of the index. Evaluations come from there, curves are read from the result's file at each use.
 
-    A file that has become unusable raises UserError then.
+    A file that has become unusable raises StaleIndexError then.
     """
 
     _owner: IndexedResults = PrivateAttr()
@@ -91,8 +95,8 @@ class IndexedResults(Sequence[Result]):
         problem = files.runs["problem"]
         usable = np.flatnonzero(problem == _place(files.texts, ""))
         problems = [files.text(problem, row) for row in np.setdiff1d(np.arange(len(files)), usable)]
-        tables, joined = _joined(root, read, files.take(usable) if problems else files)
-        return cls(root, read, tables, joined, problems)
+        tables, joined, contradictions = _joined(root, read, files.take(usable) if problems else files)
+        return cls(root, read, tables, joined, problems + contradictions)
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -134,13 +138,16 @@ class IndexedResults(Sequence[Result]):
             yield method, encoder, training, dict(zip(suites[start:stop], seconds[start:stop], strict=True))
 
     def whole(self, row: int) -> Result:
-        """A result as its file holds it. Raises UserError where the file is gone, damaged or of another training."""
+        """A result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""
         if row in self.joined:
             return self.joined[row]
         path = self.root / self.tables.text(self.tables.runs["path"], row)
-        found = self.read(path)
+        try:
+            found = self.read(path)
+        except UserError as error:
+            raise StaleIndexError(str(error)) from error
         if found.fingerprint != self.tables.text(self.tables.runs["fingerprint"], row):
-            raise UserError(f"the result {path} has changed meanwhile; run the same command again")
+            raise StaleIndexError(f"the result {path} has changed meanwhile; run the same command again")
         return found
 
     def stamp(self, row: int) -> str:
@@ -177,19 +184,43 @@ def joined_results(results: Sequence[Result]) -> Result:
     return reduce(Result.merged, sorted(results, key=lambda one: one.finished))
 
 
-def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result]]:
-    """The tables with one row a training, and the results of the rows that were joined from several."""
-    trainings = _trainings(tables)
-    if not trainings:
-        return tables, {}
-    firsts = {rows[0]: joined_results([read(root / tables.text(tables.runs["path"], row)) for row in rows])
-              for rows in trainings}  # fmt: skip
+def contradiction(found: Mapping[Path, Result]) -> str:
+    """One line where files of one training differ in what both hold; empty where they agree."""
+    scores: dict[tuple[str, str], Any] = {}
+    differ: dict[str, None] = {}
+    for result in found.values():
+        held = {one.key: (one.scores, one.parts) for one in result.evaluations}
+        for key, value in {**held, ("dev scores", ""): result.dev.scores}.items():
+            if scores.setdefault(key, value) != value:
+                differ[key[0]] = None
+    if not differ:
+        return ""
+    files = " and ".join(map(str, found))
+    return (
+        f"the results {files} are of one training and differ in {', '.join(differ)}; none is used: keep the right one"
+    )
+
+
+def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result], list[str]]:
+    """The tables with one row a training, the results of the rows that were joined from several, and contradictions."""
+    firsts: dict[int, Result] = {}
+    contradictions, dropped = list[str](), set[int]()
+    for rows in _trainings(tables):
+        paths = (root / tables.text(tables.runs["path"], row) for row in rows)
+        found = {path: read(path) for path in paths}
+        if line := contradiction(found):
+            contradictions.append(line)
+            dropped |= {*rows}
+        else:
+            firsts[rows[0]] = joined_results(list(found.values()))
+            dropped |= {*rows[1:]}
+    if not dropped:
+        return tables, {}, []
     places = dict(zip(firsts, range(len(tables), len(tables) + len(firsts)), strict=True))
-    dropped = {row for rows in trainings for row in rows[1:]}
     order = [places.get(row, row) for row in range(len(tables)) if row not in dropped]
     both = tables.with_more(tables_of(firsts.values())).take(np.array(order, dtype=np.int64))
     back = {place: first for first, place in places.items()}
-    return both, {new: firsts[back[place]] for new, place in enumerate(order) if place in back}
+    return both, {new: firsts[back[place]] for new, place in enumerate(order) if place in back}, contradictions
 
 
 def _trainings(tables: Tables) -> list[list[int]]:

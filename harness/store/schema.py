@@ -1,4 +1,4 @@
-"""The records of a result file (schema 2) and of a failure."""
+"""The records of a result file (schema 3) and of a failure (schema 2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.metrics import Metric
 from harness.sources import digest
 from harness.spec import RunSpec
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 #: Where a run's profile was read from; results of schema 1 did not record it.
 ProfileOrigin = Literal["package", "file", "unknown"]
@@ -123,11 +123,12 @@ class Result(Record):
     equal. Results share a `group` only if their trainings differ by seed alone. Results of schema 1 have the group of
     that schema, which also covered the protocols of the profile's suites, so that one training may have several; new
     seeds join such a group, and `harness results upgrade` replaces it where it can.
+    From schema 3 on, a result's file holds a digest of itself (`harness.checksums`), which is no part of the record.
     `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
     `warnings` are those of training.
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     backend: int = 1
     spec: Spec
     profile: str
@@ -206,7 +207,7 @@ class Failure(Record):
     `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
     """
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[2] = 2
     spec: Spec
     profile: str
     fingerprint: str

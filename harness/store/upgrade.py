@@ -1,4 +1,6 @@
-"""Upgrading records of schema 1, which earlier versions wrote, when they are read.
+"""Upgrading records of earlier schemas when they are read.
+
+Schema 2 had the same records as schema 3, in files without a digest of themselves.
 
 Schema 1 had one protocol and one set of scores per suite, parts of tasks in the names of metrics (`spearman[MSRvid]`),
 arrays named by text (`TASK.what[space]`), and file names from a fingerprint of training and suites together.
@@ -32,7 +34,8 @@ def upgraded_result(content: Content) -> Content:
 
     Raises KeyError, TypeError, AttributeError or ValueError for damaged content.
     """
-    return _from_schema_1(content) if content["schema_version"] == 1 else content
+    known = _from_schema_1(content) if content["schema_version"] == 1 else content
+    return {**known, "schema_version": 3} if known["schema_version"] == 2 else known
 
 
 def upgraded_failure(content: Content) -> Content:

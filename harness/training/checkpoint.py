@@ -1,10 +1,15 @@
-"""Checkpoints and folders that are never left partly written."""
+"""Checkpoints and folders that are never left partly written.
+
+A checkpoint is named by its step and the hash of its content, `checkpoint-STEP-HASH.pt`: a file of that name is whole
+if it has that hash. Two are kept, the current one and the one before.
+"""
 
 from __future__ import annotations
 
-import logging
+import hashlib
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,32 +17,46 @@ from typing import Any
 
 import torch
 
-log = logging.getLogger(__name__)
+from harness.checksums import DamagedError
+
+_NAME = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
+_KEPT = 2
 
 
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and plain values to a temporary file, flush it to disk, then rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, whose "step" names the file, flush them to disk, and keep the one before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / ".checkpoint.pt.tmp"
     with temporary.open("wb") as stream:
         torch.save(state, stream)
         stream.flush()
         os.fsync(stream.fileno())
-    temporary.replace(path)
+    temporary.replace(folder / f"checkpoint-{state['step']}-{_hash(temporary)}.pt")
+    for path in checkpoints(folder)[_KEPT:]:
+        path.unlink()
 
 
-def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """Read a checkpoint; None where there is none. A damaged one is renamed with a warning, and training restarts."""
-    if not path.is_file():
-        return None
+def checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, that of the latest step first."""
+    found = ((match, path) for path in folder.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name)))
+    return [path for _, path in sorted(found, key=lambda one: int(one[0][1]), reverse=True)]
+
+
+def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
+    """Read a checkpoint. Raises DamagedError for one that is not as it was written."""
     try:
+        match = _NAME.fullmatch(path.name)
+        if match is None or _hash(path) != match[2]:
+            raise DamagedError("its content is not what its name says")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError) as error:
-        aside = path.with_suffix(".damaged")
-        path.replace(aside)
-        log.warning("the checkpoint %s cannot be read (%s); renamed to %s, training restarts", path, error, aside.name)
-        return None
+    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:
+        raise DamagedError(f"it cannot be read: {error}") from error
     return state
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:

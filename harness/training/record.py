@@ -106,6 +106,11 @@ class LossWindow:
         self._sums, self._counts, self._values = {}, {}, []
         return means
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all terms since the last point were finite; waits for the device."""
+        return all(math.isfinite(float(value)) for value in self._sums.values())
+
     def state_dict(self) -> dict[str, tuple[Tensor, int]]:
         """Sums and counts since the last point, for a checkpoint."""
         return {name: (value, self._counts[name]) for name, value in self._sums.items()}

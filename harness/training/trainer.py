@@ -8,21 +8,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
+from harness.checksums import DamagedError, put_aside, seal_folder
 from harness.encoders.precision import autocast, check_precision
 from harness.encoders.student import Student
-from harness.errors import UserError
+from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
 from harness.inputs import Stream
 from harness.method import Encode, Method
 from harness.profiles import Training
 from harness.seeds import derive_seed
 from harness.stopping import Stopped, stop_requested
-from harness.training.checkpoint import load_checkpoint, replace_folder, save_checkpoint
+from harness.training.best import BEST, HEADS_FILE, STEP_FILE, best_step, load_best
+from harness.training.checkpoint import checkpoints, load_checkpoint, replace_folder, save_checkpoint
 from harness.training.chunks import Chunked
 from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.stepper import Stepper
@@ -32,7 +35,8 @@ log = logging.getLogger(__name__)
 
 #: Points of the loss curve.
 CURVE_POINTS = 100
-HEADS_FILE = "heads.safetensors"
+#: Seconds after which a checkpoint is saved although no better model was found since the last.
+SAVE_EVERY_S = 60.0
 
 
 class Trainer:
@@ -71,19 +75,22 @@ class Trainer:
         self.record = TrainingRecord()
         self.window = LossWindow()
         self.first = 0
+        self._saved_at = 0.0
 
     def run(self) -> TrainingRecord:
         """Train to the last step and load the best model into the student and the method.
 
         Random numbers of step k depend on the seed and k alone, so a killed run resumes from its checkpoint with the
-        same result; the global generators are left unchanged. Raises TrainingError, and Stopped after the step in which
-        the process was asked to stop, with a checkpoint of it.
+        same result; the global generators are left unchanged. A checkpoint is saved with each better model, and
+        SAVE_EVERY_S after the last one, and at the end. Raises TrainingError, and Stopped after the step in which the
+        process was asked to stop, with a checkpoint of it.
         """
         check_precision(self.training.precision, self.device.type)
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             first = self.first = self._resume()
             started, before = time.perf_counter(), self.record.seconds
+            self._saved_at = time.monotonic()
             self.student.train()
             self.method.train()
             with contextlib.closing(self.batches):
@@ -93,7 +100,7 @@ class Trainer:
                     elapsed = time.perf_counter() - started
                     self.record.seconds = before + elapsed
                     self._after(done, (done - first) / elapsed, self.batches.waited / elapsed)
-        load_best(self.folder, self.student, self.method)
+        self._end_with_best()
         return self.record
 
     def _step(self, step: int) -> None:
@@ -148,19 +155,34 @@ class Trainer:
             raise TrainingError(
                 f"no loss of {self.method.origin} up to step {done} depends on the encoder, which learns nothing"
             )
+        better = False
         if due:
             score = float(self.dev(self.student.embed))
-            if self.record.best is None or score > self.record.best:
-                replace_folder(self.folder / "best", self._save_model)
+            better = self.record.best is None or score > self.record.best
             self.record.add_dev(done, score)
         stopping = stop_requested()
-        if due or stopping:
+        late = time.monotonic() - self._saved_at >= SAVE_EVERY_S and self.window.is_finite
+        if better or late or stopping or done == self.steps:
             self._save(done)
+        if better:  # after the checkpoint, which holds the same weights and can make it again
+            self._keep_best(done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
             self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first, waited))
         if stopping:
             raise Stopped
+
+    def _keep_best(self, step: int) -> None:
+        """Save the model at hand as the best."""
+
+        def fill(folder: Path) -> None:
+            self.student.save(folder)
+            heads = {name: value.contiguous() for name, value in self.method.state_dict().items()}
+            save_file(heads, str(folder / HEADS_FILE))
+            (folder / STEP_FILE).write_text(f"{step}\n")
+            seal_folder(folder)
+
+        replace_folder(self.folder / BEST, fill)
 
     def _check_finite(self, done: int) -> None:
         """Raise TrainingError for the first term that was not finite, and note the batch that it came from."""
@@ -173,14 +195,13 @@ class Trainer:
             "(the run's log has the rows of that batch)"
         )
 
-    def _save_model(self, folder: Path) -> None:
-        self.student.save(folder)
-        heads = {name: value.contiguous() for name, value in self.method.state_dict().items()}
-        save_file(heads, str(folder / HEADS_FILE))
-
     def _save(self, done: int) -> None:
-        state = {
-            "step": done,
+        save_checkpoint(self.folder, self._state(done))
+        self._saved_at = time.monotonic()
+
+    def _state(self, step: int) -> dict[str, Any]:
+        return {
+            "step": step,
             "student": self.student.state_dict(),
             "method": self.method.state_dict(),
             **self.main.state_dict(),
@@ -188,32 +209,70 @@ class Trainer:
             "record": asdict(self.record),
             "window": self.window.state_dict(),
         }
-        save_checkpoint(self.folder / "checkpoint.pt", state)
+
+    def _restore(self, state: dict[str, Any]) -> int:
+        """Go on from a state; its step. Raises DamagedError for the state of another model, which changes parts."""
+        try:
+            self.student.load_state_dict(state["student"])
+            self.method.load_state_dict(state["method"])
+            self.main.load_state_dict(state)
+            for stream, stepper in self.own.items():
+                stepper.load_state_dict(state["own"][stream])
+            self.record = TrainingRecord(**state["record"])
+            self.window.load_state_dict(state["window"])
+            return int(state["step"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise DamagedError(f"it does not fit this run: {first_line(error)}") from error
 
     def _resume(self) -> int:
-        state = load_checkpoint(self.folder / "checkpoint.pt", self.device)
-        if state is None:
+        """Go on from the latest checkpoint that can be used; the step of it, 0 where there is none."""
+        found = checkpoints(self.folder)
+        if not found:
             return 0
-        self.student.load_state_dict(state["student"])
-        self.method.load_state_dict(state["method"])
-        self.main.load_state_dict(state)
-        for stream, stepper in self.own.items():
-            stepper.load_state_dict(state["own"][stream])
-        self.record = TrainingRecord(**state["record"])
-        self.window.load_state_dict(state.get("window", {}))
-        return int(state["step"])
+        start = self._state(0)
+        for part in ("student", "method"):
+            start[part] = {name: value.cpu().clone() for name, value in start[part].items()}
+        for path in found:
+            then = "training starts again" if path == found[-1] else "the checkpoint before is taken"
+            try:
+                step = self._restore(load_checkpoint(path, self.device))
+            except DamagedError as error:
+                put_aside(path, error, then)
+            else:
+                if self._has_best(step, then):
+                    return step
+                path.unlink()
+            self._restore(start)
+        return 0
+
+    def _has_best(self, step: int, then: str) -> bool:
+        """Whether the best model up to a checkpoint's step is there, or the checkpoint's own, which is saved again."""
+        wanted, held = self.record.best_step, -1
+        if wanted is None:
+            return True
+        try:
+            held = best_step(self.folder)
+        except FileNotFoundError:
+            pass  # killed before it was there
+        except DamagedError as error:
+            put_aside(self.folder / BEST, error, "saved again" if step == wanted else then)
+        if held != wanted and step == wanted:
+            self._keep_best(step)
+            return True
+        # a later one is what the steps from here on will find again
+        return held == wanted or held > step
+
+    def _end_with_best(self) -> None:
+        """Load the best model. Raises TrainingError where it is not the one that the record tells of."""
+        try:
+            held: int | None = best_step(self.folder)
+            load_best(self.folder, self.student, self.method)
+        except (DamagedError, FileNotFoundError) as error:
+            raise TrainingError(f"the best model in {self.folder} is damaged: {error}; {_AGAIN}") from error
+        if held != self.record.best_step:  # steps that were repeated on a GPU, and went another way
+            for path in checkpoints(self.folder):
+                path.unlink()
+            raise TrainingError(f"the best model in {self.folder} is not of this training; {_AGAIN}")
 
 
-def load_best(folder: Path, student: Student, method: Method) -> None:
-    """Load the best model of a training folder into a student and its method, both as the run built them.
-
-    A pooler in the file belongs to the method's heads and is ignored. Raises UserError naming the first other weight
-    that is missing or unexpected.
-    """
-    best = folder / "best"
-    keys = student.model.load_state_dict(load_file(str(best / "model.safetensors")), strict=False)
-    unexpected = [name for name in keys.unexpected_keys if not name.startswith("pooler.")]
-    problems = [f"no weight {name}" for name in keys.missing_keys] + [f"an unexpected weight {n}" for n in unexpected]
-    if problems:
-        raise UserError(f"the model in {best} has {problems[0]}; delete {folder} to train the run again")
-    method.load_state_dict(load_file(str(best / HEADS_FILE)))
+_AGAIN = "the same command trains it again"

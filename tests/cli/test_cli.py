@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import pytest
 
+from harness.checksums import note_in, write_note
 from harness.cli.main import main
 from harness.store import BACKEND_VERSION
 
@@ -135,9 +136,9 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "FAILED" in done.stdout
     (file,) = tmp_path.glob("results/tiny/simcse/*/*/seed-0-*.json")
-    result = json.loads(file.read_text())
+    result = note_in(file.read_bytes())
     assert result.pop("backend") == BACKEND_VERSION
-    file.write_text(json.dumps(result))
+    write_note(file, result)
     (record,) = tmp_path.glob("results/failed/*.json")
     assert json.loads(record.read_text())["spec"]["method"] == "mcse"
     shown = harness("status", *words, cwd=tmp_path)

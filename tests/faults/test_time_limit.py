@@ -49,7 +49,7 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
     (failure,) = short_run("slow", tmp_path / "late", run_timeout=4).failures
     assert failure.error.startswith("it took longer than --run-timeout, 4.0 s, and was stopped; the same command")
     assert not stop_requested(), "the request was for one run"
-    assert list((tmp_path / "late").glob(".work/*/checkpoint*.pt"))
+    assert list((tmp_path / "late").glob(".work/*/checkpoint-*.pt"))
     slow_methods.MANNER[:] = ["hangs"]
     (failure,) = short_run("slow", tmp_path / "late", run_timeout="4s").failures
     assert failure.error.endswith("(slow_methods.py, line 13)"), failure.error

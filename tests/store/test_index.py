@@ -13,7 +13,7 @@ import pandas
 import pytest
 from builders import result
 
-from harness.store import Evaluation, Result, Store, frame_of, index, metrics_of
+from harness.store import Evaluation, Result, StaleIndexError, Store, frame_of, index, metrics_of
 from harness.store.schema import ScoresByTask
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
@@ -98,6 +98,21 @@ def test_schema_1_and_two_files_of_one_training(tmp_path: Path, always: None) ->
     for _ in range(2):
         assert same(store)
         assert fields(store.indexed()) == fields(whole)
+
+
+def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(store: Store) -> None:
+    count = len(store.indexed())
+    path = store.files()[0]
+    content, times = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(content.replace(b'"seed":0', b'"seed":"'))
+    os.utime(path, ns=(times, times))
+    found = store.indexed()
+    assert len(found) == count, "trusted by size and time"
+    with pytest.raises(StaleIndexError, match=f"{path.name} cannot be used"):
+        [one.dev for one in found]
+    store.forget_index()
+    assert len(store.indexed()) == count - 1
+    assert str(path) in store.indexed().problems[0]
 
 
 def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> None:

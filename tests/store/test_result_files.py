@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from builders import result
 
+from harness.checksums import sealed
 from harness.errors import UserError
 from harness.metrics import ArrayName
-from harness.store import Evaluation, Failure, Protocol, Store, find_results
+from harness.store import Evaluation, Failure, Protocol, Result, Store, find_results
 
 KEY = "simcse/toy/toy-bert/seed-0"
 
@@ -94,12 +95,66 @@ def test_a_damaged_file_is_named_and_kept(tmp_path: Path, damage: Callable[[str]
     assert path.read_text() == damaged
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_named(
+    tmp_path: Path, indexed: bool
+) -> None:
+    store = Store(tmp_path)
+    one, other = store.save(result()), store.save(result(seed=1))
+    path = store.path(one)
+    copy = path.with_name("seed-0-copy.json")
+    copy.write_bytes(path.read_bytes())
+
+    def read() -> tuple[list[Result], list[str]]:
+        found = store.indexed()
+        return (list(found), list(found.problems)) if indexed else store.load()
+
+    assert read() == ([one, other], []), "an exact copy"
+    copy.write_text(path.read_text().replace("70.0", "71.0"))
+    results, (problem,) = read()
+    assert results == [one, other]
+    assert f"the result {copy} cannot be used (its content does not match its digest" in problem
+    changed = [each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}}) for each in one.evaluations]
+    copy.write_text(sealed(one.model_copy(update={"evaluations": changed}).model_dump_json()))
+    results, (problem,) = read()
+    assert results == [other]
+    assert str(path) in problem
+    assert f"{copy} are of one training and differ in sts" in problem
+
+
+def test_flipped_bytes_and_cuts_of_a_result_are_noticed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    one = store.save(result())
+    path = store.path(one)
+    content = path.read_bytes()
+    for place in (*range(0, len(content) - 1, 37), *range(len(content) - 4, len(content) - 1)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        assert len(store.load()[1]) == 1, place
+        path.write_bytes(content[:place])
+        assert len(store.load()[1]) == 1, place
+
+
+def test_what_lies_where_a_result_belongs_is_named_and_not_taken_for_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    link, folder = store.path(result()), store.path(result(seed=1))
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "gone")
+    folder.mkdir()
+    results, problems = store.load()
+    assert results == []
+    assert [str(path) in problem for path, problem in zip((link, folder), problems, strict=True)] == [True, True]
+    for one in (result(), result(seed=1)):
+        with pytest.raises(UserError, match=r"cannot be read .*; restore it, or move it away"):
+            store.find("tiny", one.spec, one.fingerprint)
+
+
 def test_a_newer_schema_asks_for_an_update(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(store.save(result()))
-    path.write_text(path.read_text().replace('"schema_version":2', '"schema_version":3').replace("sts", "new"))
+    text = path.read_text().replace('"schema_version":3', '"schema_version":4').replace("sts", "new")
+    path.write_text(sealed(text.partition(',"digest":')[0] + "}"))
     ((), (problem,)) = store.load()
-    assert problem == f"the result {path} has schema 3 and this harness reads up to 2; update harness to use it"
+    assert problem == f"the result {path} has schema 4 and this harness reads up to 3; update harness to use it"
 
 
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
 import pytest
 import torch
 
-from harness.training.checkpoint import load_checkpoint, replace_folder, save_checkpoint
+from harness.checksums import DamagedError
+from harness.training.checkpoint import checkpoints, load_checkpoint, replace_folder, save_checkpoint
 
 CPU = torch.device("cpu")
 
 
-def test_a_checkpoint_is_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "checkpoint.pt"
-    assert load_checkpoint(path, CPU) is None
-    save_checkpoint(path, {"step": 3, "student": {"w": torch.arange(3)}})
-    state = load_checkpoint(path, CPU)
-    assert state is not None
-    assert state["step"] == 3
-    assert torch.equal(state["student"]["w"], torch.arange(3))
-    assert [file.name for file in path.parent.iterdir()] == ["checkpoint.pt"]
+def test_a_checkpoint_is_read_back_and_the_one_before_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    assert checkpoints(folder) == []
+    for step in (3, 9, 10):
+        save_checkpoint(folder, {"step": step, "student": {"w": torch.arange(step)}})
+    assert sorted(path.name.split("-")[1] for path in folder.iterdir()) == ["10", "9"]
+    for step, path in zip((10, 9), checkpoints(folder), strict=True):
+        state = load_checkpoint(path, CPU)
+        assert state["step"] == step
+        assert torch.equal(state["student"]["w"], torch.arange(step))
 
 
-@pytest.mark.parametrize("kept", [0, 40, 200])
-def test_a_damaged_checkpoint_is_renamed_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kept: int
-) -> None:
-    path = tmp_path / "checkpoint.pt"
-    save_checkpoint(path, {"step": 3, "w": torch.arange(1000)})
-    path.write_bytes(path.read_bytes()[:kept])
-    with caplog.at_level(logging.WARNING):
-        assert load_checkpoint(path, CPU) is None
-    assert "training restarts" in caplog.text
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.damaged"]
+def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path, {"step": 3, "w": torch.arange(1000)})
+    (path,) = checkpoints(tmp_path)
+    content = path.read_bytes()
+    for number in range(10):
+        place = len(content) * number // 10
+        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
+            path.write_bytes(damaged)
+            with pytest.raises(DamagedError, match="its content is not what its name says"):
+                load_checkpoint(path, CPU)
 
 
 def test_a_folder_that_cannot_be_filled_stays_as_it_was(tmp_path: Path) -> None:

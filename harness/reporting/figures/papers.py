@@ -165,7 +165,7 @@ class Material:
             for task, metric, part, seed, value in zip(*columns, strict=True):
                 parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
         fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
-        return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.store.arrays)
+        return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.arrays)
 
 
 def training_figures(profile: str, runs: SeedRuns) -> list[ReportFigure]:
