@@ -155,15 +155,11 @@ def _planned(
     experiment: Experiment, inventory: Inventory, suites: Sequence[str], store: Store, failures: Sequence[Failure]
 ) -> PlannedRun:
     place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
-<<<<<<< HEAD
     check_names(*place, suites)
-    result = store.find(*place, experiment.fingerprint)
-=======
     try:
         result = store.find(*place, experiment.fingerprint)
     except UserError as error:
         return PlannedRun(experiment, experiment.group, "damaged", (), problem=str(error))
->>>>>>> main
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
     state: RunState = "missing"
