@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from faults_tools import outcome, short_run
@@ -76,21 +77,31 @@ def chosen(operations: Counter[str], count: int, sides: tuple[tuple[str, ...], .
         yield Kill(line, rng.randint(1, operations[line]), sides[number % len(sides)], delay)
 
 
-def command(
-    folder: Path, fault: Mapping[str, Any] | None, *options: str, env: Mapping[str, str] = {}
-) -> tuple[int, str]:
-    """Run the grid below a folder as a session of its own; its exit code and what it printed."""
+def started(
+    folder: Path,
+    *options: str,
+    fault: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] = MappingProxyType({}),
+    grid: Sequence[str] = GRID,
+) -> subprocess.Popen[str]:
+    """Start a grid below a folder, as a session of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
     about = {**os.environ, **env, "HARNESS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     if fault is not None:
         about |= {"FAULT": json.dumps({"root": str(folder), **fault}), "PYTHONPATH": str(HOOKS)}
-    words = ["run", *GRID, "--results", str(folder / "results"), *options]
+    words = ["run", *grid, "--results", str(folder / "results"), *options]
     code = "import sys; from harness.cli.main import main; sys.argv[0] = 'harness'; main()"
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", code, *words],
-        env=about, cwd=folder, start_new_session=True, timeout=300, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=about, cwd=folder, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    return done.returncode, done.stdout
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a grid, and what it printed."""
+    said = process.communicate(timeout=300)[0]
+    return process.returncode, said
 
 
 def hashes(results: Path) -> dict[str, str]:
@@ -106,22 +117,20 @@ def scores(results: Path) -> dict[str, object]:
 
 def undisturbed(folder: Path) -> tuple[Counter[str], dict[str, object]]:
     """The operations of a grid that nothing disturbs, and its scores."""
-    folder.mkdir()
     trace = folder.with_name(f"{folder.name}.trace")
-    code, said = command(folder, {"trace": str(trace)}, "--executor", "serial")
+    code, said = ended(started(folder, "--executor", "serial", fault={"trace": str(trace)}))
     assert code == 0, said
     return Counter(trace.read_text().splitlines()), scores(folder / "results")
 
 
 def endured(folder: Path, kill: Kill, wanted: Mapping[str, object], *options: str, env: Mapping[str, str] = {}) -> str:
     """Kill a grid, run it again, and say what is not as it should be; an empty text if nothing is."""
-    folder.mkdir()
     fault = {**kill._asdict(), "count": str(folder.with_name(f"{folder.name}.count"))}
-    code, said = command(folder, fault, *options, env=env)
+    _, said = ended(started(folder, *options, fault=fault, env=env))
     if not Path(fault["count"]).is_file():
         return f"{kill} never happened: {said[-300:]}"
-    before, started = hashes(folder / "results"), time.time()
-    code, said = command(folder, None, *options, env=env)
+    before, again = hashes(folder / "results"), time.time()
+    code, said = ended(started(folder, *options, env=env))
     if code:
         return f"{kill}: the second command ended with {code}: {said[-600:]}"
     after = hashes(folder / "results")
@@ -130,7 +139,7 @@ def endured(folder: Path, kill: Kill, wanted: Mapping[str, object], *options: st
         return f"{kill}: {', '.join(changed)} changed"
     if scores(folder / "results") != wanted:
         return f"{kill}: the scores differ"
-    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < started]
+    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < again]
     return f"{kill}: {left[0].name} was left behind" if left else ""
 
 
