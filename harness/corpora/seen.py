@@ -15,11 +15,14 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from harness.sources import cache_folder, digest, write_bytes
+from harness.caches import in_cache
+from harness.sources import digest, write_bytes
 from harness.textfiles import normalised_text
 
 #: version of the hashes
@@ -41,12 +44,18 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
     `content` is the fingerprint of the corpus; `texts` is called if they are not cached.
     """
-    path = cache_folder() / "seen" / f"{digest('seen', VERSION, content)}.npy"
-    if not path.is_file():
+    name = f"{digest('seen', VERSION, content)}.npy"
+
+    def found(folder: Path) -> np.ndarray:
+        path = folder / name
+        with suppress(FileNotFoundError, ValueError, EOFError):  # none yet, or a damaged one
+            return np.asarray(np.load(path, mmap_mode="r"))
         buffer = io.BytesIO()
         np.save(buffer, text_hashes(texts()))
         write_bytes(path, buffer.getvalue())
-    return np.asarray(np.load(path, mmap_mode="r"))
+        return np.asarray(np.load(path, mmap_mode="r"))
+
+    return in_cache("seen", found)
 
 
 def image_name(image_id: str) -> str:

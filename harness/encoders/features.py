@@ -19,9 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.caches import in_cache
 from harness.errors import UserError
 from harness.locks import locked
-from harness.sources import cache_folder, digest, file_hash, write_text
+from harness.sources import digest, file_hash, write_text
 
 log = logging.getLogger(__name__)
 
@@ -49,14 +50,16 @@ def cached_features(
     """
     if rows < 1 or dtype not in ("float32", "float16"):
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
-    folder = cache_folder() / "features"
-    folder.mkdir(parents=True, exist_ok=True)
-    store = _Store(folder / digest(key, rows, dtype), rows, np.dtype(dtype))
-    with locked(store.file(".lock"), store.file(".npy")):
-        if not store.whole():
-            store.fill(compute, chunk, report)
-        array: np.ndarray = np.load(store.file(".npy"), mmap_mode="r", allow_pickle=False)
-        return array
+
+    def found(folder: Path) -> np.ndarray:
+        store = _Store(folder / digest(key, rows, dtype), rows, np.dtype(dtype))
+        with locked(store.file(".lock"), store.file(".npy")):
+            if not store.whole():
+                store.fill(compute, chunk, report)
+            array: np.ndarray = np.load(store.file(".npy"), mmap_mode="r", allow_pickle=False)
+            return array
+
+    return in_cache("features", found)
 
 
 class Stacked:

@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.caches import kept_text
 from harness.errors import UserError
-from harness.sources import Missing, Source, cache_folder, digest, write_text
+from harness.sources import Missing, Source, digest, keep_text
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -102,13 +103,13 @@ class OwnTasks(Source):
 
     def known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
-        note = cache_folder() / "mteb" / f"{digest(version('mteb'), self.name)}.json"
+        note = f"mteb/{digest(version('mteb'), self.name)}.json"
         try:
-            return [_task(row) for row in json.loads(note.read_text(encoding="utf-8"))]
-        except (OSError, ValueError, TypeError, LookupError):  # none yet, or a damaged one
+            return [_task(row) for row in json.loads(kept_text(note) or "")]
+        except (ValueError, TypeError, LookupError):  # none yet, or a damaged one
             parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
             found = [KnownTask.of(part) for part in parts]
-            write_text(note, json.dumps([asdict(task) for task in found]))
+            keep_text(note, json.dumps([asdict(task) for task in found]))
             return found
 
     def build(self) -> list[AbsTask]:

@@ -56,7 +56,7 @@ class Store:
     def folder(self, profile: str, spec: Spec) -> Path:
         """The folder of a run and of its other seeds."""
         names = (profile, spec.variant, spec.setting, spec.encoder)
-        return self.root.joinpath(*map(_safe, names))
+        return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
         """The file of a result."""
@@ -228,6 +228,12 @@ class Store:
         return results, problems + contradictions
 
 
+def file_name(name: str) -> str:
+    """A name as part of a path: what could leave the folder, hide in it, or is no character of a name, is escaped."""
+    text = quote(name, safe=_SAFE)
+    return f"%2E{text[1:]}" if text.startswith(".") else text
+
+
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
     """Look up a run by its key, VARIANT/SETTING/ENCODER/seed-N, or by its result file (*.json).
 
@@ -266,12 +272,6 @@ def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
             pass  # none was recorded, or the run has succeeded meanwhile
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
-
-
-def _safe(name: str) -> str:
-    """A name as a file name; one that begins with a dot would be hidden, or be the folder above."""
-    text = quote(name, safe=_SAFE)
-    return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.caches import cache_folder
 from harness.encoders.features import Stacked, cached_features
 from harness.errors import UserError
-from harness.sources import cache_folder
 
 ROWS, CHUNK = 10, 4
 #: a process that computes these features and may kill itself at its nth durable step

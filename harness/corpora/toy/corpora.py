@@ -16,7 +16,7 @@ from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes, frequent_scenes
 from harness.errors import UserError
 from harness.seeds import generator
-from harness.sources import Generated, cache_folder, digest, file_hash, write_text
+from harness.sources import Generated, digest, file_hash, known_hash
 
 
 def cached_hash(what: object, compute: Callable[[], str]) -> str:
@@ -25,12 +25,7 @@ def cached_hash(what: object, compute: Callable[[], str]) -> str:
     `what` names the options of the generated object.
     """
     code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
-    note = cache_folder() / "toy" / digest(repr(what), np.__version__, code)
-    if note.is_file() and len(text := note.read_text()) == 64:
-        return text
-    value = compute()
-    write_text(note, value)
-    return value
+    return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
 
 
 class ToyCorpus(Generated, CorpusSource):
