@@ -12,7 +12,10 @@ import click
 import pytest
 from cli_words import Typed
 
+import harness
 from harness.cli.main import cli
+from harness.store import Store
+from harness.store.attempts import begin_attempt
 
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
@@ -145,3 +148,33 @@ def test_a_full_disk_behind_the_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+
+
+def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:
+    """A command that is ended before its runs are in work, here while it plans."""
+    code = (
+        "import os, signal, harness.api, harness.cli.main as main\n"
+        "harness.api.plan = lambda **_: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "main.main()\n"
+    )
+    command = [sys.executable, "-c", code, "run", "--profile", "tiny"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (143, "")
+    assert ended.stderr.split("\n")[1:] == ["interrupted; run the same command again to resume", ""]
+    assert not list(tmp_path.iterdir())
+
+
+def test_status_calls_a_run_that_another_process_has_running(typed: Typed) -> None:
+    grid = ("--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", "a folder")
+    store = Store(Path("a folder"))
+    (run,) = harness.plan("tiny", methods="simcse", seeds=1, results="a folder").runs
+    begin_attempt(store, run.fingerprint)
+    with store.lock(run.fingerprint) as held:
+        assert held
+        _, shown, _ = typed("status", *grid)
+    line = shown.splitlines()[-1]
+    assert (
+        line
+        == f"running  {run.key}  in another process; `harness logs {run.key} --follow --results 'a folder'` shows it"
+    )
+    assert typed("status", *grid)[1].splitlines()[-1].startswith("missing")
