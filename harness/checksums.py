@@ -88,6 +88,16 @@ def content_hash(path: Path) -> str:
     return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
+def check_file(path: Path, expected: str) -> None:
+    """Raise DamagedError where a file does not have this hash."""
+    try:
+        found = content_hash(path)
+    except OSError as error:
+        raise DamagedError(f"it cannot be read: {first_line(error)}") from error
+    if found != expected:
+        raise DamagedError("it is not as it was written")
+
+
 @cache
 def _hashed(path: Path, size: int, mtime: int, inode: int) -> str:
     with path.open("rb") as stream:
@@ -112,11 +122,9 @@ def check_folder(folder: Path) -> None:
     for line in lines:
         expected, _, name = line.rstrip("\n").partition("  ")
         try:
-            found = content_hash(folder / name)
-        except OSError as error:
-            raise DamagedError(f"{name} cannot be read: {first_line(error)}") from error
-        if found != expected:
-            raise DamagedError(f"{name} is not as it was written")
+            check_file(folder / name, expected)
+        except DamagedError as error:
+            raise DamagedError(f"{name}: {error}") from error
 
 
 def put_aside(path: Path, why: object, then: str) -> None:

@@ -115,13 +115,24 @@ def file_hash(path: Path) -> str:
     stat = path.stat()
     key = hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
     note = cache_folder() / "hashes" / key
-    if note.is_file():
-        text = note.read_text()
-        if len(text) == 64:
-            return text
-    value = _HASHING.file(path, stat.st_size)
-    write_text(note, value)
-    return value
+    known = _noted(note)
+    if known is None:
+        known = _HASHING.file(path, stat.st_size)
+        write_text(note, known + _check(known))
+    return known
+
+
+def _noted(note: Path) -> str | None:
+    """The hash in a note; None where there is none, or it is not followed by its own hash."""
+    try:
+        text = note.read_text("ascii")
+    except (OSError, ValueError):
+        return None
+    return text[:64] if text[64:] == _check(text[:64]) else None
+
+
+def _check(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Hashing:

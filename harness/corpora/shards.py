@@ -6,17 +6,17 @@ their place in the shard on access.
 
 from __future__ import annotations
 
-import json
 import logging
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.checksums import read_note, write_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
-from harness.sources import Missing, cache_folder, digest, file_hash, write_text
+from harness.sources import Missing, cache_folder, digest, file_hash
 
 log = logging.getLogger(__name__)
 
@@ -110,9 +110,9 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 
 def _index(shard: Path) -> Index:
     """The index of a shard, cached by content."""
-    note = cache_folder() / "shards" / f"{digest('shard', VERSION, file_hash(shard))}.json"
-    if note.is_file():
-        kept = json.loads(note.read_text(encoding="utf-8"))
+    note = cache_folder() / "shards" / f"{digest('note on a shard', VERSION, file_hash(shard))}.json"
+    kept = read_note(note, "the shard is read again")
+    if kept is not None:
         return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
@@ -129,7 +129,7 @@ def _index(shard: Path) -> Index:
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
     index = Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
-    write_text(note, json.dumps(index._asdict(), ensure_ascii=False))
+    write_note(note, index._asdict())
     return index
 
 

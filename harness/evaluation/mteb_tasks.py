@@ -6,7 +6,6 @@ planning a suite imports it once; evaluating and fetching always do.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,8 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.checksums import read_note, write_note
 from harness.errors import UserError
-from harness.sources import Missing, Source, cache_folder, digest, write_text
+from harness.sources import Missing, Source, cache_folder, digest
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -102,14 +102,14 @@ class OwnTasks(Source):
 
     def known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
-        note = cache_folder() / "mteb" / f"{digest(version('mteb'), self.name)}.json"
-        try:
-            return [_task(row) for row in json.loads(note.read_text(encoding="utf-8"))]
-        except (OSError, ValueError, TypeError, LookupError):  # none yet, or a damaged one
-            parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
-            found = [KnownTask.of(part) for part in parts]
-            write_text(note, json.dumps([asdict(task) for task in found]))
-            return found
+        note = cache_folder() / "mteb" / f"{digest('tasks', version('mteb'), self.name)}.json"
+        noted = read_note(note, "mteb is asked again")
+        if noted is not None:
+            return [_task(row) for row in noted["tasks"]]
+        parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
+        found = [KnownTask.of(part) for part in parts]
+        write_note(note, {"tasks": [asdict(task) for task in found]})
+        return found
 
     def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
@@ -130,7 +130,7 @@ class OwnTasks(Source):
 
 
 def _task(row: Mapping[str, Any]) -> KnownTask:
-    """A task as kept in the cache folder. Raises TypeError for a row of other fields."""
+    """A task as kept in the cache folder."""
     return KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])})
 
 
