@@ -2,7 +2,7 @@
 
 python benchmarks/memory.py --profile small --encoder all-minilm-l6-v2=FOLDER --data-root FOLDER [--method simcse]
 
-Training needs weights, gradients, AdamW's two moments and what one step keeps for its backward pass, beside the
+Training needs weights, gradients, AdamW's two moments and what a step keeps for its backward pass, beside the
 baseline: the process with torch, the encoder's code, its tokenizer and its data, ready to train, without the weights.
 A run should peak at the baseline and 1.2 times the rest. Without options the run is one of the profile `tiny`.
 """
@@ -43,8 +43,8 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / MB
 
 
-def bytes_of(trainer: Trainer) -> tuple[int, int]:
-    """Bytes of the trainable weights, and of what the first step keeps for its backward pass beside them."""
+def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
+    """Bytes of the trainable weights, and of what a step keeps for its backward pass beside them, the most of some."""
     weights = {
         value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in trainer.main.parameters
     }
@@ -56,9 +56,10 @@ def bytes_of(trainer: Trainer) -> tuple[int, int]:
 
     most = 0
     with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
-        for _ in trainer.losses(0):
-            most = max(most, sum(size for place, size in kept.items() if place not in weights))
-            kept.clear()
+        for step in range(steps):
+            for _ in trainer.losses(step):
+                most = max(most, sum(size for place, size in kept.items() if place not in weights))
+                kept.clear()
     return sum(weights.values()), most
 
 
@@ -83,7 +84,7 @@ def needs(options: argparse.Namespace, found: Queue[float]) -> None:
 
     def counted(trainer: Trainer) -> None:
         trainer.student.train()
-        for size in bytes_of(trainer):
+        for size in bytes_of(trainer, options.steps):
             found.put(size / MB)
         raise KeyboardInterrupt
 
@@ -133,7 +134,7 @@ def main() -> None:
     baseline, most = in_a_process(stages, options)
     limit = 1.2 * (4 * weights + activations) + baseline
     print(f"weights {weights:,.0f} MB, with gradients and AdamW's moments {4 * weights:,.0f} MB")
-    print(f"kept by one step for its backward pass {activations:,.0f} MB; baseline {baseline:,.0f} MB")
+    print(f"kept by a step for its backward pass, at most, {activations:,.0f} MB; baseline {baseline:,.0f} MB")
     print(f"peak {most:,.0f} MB; baseline + 1.2 x what training needs: {limit:,.0f} MB")
 
 

@@ -99,9 +99,15 @@ def digest(*parts: object) -> str:
 
 
 def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
-    """The folder of data files: `--data-root`, else the variable HARNESS_DATA, else none."""
+    """The folder of data files: `--data-root`, else the variable HARNESS_DATA, else none.
+
+    Raises UserError for a file.
+    """
     chosen = given or os.environ.get("HARNESS_DATA")
-    return Path(chosen).expanduser().resolve() if chosen else None
+    folder = Path(chosen).expanduser().resolve() if chosen else None
+    if folder and folder.exists() and not folder.is_dir():
+        raise UserError(f"the data root {folder} is a file; give a folder with --data-root or HARNESS_DATA")
+    return folder
 
 
 def cache_folder() -> Path:

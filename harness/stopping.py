@@ -50,6 +50,16 @@ def stop_here() -> None:
         raise Stopped
 
 
+def stop_at_sigterm() -> None:
+    """Let SIGTERM end this process as Ctrl-C does, by an exception; outside the main thread nothing changes."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handle)
+
+
 @contextmanager
 def stop_on_signals(first: Callable[[int], None]) -> Iterator[None]:
     """Call `first` with the number of the first signal of SIGNALS; raise KeyboardInterrupt at the second.

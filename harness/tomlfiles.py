@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from harness.errors import UserError
 
@@ -14,12 +14,24 @@ Name = Annotated[str, Field(min_length=1)]
 #: a commit of the hub
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
+#: bytes of the largest file that is read
+LARGEST = 10**6
 
 
 class Table(BaseModel):
     """A table of a file; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
+        is_switch = cls.model_fields[str(info.field_name)].annotation is bool
+        if isinstance(value, bool) and not is_switch:
+            raise ValueError("true and false are no number or name")
+        if is_switch and type(value) in (int, float):
+            raise ValueError("it must be true or false")
+        return value
 
 
 def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
@@ -28,9 +40,11 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
     `what` is what errors call the file. Raises UserError naming file, table and key.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(_text(path, what))
     except OSError as error:
         raise UserError(f"the {what} {path} cannot be read: {error.strerror}; check the path") from error
+    except RecursionError as error:
+        raise UserError(f"the {what} {path} is nested too deeply to be read; remove brackets") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"the {what} {path} is not valid TOML: {error}; correct that line") from error
     fixed = {"name": path.stem, **given}
@@ -45,3 +59,12 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
         message = first["msg"].removeprefix("Value error, ")
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error
+
+
+def _text(path: Path, what: str) -> str:
+    """The text of a file. Raises OSError, UnicodeDecodeError, and UserError for one that nobody has typed."""
+    with path.open("rb") as stream:
+        content = stream.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise UserError(f"the {what} {path} has more than {LARGEST / 1e6:.0f} MB; is it the right file?")
+    return content.decode("utf-8")

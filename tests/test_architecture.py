@@ -18,6 +18,8 @@ FLOORS = {
     "inputs": 0,
     "parquet": 0,
     "locks": 0,
+    "keywords": 0,
+    "plaintext": 0,
     "metrics": 0,
     "processors": 0,
     "seeds": 0,

@@ -9,6 +9,7 @@ from time import monotonic
 from harness.catalogue.download import Progress
 from harness.catalogue.fetching import Watch
 from harness.catalogue.places import Say, readable
+from harness.plaintext import one_line
 
 #: Seconds between two plain lines about one file.
 LINE_EVERY_S = 10.0
@@ -24,7 +25,7 @@ def shown() -> Iterator[tuple[Say, Watch]]:
     console = Console(stderr=True)
 
     def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
     if not console.is_terminal:
         yield say, lambda name: _lines(name, say)

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from harness.cli.completion import from_profile
 from harness.cli.options import data_option, names_option, profile_option, suites_option
+from harness.cli.output import echo
 from harness.cli.seen import show_overlaps
 from harness.cli.tables import plain_table
 from harness.command_line import harness_command
@@ -26,8 +28,16 @@ if TYPE_CHECKING:
 @names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).", from_profile("settings"))
 @suites_option
 @data_option
+@click.pass_context
 def audit(
-    paper: str | None, seen: bool, profile: str, settings: str | None, suites: str | None, data_root: Path | None
+    context: click.Context,
+    /,
+    paper: str | None,
+    seen: bool,
+    profile: str,
+    settings: str | None,
+    suites: str | None,
+    data_root: Path | None,
 ) -> None:
     """Check the papers' printed numbers and claims.
 
@@ -41,8 +51,8 @@ def audit(
         raise UserError("--paper checks printed numbers and --seen compares data; give one of them")
     if seen:
         show_overlaps(profile, settings, suites, data_root)
-    elif settings or suites or data_root:
-        raise UserError("--settings, --suites and --data-root select what --seen compares; add --seen")
+    elif settings or suites or data_root or context.get_parameter_source("profile") is not ParameterSource.DEFAULT:
+        raise UserError("--profile, --settings, --suites and --data-root select what --seen compares; add --seen")
     else:
         _check_papers(paper)
 
@@ -58,23 +68,23 @@ def _check_papers(paper: str | None) -> None:
     for name in names if paper is None else [paper]:
         _show(name, [finding for finding in findings if finding.paper == name], details=paper is not None)
     if paper is None:
-        click.echo(f"{harness_command('audit', paper='NAME')} lists every exception")
+        echo(f"{harness_command('audit', paper='NAME')} lists every exception")
 
 
 def _show(name: str, findings: Sequence[Finding], details: bool) -> None:
     from harness.papers.audit.numbers import tally
 
     counts = ", ".join(f"{word} {count}" for word, count in tally(findings).items())
-    click.echo(f"{name}: {len(findings)} checks; {counts}")
+    echo(f"{name}: {len(findings)} checks; {counts}")
     plain_table(
         ("where", "statement", "check", "verdict", "exceptions"),
         [(f.where, f.claim, f.check, f.word, _counts(f)) for f in findings],
     )
     for finding in findings if details else ():
         if finding.details:
-            click.echo(f"{finding.where}: {finding.claim}")
+            echo(f"{finding.where}: {finding.claim}")
             for line in finding.details:
-                click.echo(f"  {line}")
+                echo(f"  {line}")
 
 
 def _counts(finding: Finding) -> str:

@@ -10,6 +10,7 @@ import click
 
 from harness.cli.completion import completer, from_profile, registered
 from harness.cli.options import any_profile_option, names_option, results_option
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.formatting import count_of, fixed, p_value, signed
 
@@ -38,7 +39,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
 
     loaded = api.results(results)
     for line in loaded.problems:
-        click.echo(f"warning: {line}", err=True)
+        echo(f"warning: {line}", err=True)
     _show(loaded.compare(a, b, metric, **only))
 
 
@@ -46,11 +47,11 @@ def _show(found: Comparison) -> None:
     a, b = found.a, found.b
     places = " and ".join(dict.fromkeys(f"{side.label.setting} / {side.label.encoder}" for side in (a, b)))
     score = " ".join(found.score)
-    click.echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
+    echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
     plain_table(("", "value", "95% interval", "p"), [*_means(found), *_tests(found)])
     for line in found.warnings():
-        click.echo(f"warning: {line}")
-    click.echo(found.conclusion())
+        echo(f"warning: {line}")
+    echo(found.conclusion())
 
 
 def _means(found: Comparison) -> Iterator[TextRow]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.completion import completer, data_sets
-from harness.cli.options import FOLDER, accept_option, data_option, profile_option
+from harness.cli.options import FOLDER, accept_option, data_option, new_data_option, profile_option
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.errors import MissingData, UserError
 
@@ -45,20 +46,20 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
             _details(catalogue.entry(name), root)
         return
     loaded = load_profile(profile)
-    click.echo(f"profile {loaded.name}, data root {root or 'none; give --data-root or HARNESS_DATA'}")
+    echo(f"profile {loaded.name}, data root {root or 'none; give --data-root or HARNESS_DATA'}")
     inventory = Inventory(loaded, root, {})
     plain_table(("for", "files", "state", "entry"), needed_files(inventory))
     plain_table(("disk need of", "about"), disk_needs(inventory))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
     plain_table(head, [_row(entry, root) for entry in catalogue.entries().values()])
-    click.echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
+    echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
 
 
 @data.command("fetch")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_NAMES)
 @accept_option
 @click.option("--offline", is_flag=True, help="Use the local hub cache only, as HF_HUB_OFFLINE=1 does.")
-@data_option
+@new_data_option
 def fetch(names: tuple[str, ...], accept_licences: str, offline: bool, data_root: Path | None) -> None:
     """Download entries into the data root; an interrupted download resumes."""
     from harness import catalogue
@@ -75,7 +76,7 @@ def fetch(names: tuple[str, ...], accept_licences: str, offline: bool, data_root
 @click.argument("name", shell_complete=_NAMES)
 @click.argument("folder", type=FOLDER)
 @click.option("--link", is_flag=True, help="Link the files instead of copying them.")
-@data_option
+@new_data_option
 def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> None:
     """Check files of NAME that were downloaded by hand to FOLDER, and install them below the data root."""
     from harness import catalogue
@@ -101,7 +102,7 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
     for entry in there:
         wrong = catalogue.verify(root, entry)
         failed = failed or bool(wrong)
-        click.echo(f"{entry.name}: {'; '.join(wrong) or 'OK'}")
+        echo(f"{entry.name}: {'; '.join(wrong) or 'OK'}")
     context.exit(int(failed))
 
 
@@ -119,7 +120,7 @@ def path(name: str, data_root: Path | None) -> None:
     if absent:
         raise MissingData(f"{name}: {', '.join(absent)} missing below {root}; {entry.how}")
     for output in entry.outputs:
-        click.echo(root / output.path)
+        echo(root / output.path)
 
 
 def _root(given: Path | None) -> Path:
@@ -141,13 +142,13 @@ def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
 
 def _details(entry: Entry, root: Path | None) -> None:
     _, state, size, how, title, licence = _row(entry, root)
-    click.echo(f"{entry.name}: {title}")
+    echo(f"{entry.name}: {title}")
     rows = {"licence": licence, "state": state, "to fetch": size, "how": how}
     plain_table(("", ""), [row for row in rows.items() if row[1]])
     if not entry.origins:
         return
     if entry.note:
-        click.echo(entry.note)
+        echo(entry.note)
     origins = [
         (o.file, o.hub or o.address or str(o.hand), o.revision or "", o.checksum or "unknown") for o in entry.origins
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import data_option, results_option
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.command_line import DEFAULT_PROFILE, harness_command
 
@@ -45,7 +46,7 @@ def doctor(data_root: Path | None, results: Path) -> None:
             rows.append((name, need.label, f"missing {missing[0].what}" if missing else "found"))
     plain_table(("profile", "needs", "state"), rows)
     for option, name, found in paper_needs(load_profile(DEFAULT_PROFILE), root):
-        click.echo(f"{name} - {_to_do(option, name, found)}")
+        echo(f"{name} - {_to_do(option, name, found)}")
 
 
 def _to_do(option: str, name: str, found: FetchList) -> str:

@@ -8,6 +8,7 @@ import click
 
 from harness.cli.completion import complete_profile
 from harness.cli.options import FOLDER, results_option
+from harness.cli.output import echo
 
 
 @click.command("export")
@@ -28,6 +29,6 @@ def export_command(run: str, to: Path, results: Path, profile: str | None, encod
 
     done = export(run, to, results, profile, encoder)
     loads = "transformers and sentence-transformers load it" if done.modules else "transformers loads it"
-    click.echo(f"{done.result.spec.key} is in {to}; {loads}, README.md is its model card")
+    echo(f"{done.result.spec.key} is in {to}; {loads}, README.md is its model card")
     if not done.modules:
-        click.echo("sentence-transformers has no module for its pooling; the model card shows how to pool")
+        echo("sentence-transformers has no module for its pooling; the model card shows how to pool")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import accept_option, grid_options
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.formatting import count_of
 
@@ -41,11 +42,11 @@ def bring(found: FetchList, accept_licences: str, dry_run: bool) -> bool:
         return True
     failed = api.fetch(found, accept_licences=accept_licences, progress=True)
     for name, why in failed.items():
-        click.echo(f"failed    {name}: {why}", err=True)
+        echo(f"failed    {name}: {why}", err=True)
     if failed:
-        click.echo(f"{len(failed)} of {len(found.items)} failed; the same command tries them again", err=True)
+        echo(f"{len(failed)} of {len(found.items)} failed; the same command tries them again", err=True)
     elif found.items:
-        click.echo(f"fetched   {count_of(len(found.items), 'thing')}")
+        echo(f"fetched   {count_of(len(found.items), 'thing')}")
     return not failed
 
 
@@ -53,15 +54,15 @@ def _show(found: FetchList) -> None:
     from harness.catalogue import readable
 
     if found.items:
-        click.echo(f"to fetch  {count_of(len(found.items), 'thing')}, {found.size_text}")
+        echo(f"to fetch  {count_of(len(found.items), 'thing')}, {found.size_text}")
         rows = [(item.name, item.size_text, item.what) for item in found.items]
         plain_table(("name", "download", "what"), rows)
         for place, needed, free in found.room():
-            click.echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")
+            echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")
     for item in found.items:
         if item.terms:
-            click.echo(f"licence   {item.name}: {item.terms}")
+            echo(f"licence   {item.name}: {item.terms}")
     for one in found.by_hand:
-        click.echo(f"by hand   {one.name}: {one.steps}")
+        echo(f"by hand   {one.name}: {one.steps}")
     if not found.items:
-        click.echo("nothing to fetch" + (" but by hand" if found.by_hand else ": all is there"))
+        echo("nothing to fetch" + (" but by hand" if found.by_hand else ": all is there"))

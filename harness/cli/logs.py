@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import results_option
+from harness.cli.output import echo
 from harness.errors import UserError
 
 
@@ -28,10 +29,10 @@ def logs(run: str, follow: bool, results: Path) -> None:
     if not follow and not found.path.is_file():
         raise UserError(f"{found.key} has no log yet: it was submitted, and waits; `harness status` tells where it is")
     if not follow:
-        click.echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
+        echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
         return
     try:
         for text in follow_log(found, store):
-            click.echo(text, nl=False)
+            echo(text, nl=False)
     except KeyboardInterrupt:
-        click.echo("")
+        echo("")

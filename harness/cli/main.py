@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
 
 from harness import __version__
+from harness.cli.output import OneLine, check_typed, complain, echo
 from harness.errors import UserError
-from harness.stopping import Interrupted
+from harness.stopping import Interrupted, stop_at_sigterm
 
 #: command -> its module in harness.cli and its name there; a module imports little until its command runs
 COMMANDS = {
@@ -31,6 +34,9 @@ COMMANDS = {
     "data": "data:data",
     "fetch": "fetch:fetch",
 }
+
+#: answers of a file system about a path that a user gave, or about a full disk behind the output
+REFUSALS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 class _Commands(click.Group):
@@ -54,25 +60,43 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
-    # long hashing and waiting for another process, which would be silent
-    logging.getLogger("harness.sources").setLevel(logging.INFO)
+    _set_up_logging()
     try:
+        stop_at_sigterm()
+        check_typed(sys.argv[1:])
         code = cli(prog_name="harness", standalone_mode=False)
+        sys.stdout.flush()
     except UserError as error:
-        code = _complain(str(error))
+        code = complain(str(error))
     except click.ClickException as error:
-        code = _complain(error.format_message())
+        code = complain(error.format_message())
     except (KeyboardInterrupt, click.Abort) as error:
-        click.echo("interrupted; run the same command again to resume", err=True)
+        echo("interrupted; run the same command again to resume", err=True)
         first = error.__cause__ or error  # click aborts at an interrupt
         code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
-    except BrokenPipeError:
-        sys.stderr.close()
-        code = 1
+    except OSError as error:
+        code = _no_output(error)
     sys.exit(code)
 
 
-def _complain(message: str) -> int:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
-    return 2
+def _set_up_logging() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    # long hashing and waiting for another process, which would be silent
+    logging.getLogger("harness.sources").setLevel(logging.INFO)
+
+
+def _no_output(error: OSError) -> int:
+    """The exit code where the output cannot be written, or the file system refuses a path. Raises any other error."""
+    if isinstance(error, BrokenPipeError):
+        sys.stderr.close()
+        return 1
+    if error.errno not in REFUSALS:
+        raise error
+    if error.filename is not None:
+        return complain(f"{error.filename}: {error.strerror}; give another path")
+    with suppress(OSError):  # what is left in the buffer would fail once more at exit
+        sys.stdout.close()
+    echo(f"error: the output cannot be written: {error.strerror}", err=True)
+    return 1

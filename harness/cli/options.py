@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -16,17 +17,27 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class _Folder(click.Path):
-    """A folder as a Path; an empty text, such as an unset shell variable, is refused rather than read as '.'."""
+    """A folder as a Path; a name that no file system takes is refused before anything is written."""
+
+    def __init__(self, *, there: bool = False) -> None:
+        """`there` says that the folder must exist."""
+        super().__init__(path_type=Path)
+        self.there = there
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read one value."""
-        if value == "":
-            self.fail("an empty text names no folder; give one, or leave the option out", param, ctx)
-        return super().convert(value, param, ctx)
+        folder = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
+            self.fail(f"a name of more than {LONGEST_NAME} bytes: {folder}; give a shorter one", param, ctx)
+        if self.there and not folder.expanduser().is_dir():
+            self.fail(f"{folder} is not a folder; give one that exists", param, ctx)
+        return folder
 
 
-#: a folder on the command line
-FOLDER = _Folder(path_type=Path)
+#: bytes of a name that the usual file systems take
+LONGEST_NAME = 255
+#: a folder on the command line, and one that must be there
+FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
 
 
 def names_option(
@@ -51,7 +62,10 @@ results_option = click.option(
     "--results", default=DEFAULT_RESULTS, show_default=True, metavar="DIR", type=FOLDER, help="Folder of results."
 )
 data_option = click.option(
-    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files (default: HARNESS_DATA)."
+    "--data-root", metavar="DIR", type=FOLDER_THERE, help="Folder of data files (default: HARNESS_DATA)."
+)
+new_data_option = click.option(
+    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files, which may be new (default: HARNESS_DATA)."
 )
 accept_option = click.option(
     "--accept-licences",

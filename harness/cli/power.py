@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import click
 
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.errors import UserError
 from harness.formatting import fixed
+from harness.spec import MOST_SEEDS
 
-_POSITIVE = click.FloatRange(0.0, None, True)
+_POSITIVE = click.FloatRange(0.0, 1e6, True)
 
 
 @click.command()
 @click.option("--effect", required=True, type=_POSITIVE, help="The true difference of means.")
 @click.option("--std", required=True, type=_POSITIVE, help="The standard deviation over seeds, on both sides.")
-@click.option("--seeds", type=click.IntRange(min=2), help="One more number of seeds for the table.")
+@click.option("--seeds", type=click.IntRange(2, MOST_SEEDS), help="One more number of seeds for the table.")
 def power(effect: float, std: float, seeds: int | None) -> None:
     """Show how many seeds a difference needs.
 
@@ -26,7 +28,7 @@ def power(effect: float, std: float, seeds: int | None) -> None:
         needed = seeds_needed(effect, std)
     except ValueError as error:
         raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({error}); give a larger one") from error
-    click.echo(
+    echo(
         f"a difference of {effect:g} with a deviation of {std:g} needs {needed} seeds of each variant "
         "(80% power, two-sided t-test at 0.05)"
     )

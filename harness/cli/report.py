@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import FOLDER, any_profile_option, results_option
+from harness.cli.output import echo
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT
 
 
@@ -30,8 +31,8 @@ def report(profile: str | None, results: Path, out: Path, margin: float, open_it
 
     written = api.report(results, out, profile, margin)
     for line in written.warnings:
-        click.echo(f"warning: {line}", err=True)
+        echo(f"warning: {line}", err=True)
     page = written.page.resolve()
-    click.echo(f"{written.results} results rendered; open {page}")
+    echo(f"{written.results} results rendered; open {page}")
     if open_it and not webbrowser.open(page.as_uri()):
-        click.echo("no browser can be opened; open the file yourself", err=True)
+        echo("no browser can be opened; open the file yourself", err=True)

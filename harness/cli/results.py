@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli.options import data_option, results_option
+from harness.cli.output import echo
 from harness.formatting import count_of
 
 
@@ -31,7 +32,7 @@ def upgrade(results: Path, data_root: Path | None) -> None:
 
     done = rewrite_old_results(Store(results), Confirmation(root_of(data_root)))
     for line in done.problems:
-        click.echo(f"warning: {line}", err=True)
-    click.echo(f"{count_of(done.results, 'result')} upgraded")
+        echo(f"warning: {line}", err=True)
+    echo(f"{count_of(done.results, 'result')} upgraded")
     if done.in_use:
-        click.echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat the upgrade when it ends")
+        echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat the upgrade when it ends")

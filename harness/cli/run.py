@@ -22,9 +22,11 @@ from harness.cli.options import (
     suites_option,
     track_option,
 )
+from harness.cli.output import echo
 from harness.cli.tables import show_paper_tables, show_summaries
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
+from harness.plaintext import one_line
 
 if TYPE_CHECKING:
     from harness.execution.plan import Plan
@@ -93,16 +95,20 @@ def run(
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
+    own = parse_texts(executor_options, "--executor-option", "partition=gpu")
+    own |= {"address": address} if address else {}
+    own |= {"shared-folder": "no"} if no_shared_folder else {}
+    own |= {"table": slurm_table} if slurm_table else {}
+    own |= {"wait": "yes"} if wait else {}
+    if executor or own:
+        from harness.execution.executors.base import check_executor  # imports torch
+
+        check_executor(executor, own)
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
     _describe(plan, places)
     if not dry_run:
-        own = parse_texts(executor_options, "--executor-option", "partition=gpu")
-        own |= {"address": address} if address else {}
-        own |= {"shared-folder": "no"} if no_shared_folder else {}
-        own |= {"table": slurm_table} if slurm_table else {}
-        own |= {"wait": "yes"} if wait else {}
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         how |= {"run_timeout": limit_s}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
@@ -158,26 +164,28 @@ def status(**grid: Any) -> None:
         if place and run.state != "done":
             lines.append((place.state, run.key, place.text))
         else:
-            lines.append((run.state, run.key, run.failure.error if run.failure and run.state == "failed" else ""))
+            lines.append(
+                (run.state, run.key, one_line(run.failure.error) if run.failure and run.state == "failed" else "")
+            )
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
-        click.echo(f"{state:8} {key}  {text}".rstrip())
+        echo(f"{state:8} {key}  {text}".rstrip())
     results = api.results(plan.store.root)
     named = {run.problem for run in plan.damaged}
     for problem in results.problems:
         if problem not in named:
-            click.echo(f"unusable {problem}")
+            echo(f"unusable {problem}")
     if line := earlier_backends(results.runs):
-        click.echo(f"earlier  {line}")
+        echo(f"earlier  {line}")
 
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
     counts = f"{count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(plan.todo)} to do"
     counts += f", {len(plan.damaged)} damaged" if plan.damaged else ""
-    click.echo(f"profile {plan.request.profile.name}: {counts}")
+    echo(f"profile {plan.request.profile.name}: {counts}")
     recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
 
 
 def _axes(plan: Plan) -> Iterator[str]:
@@ -238,18 +246,18 @@ def _hours(seconds: float) -> str:
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     """Print the scores of a plan's runs. Sets exit code 1 where a run failed or its result is damaged."""
     if not plan.todo:
-        click.echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
+        echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
         show_summaries(results.runs)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
-        click.echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
+        echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
     if plan.damaged:
-        click.echo(f"{count_of(len(plan.damaged), 'run')} left out: the results named above are damaged", err=True)
+        echo(f"{count_of(len(plan.damaged), 'run')} left out: the results named above are damaged", err=True)
     if results.failures:
-        click.echo(
+        echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
             "them, the same command retries them",
             err=True,
@@ -268,7 +276,7 @@ def _show_submitted(plan: Plan, results: Results) -> bool:
     if not mine:
         return False
     numbers = " ".join(sorted({note.id.partition("_")[0] for note in mine}, key=int))
-    click.echo(
+    echo(
         f"{count_of(len(mine), 'run')} in {mine[0].system}: `harness status` with the same options shows where they "
         f"are, the same command again follows them, `scancel {numbers}` cancels them"
     )

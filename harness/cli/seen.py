@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.formatting import fixed
 
@@ -30,12 +29,12 @@ def show_overlaps(profile: str, settings: str | None, suites: str | None, data_r
     found = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
     if found.pairs:
         plain_table(_PAIRS, [_pair_row(row) for row in found.pairs if row.seen or not row.subset])
-        click.echo(_LEGEND)
+        echo(_LEGEND)
     if found.images:
         rows = [(row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}") for row in found.images]
         plain_table((*_PLACE, "images", "seen in training"), rows)
     for line in found.skipped:
-        click.echo(f"skipping {line}")
+        echo(f"skipping {line}")
 
 
 def _pair_row(row: PairOverlap) -> tuple[str, ...]:

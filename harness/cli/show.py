@@ -9,6 +9,7 @@ import click
 
 from harness.cli.completion import completer, registered
 from harness.cli.options import results_option
+from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.errors import UserError
 from harness.formatting import duration
@@ -42,17 +43,17 @@ def show(what: str, results: Path) -> None:
 def _show_run(result: Result) -> None:
     from harness.store import frame_of
 
-    click.echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
-    click.echo(
+    echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
+    echo(
         f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
-        click.echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
+        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
     for part, values in result.hyperparameters.items():
-        click.echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+        echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     for role, use in result.teachers.items():
-        click.echo(f"{role}: {use.teacher} ({use.of})")
+        echo(f"{role}: {use.teacher} ({use.of})")
     scores = frame_of([result])
     names = ["suite", "protocol", "task", "part", "metric"]
     texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
@@ -60,18 +61,18 @@ def _show_run(result: Result) -> None:
     plain_table((*names, "value"), rows)
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
     for line in result.all_warnings:
-        click.echo(f"warning: {line}")
+        echo(f"warning: {line}")
 
 
 def _show_method(name: str) -> None:
     from harness.reporting.site.methods import method_facts
 
     facts = method_facts(name)
-    click.echo(f"{name}: {facts.paper}")
-    click.echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
-    click.echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
+    echo(f"{name}: {facts.paper}")
+    echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
+    echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
     if facts.parts:
-        click.echo(f"parts of terms that can be removed too: {', '.join(facts.parts)}")
+        echo(f"parts of terms that can be removed too: {', '.join(facts.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
     heads = (f"@{reading}" for reading in facts.readings)
     rows = [
@@ -81,4 +82,4 @@ def _show_method(name: str) -> None:
     if facts.decisions:
         plain_table(("also decided", "@paper from", "what is done"), facts.decisions)
     if facts.notes:
-        click.echo(f"differences between paper and public code, and what they change: {facts.notes}")
+        echo(f"differences between paper and public code, and what they change: {facts.notes}")

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-import click
+from harness.cli.output import echo
+from harness.plaintext import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from harness.reporting.tables.grids import Grid
     from harness.store import Result
@@ -26,12 +28,18 @@ def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of texts; markup in a cell is printed as it is."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*map(_text, row))
     console().print(table)
+
+
+def _text(cell: object) -> Text:
+    """A cell without markup and control characters."""
+    from rich.text import Text
+
+    return Text(visible(str(cell)))
 
 
 def show_summaries(results: Sequence[Result]) -> None:
@@ -58,16 +66,17 @@ def _show(grid: Grid, sections: str) -> None:
     """Print a table and its notes; `sections` names what its sections are."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(sections, *grid.heads, box=box.SIMPLE_HEAD, pad_edge=False)
-    table.title, table.title_justify = grid.title, "left"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.title, table.title_justify = _text(grid.title), "left"
+    for head in (sections, *grid.heads):
+        table.add_column(_text(head))
     for column in grid.columns:
-        table.add_column(column, justify="right")
+        table.add_column(_text(column), justify="right")
     for section in grid.sections:
         for line in section.lines:
             names = (section.title, *line.heads[:-1]) if line.span else [""] * len(line.heads)
-            table.add_row(*(Text(str(text)) for text in (*names, line.heads[-1], *line.cells)))
+            table.add_row(*map(_text, (*names, line.heads[-1], *line.cells)))
     console().print(table)
     for note in grid.notes:
-        click.echo(f"  {note}")
+        echo(f"  {note}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from harness.encoders.dropout import dropped
+from harness.encoders.blocks import blocked_attention
 from harness.encoders.rows import Packed
 
 #: the name of the function within transformers, and of the argument that hands the rows to it
@@ -68,19 +68,13 @@ def _attention(
 
 
 def _within(query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, dropout: float, scale: float) -> Tensor:
-    """Attention, (X, Y, L, d) three times -> (X, Y, L, d); `real`, (Y, L), are the keys that count, None for all.
-
-    With dropout torch's own function takes the same steps on a CPU, in float32 and with more copies.
-    """
-    if dropout == 0 or query.device.type != "cpu":
+    """Attention, (X, Y, L, d) three times -> (X, Y, L, d); `real`, (Y, L), are the keys that count, None for all."""
+    if dropout == 0 or query.device.type != "cpu" or torch.compiler.is_compiling():
         mask = None if real is None else real.unsqueeze(1)
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
+    bias = None if real is None else query.new_zeros(real.shape).masked_fill_(~real, -torch.inf).unsqueeze(1)
     flat = [each.flatten(0, 1) for each in (query, key, value)]
-    bias = query.new_zeros(1, 1, 1)
-    if real is not None:
-        bias = query.new_zeros(real.shape).masked_fill_(~real, -torch.inf).repeat(len(query), 1).unsqueeze(1)
-    weights = torch.baddbmm(bias, flat[0], flat[1].transpose(1, 2), alpha=scale).softmax(dim=-1)
-    return torch.bmm(dropped(weights, dropout), flat[2]).view(*query.shape[:3], -1)
+    return blocked_attention(flat[0], flat[1], flat[2], bias, dropout, scale).view(*query.shape[:3], -1)
 
 
 def _scattered(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float, scale: float) -> Tensor:

@@ -42,12 +42,18 @@ def quicken(model: nn.Module) -> None:
 
 
 @torch.no_grad()
-def _mask(values: Tensor, chance: float) -> Tensor:
-    """Draw 0 with probability `chance`, else 1 / (1 - chance), in the shape and type of `values`."""
-    count = values.numel()
+def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
+    """Draw 0 with probability `chance`, else 1, in a shape, as int8: torch multiplies by bool four times as slowly.
+
+    On the CPU, for 0 < `chance` < 1.
+    """
+    count = math.prod(shape)
     words = torch.empty(-(-count // 4) + 1, dtype=torch.int64).random_(-(2**63), None)
     # the last word settles how many of the 65,536 values drop: the integer below or above chance x 65,536
     below = math.floor(chance * _VALUES + (int(words[-1]) + 2**63) / 2**64)
-    mask = torch.empty(values.shape, dtype=values.dtype)
-    torch.ge(words.view(torch.int16)[:count], _SMALLEST + below, out=mask.view(-1))
-    return mask.mul_(1 / (1 - chance))
+    return words.view(torch.int16)[:count].ge_(_SMALLEST + below).to(torch.int8).view(shape)
+
+
+def _mask(values: Tensor, chance: float) -> Tensor:
+    """Draw 0 with probability `chance`, else 1 / (1 - chance), in the shape and type of `values`."""
+    return kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(1 / (1 - chance))

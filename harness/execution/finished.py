@@ -44,6 +44,8 @@ class FinishedRun:
         """
         self.result, self.store, self.given_profile, self.given_encoder = result, store, profile, encoder
         self.profile = _profile(result, profile)
+        if encoder is not None and self.resolved.trains:
+            raise UserError(f"{result.spec.key} was trained, and its weights are stored; remove --encoder")
 
     @cached_property
     def resolved(self) -> Resolved:

@@ -17,6 +17,7 @@ from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import RETRIEVAL, SimilarityTask, Suite
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
+from harness.keywords import check_keywords
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import errors_of, get, get_class, suggest
@@ -146,7 +147,9 @@ class Inventory:
         found = {}
         for name, table in self.profile.corpora.items():
             with self._table(f"corpora.{name}"):
-                plain: Ingredient[CorpusSource] = Ingredient(get("corpus", table.kind)(**table.options), self.root)
+                kind = get("corpus", table.kind)
+                check_keywords(kind, table.options, self._place(f"corpora.{name}"))
+                plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
             found[name] = self._used(name, plain, plain)
         return found
 
@@ -185,7 +188,9 @@ class Inventory:
         found = {}
         for name, table in self.profile.suites.items():
             with self._table(f"suites.{name}"):
-                found[name] = get_class("suite", name, Suite)(table.tasks, **table.options)
+                suite = get_class("suite", name, Suite)
+                check_keywords(suite, table.options, self._place(f"suites.{name}"))
+                found[name] = suite(table.tasks, **table.options)
         return found
 
     def suite(self, name: str) -> Suite:
@@ -227,4 +232,8 @@ class Inventory:
             yield
         except TypeError as error:
             reason = str(error).rpartition("__init__() ")[2]
-            raise UserError(f"the profile {self.profile.name}, table [{name}]: {reason}") from error
+            raise UserError(f"{self._place(name)}: {reason}") from error
+
+    def _place(self, table: str) -> str:
+        """A table of the profile in messages."""
+        return f"the profile {self.profile.name}, table [{table}]"

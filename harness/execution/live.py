@@ -12,6 +12,7 @@ from rich.text import Text
 
 from harness.execution.tally import Tally, Work
 from harness.formatting import count_of, duration, fixed
+from harness.plaintext import visible
 
 #: Failed runs that are shown; all of them are printed as they fail.
 FAILED_SHOWN = 3
@@ -110,5 +111,6 @@ def _ends(left: str, right: str, width: int, style: str) -> Text:
 
 def _fitted(text: Text) -> Text:
     """The same text as a line that is cut where the console ends."""
+    text.plain = visible(text.plain)
     text.no_wrap, text.overflow = True, "ellipsis"
     return text

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.execution.events import Event, Stage
+from harness.plaintext import visible
 
 #: The fraction of the training time above which waiting for images or recordings is worth a word.
 WAITS = 0.05
@@ -105,7 +106,7 @@ class RunLog:
         return "" if event.run == self.key else f"{event.run}: "
 
     def _line(self, text: str) -> None:
-        self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(text.split())}\n")
+        self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
         self._stream.flush()
 
 

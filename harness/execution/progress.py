@@ -17,6 +17,7 @@ from harness.execution.events import Event, Listener
 from harness.execution.live import logging_above, view
 from harness.execution.tally import Tally, result_text
 from harness.formatting import duration
+from harness.plaintext import one_line
 from harness.store import Store
 
 #: Seconds between two plain lines about one run, and without any after which it says again what it is doing.
@@ -99,8 +100,8 @@ class _Ends:
         return f"[{counted}] {event.run}  FAILED: {event.error}" + (f"; log: {log}" if log else "")
 
     def line(self, text: str) -> None:
-        """Print a line as it is, however long."""
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        """Print a line, however long."""
+        self.console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
 
 class Lines(_Ends):
@@ -195,7 +196,7 @@ class _Notebook(_Ends):
             self.draw()
 
     def line(self, text: str) -> None:
-        self.ends.append(text)
+        self.ends.append(one_line(text))
 
     def whole(self) -> Table:
         """Everything that is shown, as something that a notebook can show."""

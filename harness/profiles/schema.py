@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness import registry
 from harness.errors import UserError
 from harness.inputs import OptionValue
+from harness.spec import MOST_SEEDS
 from harness.tomlfiles import Commit, Name, Table
 
 #: method -> reading -> values that the reading sets
 ReadingValues = Mapping[str, Mapping[str, Mapping[str, OptionValue]]]
+
+#: a number of rows, steps or tokens; a larger one is a mistake
+Amount = Annotated[int, Field(le=10**9)]
 
 
 class OpenTable(BaseModel):
@@ -53,19 +58,23 @@ class Rule(BaseModel):
         for key, value in self.values.items():
             if not isinstance(value, OptionValue):
                 raise ValueError(f"'{key}' must be a number, a string or true/false")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"'{key}' must be a finite number")
         return self
 
 
 class Training(Table):
     """Training values of a run; the defaults are those of the public code of SimCSE and MCSE."""
 
-    batch_size: Annotated[int, Field(ge=2, description="rows per batch; a batch of one has no negatives")] = 64
+    batch_size: Annotated[Amount, Field(ge=2, description="rows per batch; a batch of one has no negatives")] = 64
     learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")] = 3e-5
-    epochs: Annotated[int, Field(ge=1, description="passes over text and paired batches; ignored if steps is set")] = 1
-    steps: Annotated[int | None, Field(ge=1, description="optimizer steps, instead of epochs")] = None
-    eval_every: Annotated[int, Field(ge=1, description="steps between dev scores, and between checkpoints")] = 125
-    max_length: Annotated[int, Field(ge=3, description="tokens per sentence in training, with special tokens")] = 32
-    warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")] = 0
+    epochs: Annotated[
+        Amount, Field(ge=1, description="passes over text and paired batches; ignored if steps is set")
+    ] = 1
+    steps: Annotated[Amount | None, Field(ge=1, description="optimizer steps, instead of epochs")] = None
+    eval_every: Annotated[Amount, Field(ge=1, description="steps between dev scores, and between checkpoints")] = 125
+    max_length: Annotated[Amount, Field(ge=3, description="tokens per sentence in training, with special tokens")] = 32
+    warmup_steps: Annotated[Amount, Field(ge=0, description="steps of linear warm-up")] = 0
     weight_decay: Annotated[float, Field(ge=0, description="AdamW; biases and LayerNorm are excluded")] = 0.0
     adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon, added before the bias correction")] = 1e-8
     unreached: Annotated[
@@ -75,13 +84,6 @@ class Training(Table):
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
     precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_bool_as_number(cls, value: object, info: ValidationInfo) -> object:
-        if isinstance(value, bool) and info.field_name != "compile":
-            raise ValueError("true and false are no number or name")
-        return value
 
     @model_validator(mode="after")
     def _warm_up_ends(self) -> Self:
@@ -227,7 +229,7 @@ class Defaults(Table):
     methods: Annotated[tuple[Name, ...], Field(min_length=1)]
     settings: Annotated[tuple[Name, ...], Field(min_length=1)]
     encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
-    seeds: Annotated[int, Field(ge=1)] = 5
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 5
 
 
 class StandsFor(Table):

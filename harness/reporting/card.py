@@ -12,8 +12,8 @@ from harness.evaluation.suites import Suite
 from harness.formatting import count_of, fixed
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
+from harness.plaintext import for_markdown
 from harness.registry import get_class
-from harness.reporting.files.markdown import escape
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.site.html import environment
 from harness.reporting.tables.grids import ABSENT, cell_text
@@ -99,7 +99,7 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
 
 def _shown(value: object) -> str:
     """What a template prints: escaped, with lists joined by commas."""
-    return escape(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    return for_markdown(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:

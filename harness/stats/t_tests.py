@@ -12,7 +12,7 @@ from harness.stats.summary import Summary, check_level, noise, summarise
 ALPHA = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TTest:
     """A t-test of a against b.
 

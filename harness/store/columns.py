@@ -85,7 +85,7 @@ class Tables:
     @cached_property
     def evaluations_from(self) -> ColumnArray:
         """The first evaluation of each run, and their number at the end."""
-        return _starts(self.evaluations["run"], len(self))
+        return _starts(self.evaluations["run"], 0, len(self) + 1)
 
     def text(self, column: ColumnArray, row: int) -> str:
         """A text of a column."""
@@ -97,6 +97,8 @@ class Tables:
 
     def take(self, rows: ColumnArray) -> Tables:
         """Some runs in a new order."""
+        if np.array_equal(rows, np.arange(len(self))):
+            return self
         evaluations, of_run = _gathered(self.evaluations_from, rows)
         return Tables(
             self.texts,
@@ -108,6 +110,8 @@ class Tables:
 
     def with_more(self, more: Tables) -> Tables:
         """These runs, then others."""
+        if not len(self):
+            return more
         places = {text: place for place, text in enumerate(self.texts)}
         moved = np.array([places.setdefault(text, len(places)) for text in more.texts] or [0], dtype=np.int32)
         first = {"run": len(self), "evaluation": len(self.evaluations["run"])}
@@ -204,7 +208,7 @@ class Tables:
 
     def _blocks(self, columns: Columns, at: int) -> dict[tuple[str, str], dict[str, float]]:
         """The scores of an evaluation by task and part."""
-        here = slice(*np.searchsorted(columns["evaluation"], [at, at + 1]).tolist())
+        here = slice(*_starts(columns["evaluation"], at, at + 2).tolist())
         texts = (map(self.texts.__getitem__, columns[name][here].tolist()) for name in ("task", "part", "metric"))
         found: dict[tuple[str, str], dict[str, float]] = {}
         for task, part, metric, value in zip(*texts, columns["value"][here].tolist(), strict=True):
@@ -213,13 +217,15 @@ class Tables:
 
     def _of(self, columns: Columns, evaluations: ColumnArray) -> Columns:
         """The scores of some evaluations."""
-        starts = _starts(columns["evaluation"], len(self.evaluations["run"]))
+        starts = _starts(columns["evaluation"], 0, len(self.evaluations["run"]) + 1)
         scores, owners = _gathered(starts, evaluations)
         return {name: owners if name == "evaluation" else column[scores] for name, column in columns.items()}
 
 
-def _starts(owners: ColumnArray, count: int) -> ColumnArray:
-    return np.searchsorted(owners, np.arange(count + 1))
+def _starts(owners: ColumnArray, first: int, stop: int) -> ColumnArray:
+    """The first member of each owner from `first` to before `stop`."""
+    # numbers of another type would be compared with a converted copy of the whole column
+    return np.searchsorted(owners, np.arange(first, stop, dtype=owners.dtype))
 
 
 def _gathered(starts: ColumnArray, rows: ColumnArray) -> tuple[ColumnArray, ColumnArray]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from array import array
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +20,10 @@ class TablesWriter:
     def __init__(self) -> None:
         """Start without any."""
         self._places: dict[str, int] = {}
-        self._rows: dict[str, dict[str, list[float]]] = {
-            table: {name: [] for name in _types(table)} for table in ("runs", "evaluations", "scores", "parts")
+        # arrays of numbers: lists would hold four times the memory
+        self._rows: dict[str, dict[str, array[Any]]] = {
+            table: {name: array(np.dtype(kind).char) for name, kind in _types(table).items()}
+            for table in ("runs", "evaluations", "scores", "parts")
         }
 
     def add(self, path: str, size: int, mtime: int, found: Result | str) -> None:
@@ -39,11 +43,8 @@ class TablesWriter:
             runs[name].append(value)
 
     def tables(self) -> Tables:
-        """Everything that was added."""
-        columns = [
-            {name: np.array(rows, dtype=_types(table)[name]) for name, rows in found.items()}
-            for table, found in self._rows.items()
-        ]
+        """Everything that was added; nothing can be added any more."""
+        columns = [{name: np.asarray(rows) for name, rows in found.items()} for found in self._rows.values()]
         return Tables.made(list(self._places), columns)
 
     def _at(self, text: str) -> int:
@@ -83,11 +84,11 @@ class TablesWriter:
     def _score(self, table: str, evaluation: int, task: str, part: str, metrics: Mapping[str, float]) -> None:
         columns, at = self._rows[table], self._at
         count = len(metrics)
-        columns["evaluation"] += [evaluation] * count
-        columns["task"] += [at(task)] * count
-        columns["part"] += [at(part)] * count
-        columns["metric"] += map(at, metrics)
-        columns["value"] += metrics.values()
+        columns["evaluation"].extend([evaluation] * count)
+        columns["task"].extend([at(task)] * count)
+        columns["part"].extend([at(part)] * count)
+        columns["metric"].extend(map(at, metrics))
+        columns["value"].extend(metrics.values())
 
 
 def tables_of(results: Iterable[Result]) -> Tables:

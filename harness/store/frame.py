@@ -110,6 +110,8 @@ def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
     found = tables.parts
     if parts is not None:
         wanted = [place for place, text in enumerate(tables.texts) if text in parts]
+        if not wanted:
+            return tables.scores
         rows = np.flatnonzero(np.isin(found["part"], wanted))
         found = {name: column[rows] for name, column in found.items()}
     both = {name: np.concatenate([column, found[name]]) for name, column in tables.scores.items()}

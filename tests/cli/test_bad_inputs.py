@@ -11,10 +11,11 @@ NAMES = ("methods", "settings", "encoders", "suites", "table", "figure", "paper"
 
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     # an unset shell variable must not stand for the whole default grid
-    *(((f"--{name}={text}",), f"--{name} names nothing") for name in NAMES for text in ("", ",")),
-    (("--seeds=",), "seeds ''"),
-    (("--results=",), "'--results': an empty text names no folder"),
-    (("--data-root=",), "'--data-root': an empty text names no folder"),
+    *(((f"--{name}=",), f"--{name} is an empty text") for name in NAMES),
+    *(((f"--{name}=,",), f"--{name} names nothing") for name in NAMES),
+    (("--seeds=",), "--seeds is an empty text"),
+    (("--results=",), "--results is an empty text"),
+    (("--data-root=",), "--data-root is an empty text"),
     (("--set", "steps=5", "--set", "steps=6"), "--set gives steps twice"),
     (("--methods", "mcse[lambda=1,lambda=2]"), "sets 'lambda' twice"),
     (("--set", "steps=true"), "'steps' = True is refused"),

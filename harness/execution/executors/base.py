@@ -132,6 +132,11 @@ def execute(
     return [end for end in ends if not isinstance(end, Prepared)]
 
 
+def check_executor(name: str | None, settings: Mapping[str, str]) -> None:
+    """Raise UserError for an executor that does not exist, and for a setting that it does not have."""
+    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(settings=settings))
+
+
 def _report_death(run: RunJob) -> None:
     """Say that an earlier process with a run ended without a word, if one did."""
     if not attempt(run.store, run.id).running:

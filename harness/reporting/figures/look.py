@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
+from harness.plaintext import visible
 from harness.stats import Summary
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def drawn(key: str, title: str, size: tuple[float, float], draw: Callable[[Figur
         svg, pdf = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", dpi=200, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         figure.savefig(pdf, format="pdf", dpi=200, metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
-    return _element(svg.getvalue().decode(), key, title), pdf.getvalue()
+    return _element(visible(svg.getvalue().decode()), key, title), pdf.getvalue()
 
 
 def panels(figure: Figure, count: int, columns: int = 1, *, share: bool = False) -> list[Axes]:
@@ -120,4 +121,4 @@ def _element(svg: str, key: str, title: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_-]", "-", key)
     svg = _TAG.sub(lambda tag: _NAMED.sub(rf"\g<1>{name}-", tag.group()), svg[svg.index("<svg") :])
     head, end, rest = svg.partition(">")
-    return f'{head} role="img"{end}<title>{escape(title)}</title>{rest}'
+    return f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as Tree
 
 from harness.formatting import fixed
+from harness.plaintext import visible
 from harness.reporting.figures.curves import X_LABEL, Chart, Points
 
 WIDTH, HEIGHT = 420, 270
@@ -55,7 +56,7 @@ class _Drawn:
         self.xs = ticks([x for points in shown for x, _ in points], zero=True)
         self.ys = ticks([y for points in shown for _, y in points])
         self.root = Tree.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "class": "chart"})
-        Tree.SubElement(self.root, "title").text = f"{chart.title}: {chart.y_label} against {X_LABEL}"
+        Tree.SubElement(self.root, "title").text = visible(f"{chart.title}: {chart.y_label} against {X_LABEL}")
         self._axes(chart.y_label)
         for series in chart.series:
             colour, dash = style(series.index)
@@ -99,7 +100,7 @@ class _Drawn:
 
     def _text(self, text: str, x: float, y: float, anchor: str = "middle", **more: str) -> None:
         place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}
-        Tree.SubElement(self.root, "text", {**place, **more}).text = text
+        Tree.SubElement(self.root, "text", {**place, **more}).text = visible(text)
 
 
 def _tick(value: float, values: Sequence[float]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from harness.metrics import Score
 from harness.papers.published import Published
+from harness.plaintext import for_csv
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.seen import SeenTable
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
@@ -44,9 +45,8 @@ def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable], seen: Se
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(fields for table in tables for fields in _summary(table))
-    writer.writerows(fields for table in seen for fields in _seen(table))
-    writer.writerows(fields for filled in papers for fields in _paper(filled))
+    for one in (*map(_summary, tables), *map(_seen, seen), *map(_paper, papers)):
+        writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in one)
     return stream.getvalue()
 
 

@@ -6,15 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.plaintext import for_latex
 from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
 from harness.verdicts import Agreement
 
-_SPECIAL = {
-    **{char: f"\\{char}" for char in "{}_&%#$"},
-    **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": r"$^{*}$", "†": r"$^{\dagger}$", "±": r"$\pm$", "–": "--"},
-}
 _MARKS = {
     **{"": "", BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$"},
     **{f"({BETTER})": r"$^{(*)}$", f"({WORSE})": r"$^{(\dagger)}$"},
@@ -35,12 +30,12 @@ def table(grid: Grid) -> str:
     """A table environment, scaled down to the width of the text."""
     width = len(grid.heads) + len(grid.columns)
     align = "l" * len(grid.heads) + "r" * len(grid.columns)
-    header = " & ".join(escape(name) for name in (*grid.heads, *grid.columns))
+    header = " & ".join(for_latex(name) for name in (*grid.heads, *grid.columns))
     body = "".join(f"\\midrule\n{_section(section, width)}\n" for section in grid.sections)
     fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
     return (
         "\\begin{table}\n\\centering\n"
-        f"\\caption{{{escape(grid.title)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
+        f"\\caption{{{for_latex(grid.title)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
         f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
         f"\\toprule\n{header} \\\\\n{body}\\bottomrule\n\\end{{tabular}}}}\n"
         f"{_below(_notes(grid))}\\end{{table}}\n"
@@ -51,7 +46,7 @@ def _notes(grid: Grid) -> list[str]:
     """The notes of a table, escaped, and the signs that stand for its verdicts."""
     shown = [cell.verdict for section in grid.sections for line in section.lines for cell in line.cells]
     signs = [f"Signs of verdicts: {_VERDICT_NOTE}."] if any(verdict in _VERDICTS for verdict in shown) else []
-    return [*map(escape, grid.notes), *signs]
+    return [*map(for_latex, grid.notes), *signs]
 
 
 def _below(notes: Sequence[str]) -> str:
@@ -62,21 +57,8 @@ def _below(notes: Sequence[str]) -> str:
     return f"\\par\\smallskip\n\\begin{{minipage}}{{\\linewidth}}\\footnotesize\n{text}\n\\end{{minipage}}\n"
 
 
-def escape(text: str) -> str:
-    """Escape a text. Characters that a plain installation cannot print become their code points."""
-    return "".join(_SPECIAL.get(char) or _plain(char) for char in text)
-
-
-def _plain(char: str) -> str:
-    if char.isspace():
-        return " "
-    if " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷"):
-        return char
-    return f"U+{ord(char):04X}"
-
-
 def _section(section: Section, width: int) -> str:
-    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{escape(section.title)}}}}} \\\\"]
+    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{for_latex(section.title)}}}}} \\\\"]
     for index, line in enumerate(section.lines):
         if index and line.group != section.lines[index - 1].group:
             rows.append("\\midrule")
@@ -92,14 +74,14 @@ def _line(line: Line) -> str:
         heads[-1] = heads[-1].partition(":")[0]  # the signs say what the sum of the verdicts would
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
     cells = [CellText(ABSENT) if cell.verdict is Agreement.TOO_FEW else cell for cell in cells]
-    return " & ".join([*map(escape, heads), *map(_cell, cells)]) + " \\\\"
+    return " & ".join([*map(for_latex, heads), *map(_cell, cells)]) + " \\\\"
 
 
 def _cell(cell: CellText) -> str:
     if isinstance(cell.verdict, Agreement):
-        return _VERDICTS[cell.verdict] + (f" ({escape(cell.extra)})" if cell.extra else "")
-    value = f"$-${escape(cell.value[1:])}" if cell.value.startswith("-") else escape(cell.value)
+        return _VERDICTS[cell.verdict] + (f" ({for_latex(cell.extra)})" if cell.extra else "")
+    value = f"$-${for_latex(cell.value[1:])}" if cell.value.startswith("-") else for_latex(cell.value)
     value = rf"\textbf{{{value}}}" if cell.bold else value
-    spread = rf"\,$\pm$\,{escape(cell.spread)}" if cell.spread else ""
-    extra = f" ({escape(cell.extra)})" if cell.extra else ""
+    spread = rf"\,$\pm$\,{for_latex(cell.spread)}" if cell.spread else ""
+    extra = f" ({for_latex(cell.extra)})" if cell.extra else ""
     return value + spread + _MARKS[cell.mark] + extra

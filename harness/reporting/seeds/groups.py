@@ -6,7 +6,7 @@ One group of its runs is shown for each suite, of one training and one protocol;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
-from harness.stats import ALPHA, Summary, TTest, summarise, t_test
+from harness.stats import ALPHA, Summary, TTest, summarise, t_test_from_summaries
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Label(NamedTuple):
         return self.variant + (f" ({self.overrides})" if self.overrides else "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`."""
 
@@ -103,6 +103,12 @@ class Group:
         pairs = text.split(",")
         return {name: value for name, _, value in (pair.partition("=") for pair in pairs) if name}
 
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of its scores, of parts too."""
+        names = (self.frame.values(name, self.rows) for name in ("task", "metric"))
+        return [Column(*pair) for pair in dict.fromkeys(zip(*names, strict=True))]
+
     @cached_property
     def scores(self) -> Mapping[Column, Mapping[int, float]]:
         """The scores of whole tasks by column and seed."""
@@ -121,6 +127,11 @@ class Group:
         """Return every column's cell, of whole tasks or of one part of each."""
         scores = self.scores_of(part) if part else self.scores
         return {column: Cell.of(list(values.values())) for column, values in scores.items()}
+
+    def cells_of(self, columns: Iterable[Column]) -> dict[Column, Cell]:
+        """The cells of whole tasks in some columns, as far as it has scores there."""
+        scores = self.scores_of("")
+        return {column: Cell.of(list(scores[column].values())) for column in columns if column in scores}
 
 
 def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
@@ -163,7 +174,7 @@ def _in_groups(
 
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance."""
-    test = t_test(cell.values, against.values)
+    test = t_test_from_summaries(cell.summary, against.summary)
     if test is None:
         return replace(cell, test=None, verdict=None)
     verdict = Significance.NONE

@@ -96,8 +96,7 @@ def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Ma
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
-        cells = {column: cell for column, cell in group.cells().items() if column in columns}
-        rows.append(Row(label, group.group, group.seeds, group.older, group.training, cells))
+        rows.append(Row(label, group.group, group.seeds, group.older, group.training, group.cells_of(columns)))
     places: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         places.setdefault((row.label.setting, row.label.encoder), []).append(row)
@@ -108,7 +107,7 @@ def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Ma
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
     """Tasks in order, the average last; of a suite that declares no metrics, all those of the average."""
-    there = dict.fromkeys(column for group in groups for column in group.scores)
+    there = dict.fromkeys(column for group in groups for column in group.columns)
     metrics = [name for name, metric in declared.items() if metric.shown]
     metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
     tasks = dict.fromkeys(column.task for column in there if column.task != AVERAGE)

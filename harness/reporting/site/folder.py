@@ -71,6 +71,8 @@ def new_folder(out: Path) -> Iterator[NewFolder]:
     Raises UserError if `out` holds other files than those of an earlier report, or cannot be written.
     """
     out = out.resolve()
+    if not out.name:
+        raise UserError(f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out")
     fresh, old = (out.with_name(f".{out.name}.{os.getpid()}.{what}") for what in ("new", "old"))
     with _os_errors_as(f"the report cannot be written to {out}"):
         _clean_up(out)

@@ -18,6 +18,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from harness.formatting import count_of, duration
+from harness.plaintext import visible
 from harness.reporting.figures.curves import Chart
 from harness.reporting.figures.svg import style, svg
 from harness.reporting.files.latex import table as latex_table
@@ -44,7 +45,7 @@ class Pages:
         `kept` takes a page over from an earlier report by its key, and says whether it did.
         """
         self.folder, self.kept = folder, kept
-        self._environment = environment(autoescape=True)
+        self._environment = environment(autoescape=True, finalize=_cleaned)
         filters = (breaks, duration, minus, slug, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
         self._environment.filters |= {"count": count_of, "latex": latex_table, "overrides": overrides_text}
@@ -99,7 +100,7 @@ def minus(text: str) -> str:
 
 def breaks(text: str) -> Markup:
     """Escape a name and let it break before its options and after separators."""
-    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", text))
+    return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", visible(text)))
 
 
 def spreads(grid: Grid) -> Sequence[bool]:
@@ -115,7 +116,7 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
     removed, since the page has one, and other headings move one level down.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    tokens = markdown.parse(text)
+    tokens = markdown.parse(visible(text))
     tokens = tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
@@ -142,6 +143,11 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
         if token.type == "link_close":
             open_links.pop()
     return kept
+
+
+def _cleaned(value: object) -> object:
+    """What a template prints: of texts that are not markup, control characters are shown; then they are escaped."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _svg(chart: Chart) -> Markup:

@@ -14,6 +14,7 @@ from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.figures.curves import run_charts
 from harness.reporting.site.html import TEMPLATES, Pages, slug, slugs
+from harness.reporting.site.shares import in_shares
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.spec import UNTRAINED
@@ -86,13 +87,20 @@ def write_runs(pages: Pages, results: Sequence[Result], store: Store, links: str
     siblings: dict[tuple[str, str], dict[int, str]] = {}
     for name, one in named:
         siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
+    changed: list[tuple[Result, dict[str, object]]] = []
     for name, one in named:
         seeds = dict(sorted(siblings[one.profile, one.group].items()))
-        shown = {"name": name, "siblings": seeds, "footer": f"harness {__version__}"}
+        shown: dict[str, object] = {"name": name, "siblings": seeds, "footer": f"harness {__version__}"}
         state = (code, links, one.stamp, store.log_stamp(one), is_earlier(one), shown)
         if not pages.kept(f"runs/{name}.html", digest(*state) if one.stamp else ""):
+            changed.append((one, shown))
+
+    def write(share: Sequence[int]) -> None:
+        for one, shown in map(changed.__getitem__, share):
             whole = one.whole()
-            pages.write("run.html", f"runs/{name}.html", **shown, **_content(whole, store.log(whole)))
+            pages.write("run.html", f"runs/{shown['name']}.html", **shown, **_content(whole, store.log(whole)))
+
+    in_shares(write, len(changed))
 
 
 def _write_index(pages: Pages, named: Sequence[tuple[str, Result]]) -> None:

@@ -10,9 +10,9 @@ from builders import frame, result
 
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
+from harness.plaintext import for_markdown
 from harness.profiles import load_profile
 from harness.reporting.files.latex import table as latex_table
-from harness.reporting.files.markdown import escape
 from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.tables.grids import Grid
 from harness.reporting.tables.neighbours import neighbour_grids
@@ -169,7 +169,9 @@ def test_hostile_sentences_are_text() -> None:
     found = grid("mcse:T8", [run("simcse"), run("mcse")], arrays)
     assert found is not None
     assert all(cell.verdict is None for section in found.sections for line in section.lines for cell in line.cells)
-    (line,) = [line for line in markdown_table(found).splitlines() if line.startswith(f"| {escape(evil[1])} | 1 |")]
+    (line,) = [
+        line for line in markdown_table(found).splitlines() if line.startswith(f"| {for_markdown(evil[1])} | 1 |")
+    ]
     assert len(line.replace("\\|", "").split("|")) == 2 + 6
     assert evil[0] not in markdown_table(found)
     tex = latex_table(found)
