@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: smoke test long cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test long faults cluster trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -15,6 +15,9 @@ test: .venv/dev        ## lint, types and tests
 
 long: .venv/dev        ## what the tests check in part, whole; minutes
 	$(BIN)/pytest -m long -n 2
+
+faults: .venv/dev      ## the fault suite, whole: every place of every file; tens of minutes
+	$(BIN)/pytest -m faults -n 2 tests/faults
 
 cluster: .venv/dev     ## grids on clusters that are started here, with nodes that are killed; minutes
 	$(BIN)/pytest -m cluster tests/clusters --log-cli-level=INFO --log-cli-format='%(message)s'
