@@ -20,8 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from harness.caches import kept_text
 from harness.errors import first_line
-from harness.sources import write_text
+from harness.sources import keep_text, write_text
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,23 @@ def read_note(path: Path, then: str) -> dict[str, Any] | None:
         return note_in(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (DamagedError, OSError) as error:
+    except DamagedError as error:
         put_aside(path, error, then)
+        return None
+
+
+def keep_note(name: str, values: Mapping[str, Any]) -> None:
+    """Write a note into the cache."""
+    keep_text(name, sealed(json.dumps(values)))
+
+
+def kept_note(name: str, then: str) -> dict[str, Any] | None:
+    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that says what `then`."""
+    text = kept_text(name)
+    try:
+        return None if text is None else note_in(text.encode())
+    except DamagedError as error:
+        log.warning("the cached note %s is damaged (%s); %s", name, error, then)
         return None
 
 

@@ -19,8 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from harness.caches import cache_folder
 from harness.registry import GROUPS, names, target
-from harness.sources import cache_folder, digest, write_text
+from harness.sources import digest, write_text
 
 #: packages whose declarations depend on nothing but their own files
 _OWN: Final = ("harness", "harness_methods")

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 #: What flock answers on a file system that has no locks, or whose lock server does not answer.
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+#: What a folder answers in which this process only reads.
+READ_ONLY = (errno.EROFS, errno.EACCES)
 
 
 @contextmanager
@@ -39,9 +41,15 @@ def try_lock(path: Path) -> Iterator[bool]:
 def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
     """Hold a lock file, waiting (and calling `say`) while another process holds it.
 
-    Raises UserError where there are no locks.
+    What cannot be written needs no lock. Raises UserError where there are no locks.
     """
-    held = _acquired(path, wait=False)
+    try:
+        held = _acquired(path, wait=False)
+    except OSError as error:
+        if error.errno not in READ_ONLY:
+            raise
+        yield
+        return
     if held is None:
         say(f"{what}: in use elsewhere; waiting")
         held = _acquired(path, wait=True)

@@ -12,17 +12,20 @@ import json
 import logging
 import math
 import os
+import shutil
 import time
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from harness.caches import in_cache, kept_text
 from harness.errors import MissingData, UserError, first_line
 from harness.formatting import duration, fixed
 
@@ -30,6 +33,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two lines about hashing, and without any after which it starts anew.
 LINE_EVERY_S, IDLE_S = 20.0, 5.0
+#: Bytes of the longest name in a folder, on every common file system.
+LONGEST_NAME = 255
+#: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
+ABANDONED_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -110,9 +117,37 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     return folder
 
 
-def cache_folder() -> Path:
-    """The folder of reproducible files: HARNESS_CACHE, else ~/.cache/harness."""
-    return Path(os.environ.get("HARNESS_CACHE") or Path.home() / ".cache" / "harness").expanduser()
+def keep_text(name: str, text: str) -> None:
+    """Write a small file of the cache, which `kept_text` reads."""
+    path = Path(name)
+
+    def write(folder: Path) -> None:
+        _clean(folder)
+        write_text(folder / path.name, text)
+
+    in_cache(str(path.parent), write)
+
+
+@cache
+def _clean(folder: Path) -> None:
+    """Remove, once, what killed processes left in a folder of the cache."""
+    remove_leftovers(folder, older_than_s=ABANDONED_S)
+
+
+def known_hash(name: str, compute: Callable[[], str]) -> str:
+    """A hash that is kept in the cache under a name, computed and kept where it is not there."""
+    text = kept_text(name)
+    if text is not None and text[64:] == _check(text[:64]):
+        return text[:64]
+    if text is not None and len(text) != 64:  # as of an earlier version
+        log.warning("the cached hash %s is damaged; it is computed again", name)
+    found = compute()
+    keep_text(name, found + _check(found))
+    return found
+
+
+def _check(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_hash(path: Path) -> str:
@@ -120,25 +155,7 @@ def file_hash(path: Path) -> str:
     path = path.resolve()
     stat = path.stat()
     key = hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
-    note = cache_folder() / "hashes" / key
-    known = _noted(note)
-    if known is None:
-        known = _HASHING.file(path, stat.st_size)
-        write_text(note, known + _check(known))
-    return known
-
-
-def _noted(note: Path) -> str | None:
-    """The hash in a note; None where there is none, or it is not followed by its own hash."""
-    try:
-        text = note.read_text("ascii")
-    except (OSError, ValueError):
-        return None
-    return text[:64] if text[64:] == _check(text[:64]) else None
-
-
-def _check(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
 
 
 class Hashing:
@@ -192,9 +209,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose file replaces another when the block succeeds, flushed to disk, and is removed otherwise."""
+    """A stream whose file replaces another when the block succeeds, flushed to disk, and is removed otherwise.
+
+    The new name is flushed too, so that what is removed afterwards was not needed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     try:
         with temporary.open("wb") as stream:
             yield stream
@@ -202,8 +222,36 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # such as a folder that was removed meanwhile
+            temporary.unlink(missing_ok=True)
         raise
+    _flush_names(path.parent)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A hidden name of this process in the folder of `path`, to be renamed to it."""
+    name = f".{path.name}.{os.getpid()}.tmp"
+    return path.with_name(
+        name if len(name.encode()) <= LONGEST_NAME else f".{digest(path.name)[:32]}.{os.getpid()}.tmp"
+    )
+
+
+def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
+    """Remove temporary files and folders of killed processes; nobody else may be writing those that match."""
+    with suppress(OSError):
+        for path in folder.glob(pattern):
+            with suppress(OSError):
+                if time.time() - path.lstat().st_mtime >= older_than_s:
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _flush_names(folder: Path) -> None:
+    with suppress(OSError):  # a file system that does not flush folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

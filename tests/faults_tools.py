@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+import torch
+from builders import result
+
 import harness
+from harness.caches import remove_spare
+from harness.checksums import write_note
+from harness.corpora.seen import cached_hashes
+from harness.declarations import Declarations
+from harness.encoders.features import cached_features
+from harness.encoders.ragged import cached_ragged
+from harness.execution.events import Event
+from harness.execution.executors.event_file import EventWriter
+from harness.execution.executors.parcels import Parcel, unpack
+from harness.execution.log import RunLog
+from harness.metrics import ArrayName
 from harness.reporting.results import Results
+from harness.sources import known_hash
+from harness.store import Failure, Store
+from harness.store.attempts import begin_attempt
+from harness.store.columns_file import write_tables
+from harness.store.columns_writer import TablesWriter
+from harness.store.submissions import Submission, note_submission
+from harness.training.checkpoint import save_checkpoint
 
 #: runs of a second
 SHORT: dict[str, Any] = {
@@ -49,3 +76,174 @@ def flip(path: Path, place: float) -> None:
     content[int(len(content) * place)] ^= 1 << int(place * 1000) % 8
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A small file system in memory, mounted for a test."""
+
+    path: Path
+
+    def remount(self, options: str) -> None:
+        """Change its size, or make it read-only."""
+        subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True)
+
+    def fill(self) -> None:
+        """Leave no room."""
+        with (self.path / "filler").open("wb", buffering=0) as stream, suppress(OSError):
+            while True:
+                stream.write(bytes(4096))
+
+
+@contextmanager
+def small_disk(path: Path, size: str = "8m") -> Iterator[Disk]:
+    """Mount one; the test is skipped where that is not permitted."""
+    path.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", str(path)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no tmpfs can be mounted here; what a full or a read-only disk does was not tried")
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def in_child(work: Callable[[], None], before: Callable[[], object]) -> str:
+    """What work raises in a forked process that calls `before` first; empty where it raises nothing."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        said = ""
+        try:
+            before()
+            work()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writes, said.encode()[:4000])
+        os._exit(0)
+    os.close(writes)
+    os.waitpid(child, 0)
+    with os.fdopen(reads, "rb") as stream:
+        return stream.read().decode()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder by its path."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Something that writes into a folder. `expendable`: work goes on without; `appends`: to a file that is no result.
+
+    `modules` are the files of the harness that it writes by.
+    """
+
+    name: str
+    write: Callable[[Path], object]
+    modules: tuple[str, ...]
+    expendable: bool = False
+    appends: bool = False
+
+
+def places() -> list[Place]:
+    """Every place that writes on its own; modules that write for them, or into a folder that is renamed, are below."""
+    one, fingerprint = result(), "ab" * 32
+    failure = Failure(spec=one.spec, profile="tiny", fingerprint=fingerprint, error="x", traceback="", when="now")
+    note = Submission(system="SLURM", id="7", key="k", folder=Path("f"), log=Path("l"))
+    arrays = {ArrayName("task", "what", ""): np.arange(1000.0)}
+    return [
+        Place("result", lambda to: Store(to).save(one), ("store/files.py", "sources.py")),
+        Place("arrays", lambda to: Store(to).save_arrays(one, one.evaluations[0], arrays), ()),
+        Place("log of a result", lambda to: Store(to).save_log(one, "a line\n" * 9), ()),
+        Place("failure", lambda to: Store(to).save_failure(failure, "a line\n" * 9), ()),
+        Place("attempt", lambda to: begin_attempt(Store(to), fingerprint), ("store/attempts.py",), expendable=True),
+        Place("submission", lambda to: note_submission(Store(to), fingerprint, note), ("store/submissions.py",)),
+        Place("index", lambda to: write_tables(to / "index.bin", TablesWriter().tables()), ("store/columns_file.py",)),
+        Place("note", lambda to: write_note(to / "trained.json", {"a": 1}), ("checksums.py",)),
+        Place("files from a node", lambda to: unpack(_parcel(), Store(to)), ("execution/executors/parcels.py",)),
+        Place("checkpoint", _checkpoint, ("training/checkpoint.py",)),
+        Place("run's log", _log, ("execution/log.py",), appends=True),
+        Place("events", _events, ("execution/executors/event_file.py",), appends=True),
+        *_caches(),
+    ]
+
+
+def _caches() -> Iterator[Place]:
+    """Files of the cache, which HARNESS_CACHE names."""
+
+    def spared(make: Callable[[], object]) -> Callable[[Path], None]:
+        def write(folder: Path) -> None:
+            make()
+            remove_spare()
+
+        return write
+
+    def declare() -> None:
+        known = Declarations()
+        known._known, known._new = {"a": 1}, True
+        known.save()
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        return np.ones((stop - start, 64), np.float32)
+
+    def row(number: int) -> np.ndarray:
+        return np.ones((4, 8))
+
+    features = spared(lambda: cached_features("key", 64, rows))
+    ragged = spared(lambda: cached_ragged("key", 64, 8, row))
+    yield Place("features", features, ("encoders/features.py",), expendable=True)
+    yield Place("recordings", ragged, ("encoders/ragged.py",), expendable=True)
+    yield Place("seen texts", spared(lambda: cached_hashes("c", lambda: ["x"])), ("corpora/seen.py",), expendable=True)
+    yield Place("hash", spared(lambda: known_hash("hashes/key", lambda: "a" * 64)), (), expendable=True)
+    yield Place("declarations", spared(declare), ("declarations.py",), expendable=True)
+
+
+def _parcel() -> Parcel:
+    return Parcel({"a/b.json": b"content" * 10})
+
+
+def _checkpoint(folder: Path) -> None:
+    save_checkpoint(folder, {"step": 1, "weights": torch.arange(100.0)})
+
+
+def _log(folder: Path) -> None:
+    with RunLog(folder / "run.log", "a key") as log:
+        log.write("a line")
+
+
+def _events(folder: Path) -> None:
+    with EventWriter(folder / "events") as write:
+        write(Event("start", "a key"))
+
+
+_DATA = "tests/catalogue: downloads are written under other names and verified before they get their own"
+_REPORT = "part of a report, whose new folder replaces the old one whole; test_writes.py"
+#: modules that write and are no place of their own -> why, and where they are tried
+ELSEWHERE = {
+    "catalogue/checks.py": _DATA,
+    "catalogue/download.py": _DATA,
+    "catalogue/extract.py": _DATA,
+    "catalogue/hub.py": _DATA,
+    "catalogue/models.py": _DATA,
+    "catalogue/recipes/base.py": _DATA,
+    "catalogue/recipes/matched.py": _DATA,
+    "catalogue/recipes/wikipedia.py": _DATA,
+    "corpora/sounds.py": "tests/corpora/test_labelled_audio.py: an archive is unpacked as a whole",
+    "corpora/tokens.py": "with a whole run without its cache; test_writes.py",
+    "corpora/toy/pretrain.py": "writes files of this project, by hand",
+    "encoders/folder.py": "part of a best model and of an export, whose folders are renamed",
+    "execution/executors/software.py": "a temporary folder",
+    "execution/executors/worker.py": "opens a run's log for crashes",
+    "execution/export.py": "with a whole run; test_writes.py",
+    "execution/tracking/listener.py": "tests/execution/tracking: a tracker costs no run",
+    "processors.py": "a file of the kernel",
+    "reporting/build.py": _REPORT,
+    "reporting/figures/look.py": _REPORT,
+    "reporting/site/folder.py": _REPORT,
+    "reporting/site/html.py": _REPORT,
+    "store/rewrite.py": "saves results and logs as the places above do",
+    "training/trainer.py": "with a whole run; test_writes.py",
+}

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
+    "caches": 0,
     "checksums": 0,
     "errors": 0,
     "declarations": 0,

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 @results_option
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show versions, devices, memory, the data that is found, and what each table and figure of the papers lacks."""
+    from harness.caches import cache_folder
     from harness.execution.environment import machine, package_versions
     from harness.execution.inventory import Inventory
     from harness.execution.lacking import paper_needs
     from harness.execution.needs import all_needs
     from harness.profiles import load_profile, shipped_profiles
-    from harness.sources import cache_folder
     from harness.sources import data_root as find_root
     from harness.store import Store
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.checksums import read_note, write_note
+from harness.checksums import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
 from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.parquet import column_names, read_columns
 from harness.seeds import generator
-from harness.sources import Missing, cache_folder, digest, file_hash
+from harness.sources import Missing, digest, file_hash
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -141,14 +141,14 @@ class LabelledImages(CorpusSource):
 
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """The reason for each unreadable image, by its number; cached by `key`, which identifies the content."""
-    note = cache_folder() / "readable" / f"{digest('note on the readable', key)}.json"
-    kept = read_note(note, "the images are decoded again")
+    note = f"readable/{digest('note on the readable', key)}.json"
+    kept = kept_note(note, "the images are decoded again")
     if kept is not None:
         return {int(row): why for row, why in kept["unreadable"].items()}
     # Pillow releases the interpreter's lock
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}
-    write_note(note, {"unreadable": found})
+    keep_note(note, {"unreadable": found})
     return found
 
 

@@ -16,11 +16,13 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from harness.caches import in_cache
 from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
-from harness.sources import cache_folder, digest, write_bytes
+from harness.sources import digest, write_bytes
 from harness.textfiles import normalised_text
 
 #: version of the hashes
@@ -43,20 +45,30 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
     `content` is the fingerprint of the corpus; `texts` is called if they are not cached.
     """
-    path = cache_folder() / "seen" / f"{digest('seen', VERSION, content)}.npy"
-    note = path.with_suffix(".json")
-    noted = read_note(note, _AGAIN)
-    if noted is not None:
-        try:
+    name = f"{digest('seen', VERSION, content)}.npy"
+
+    def found(folder: Path) -> np.ndarray:
+        path = folder / name
+        if not _is_kept(path):
+            buffer = io.BytesIO()
+            np.save(buffer, text_hashes(texts()))
+            write_bytes(path, buffer.getvalue())
+            write_note(path.with_suffix(".json"), {"sha256": content_hash(path)})
+        return np.asarray(np.load(path, mmap_mode="r"))
+
+    return in_cache("seen", found)
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether hashes are there as they were written; what is damaged is put aside."""
+    noted = read_note(path.with_suffix(".json"), _AGAIN)
+    try:
+        if noted is not None:
             check_file(path, noted["sha256"])
-            return np.asarray(np.load(path, mmap_mode="r"))
-        except DamagedError as error:
-            put_aside(path, error, _AGAIN)
-    buffer = io.BytesIO()
-    np.save(buffer, text_hashes(texts()))
-    write_bytes(path, buffer.getvalue())
-    write_note(note, {"sha256": content_hash(path)})
-    return np.asarray(np.load(path, mmap_mode="r"))
+    except DamagedError as error:
+        put_aside(path, error, _AGAIN)
+        return False
+    return noted is not None
 
 
 def image_name(image_id: str) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.checksums import read_note, write_note
+from harness.checksums import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
-from harness.sources import Missing, cache_folder, digest, file_hash
+from harness.sources import Missing, digest, file_hash
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +110,8 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 
 def _index(shard: Path) -> Index:
     """The index of a shard, cached by content."""
-    note = cache_folder() / "shards" / f"{digest('note on a shard', VERSION, file_hash(shard))}.json"
-    kept = read_note(note, "the shard is read again")
+    note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
+    kept = kept_note(note, "the shard is read again")
     if kept is not None:
         return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
     images: dict[str, tuple[int, int]] = {}
@@ -129,7 +129,7 @@ def _index(shard: Path) -> Index:
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
     index = Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
-    write_note(note, index._asdict())
+    keep_note(note, index._asdict())
     return index
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.caches import in_cache, is_unusable
 from harness.errors import UserError
 from harness.locks import locked
-from harness.sources import cache_folder, digest, file_hash
+from harness.sources import digest, file_hash
 
 
 def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
@@ -65,17 +66,21 @@ def _unpacked(place: Path, names: Sequence[str]) -> list[Path]:
 
     Links are not followed.
     """
-    folder = cache_folder() / "recordings" / digest(file_hash(place), names)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    key = digest(file_hash(place), names)
     files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
-    with locked(folder.with_suffix(".lock"), folder):
-        if not folder.is_dir():
-            part = folder.with_suffix(".part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir()
-            _unpack(place, files, part)
-            part.replace(folder)
-    return [folder / file for file in files.values()]
+
+    def found(cache: Path) -> list[Path]:
+        folder = cache / key
+        with locked(folder.with_suffix(".lock"), folder):
+            if not folder.is_dir():
+                part = folder.with_suffix(".part")
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                _unpack(place, files, part)
+                part.replace(folder)
+        return [folder / file for file in files.values()]
+
+    return in_cache("recordings", found)
 
 
 def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
@@ -89,4 +94,6 @@ def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
                     with (folder / files[known]).open("wb") as out:
                         shutil.copyfileobj(stream, out)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        if isinstance(error, OSError) and is_unusable(error):  # the cache, not the archive
+            raise
         raise UserError(f"the archive {place} cannot be read: {error}; fetch it again") from error

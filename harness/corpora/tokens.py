@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.caches import in_cache
 from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
 from harness.encoders.rows import TokenRows
 from harness.locks import locked
-from harness.sources import cache_folder, digest, write_bytes
+from harness.sources import digest, write_bytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -117,15 +118,17 @@ def cached_tokens(
     process tokenises while others wait; damaged files are replaced.
     """
     key = digest("tokens", VERSION, content, tokenizer_key(tokenizer), max_length)
-    folder = cache_folder() / "tokens"
-    folder.mkdir(parents=True, exist_ok=True)
-    note = folder / f"{key}.json"
-    with locked(folder / f"{key}.lock", note):
-        dtype = _kept(note)
-        if dtype is None:
-            dtype = _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
-        ids, offsets = _files(note)
-        return TokenFile(np.memmap(ids, dtype, mode="r"), np.memmap(offsets, "<i8", mode="r"))
+
+    def found(folder: Path) -> TokenFile:
+        note = folder / f"{key}.json"
+        with locked(folder / f"{key}.lock", note):
+            dtype = _kept(note)
+            if dtype is None:
+                dtype = _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
+            ids, offsets = _files(note)
+            return TokenFile(np.memmap(ids, dtype, mode="r"), np.memmap(offsets, "<i8", mode="r"))
+
+    return in_cache("tokens", found)
 
 
 def _files(note: Path) -> tuple[Path, Path]:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.caches import in_cache
 from harness.checksums import DamagedError, check_file, put_aside, read_note, write_note
 from harness.errors import UserError
 from harness.locks import locked
-from harness.sources import cache_folder, digest, write_text
+from harness.sources import digest, write_text
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -54,14 +55,16 @@ def cached_features(
     """
     if rows < 1 or dtype not in ("float32", "float16"):
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
-    folder = cache_folder() / "features"
-    folder.mkdir(parents=True, exist_ok=True)
-    store = _Store(folder / digest(key, rows, dtype), rows, np.dtype(dtype))
-    with locked(store.file(".lock"), store.file(".npy")):
-        if not store.whole():
-            store.fill(compute, chunk, report)
-        array: np.ndarray = np.load(store.file(".npy"), mmap_mode="r", allow_pickle=False)
-        return array
+
+    def found(folder: Path) -> np.ndarray:
+        store = _Store(folder / digest(key, rows, dtype), rows, np.dtype(dtype))
+        with locked(store.file(".lock"), store.file(".npy")):
+            if not store.whole():
+                store.fill(compute, chunk, report)
+            array: np.ndarray = np.load(store.file(".npy"), mmap_mode="r", allow_pickle=False)
+            return array
+
+    return in_cache("features", found)
 
 
 class Stacked:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.caches import in_cache
 from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
 from harness.errors import UserError
 from harness.locks import locked
 from harness.processors import own_cores
-from harness.sources import cache_folder, digest
+from harness.sources import digest
 
 #: row number -> the row, (length, width)
 ComputeRow = Callable[[int], np.ndarray]
@@ -58,14 +59,16 @@ def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragge
     computes while others with the same key wait. Raises what `compute` raises.
     """
     name = digest("ragged", VERSION, key, rows, width)
-    folder = cache_folder() / "ragged" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_suffix(".lock"), folder):
-        lengths = []
-        for chunk, start in enumerate(range(0, rows, CHUNK)):
-            data, numbers = _data(folder, chunk), range(start, min(start + CHUNK, rows))
-            lengths.append(np.array(_kept(data) or _made(data, numbers, compute), dtype=np.int64))
-    return Ragged(folder, lengths, width)
+
+    def found(folder: Path) -> Ragged:
+        with locked(folder.with_suffix(".lock"), folder):
+            lengths = []
+            for chunk, start in enumerate(range(0, rows, CHUNK)):
+                data, numbers = _data(folder, chunk), range(start, min(start + CHUNK, rows))
+                lengths.append(np.array(_kept(data) or _made(data, numbers, compute), dtype=np.int64))
+        return Ragged(folder, lengths, width)
+
+    return in_cache(f"ragged/{name}", found)
 
 
 def _data(folder: Path, chunk: int) -> Path:

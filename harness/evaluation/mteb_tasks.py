@@ -13,9 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.checksums import read_note, write_note
+from harness.checksums import keep_note, kept_note
 from harness.errors import UserError
-from harness.sources import Missing, Source, cache_folder, digest
+from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -102,13 +102,13 @@ class OwnTasks(Source):
 
     def known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
-        note = cache_folder() / "mteb" / f"{digest('tasks', version('mteb'), self.name)}.json"
-        noted = read_note(note, "mteb is asked again")
+        note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
+        noted = kept_note(note, "mteb is asked again")
         if noted is not None:
             return [_task(row) for row in noted["tasks"]]
         parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
         found = [KnownTask.of(part) for part in parts]
-        write_note(note, {"tasks": [asdict(task) for task in found]})
+        keep_note(note, {"tasks": [asdict(task) for task in found]})
         return found
 
     def build(self) -> list[AbsTask]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.execution.finished import FinishedRun, find_result
 from harness.reporting.card import ModelFacts, Provenance, model_card
-from harness.sources import write_text
+from harness.sources import temporary_beside, write_text
 from harness.store import Result, Store, frame_of
-from harness.training.checkpoint import replace_folder
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,24 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
         write_text(path / "README.md", card)
 
     try:
-        replace_folder(folder, fill)
-    except OSError as error:
-        raise UserError(f"--to {to} cannot be written: {error.strerror}; name another folder") from error
+        _write_whole(folder, fill)
+    except (OSError, SafetensorError) as error:
+        reason = error.strerror if isinstance(error, OSError) else first_line(error)
+        raise UserError(f"--to {to} cannot be written: {reason}; name another folder") from error
     return Exported(folder, result, facts.modules)
+
+
+def _write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new folder beside `folder`, which is empty or not there, and rename it; remove it where that fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = temporary_beside(folder)
+    fresh.mkdir()  # one that is there is not ours
+    try:
+        fill(fresh)
+        fresh.replace(folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
 
 
 def siblings(result: Result, store: Store) -> list[Result]:

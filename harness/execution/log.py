@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -54,10 +55,12 @@ class RunLog:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         logging.getLogger().removeHandler(self._handler)
-        self._flush_pending()
-        if error is not None:
-            self._line(f"stopped by {type(error).__name__}: {error}")
-        self._stream.close()
+        with suppress(OSError):  # a full disk, of which the run's own error tells
+            self._flush_pending()
+            if error is not None:
+                self._line(f"stopped by {type(error).__name__}: {_text(error)}")
+        with suppress(OSError):
+            self._stream.close()
 
     def __call__(self, event: Event) -> None:
         """Write the lines of an event; a preparation is held back until another one or another event follows."""
@@ -108,6 +111,13 @@ class RunLog:
     def _line(self, text: str) -> None:
         self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
         self._stream.flush()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as odd:  # code of others
+        return f"its message cannot be read: {type(odd).__name__}"
 
 
 class _Warnings(logging.Handler):

@@ -16,6 +16,7 @@ from harness.method.declared import declared_method
 from harness.sources import Missing, data_root
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
+from harness.store.names import check_names
 
 #: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results;
 #: `damaged`: it has a result that cannot be used
@@ -154,6 +155,7 @@ def _planned(
     experiment: Experiment, inventory: Inventory, suites: Sequence[str], store: Store, failures: Sequence[Failure]
 ) -> PlannedRun:
     place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+    check_names(*place, suites)
     try:
         result = store.find(*place, experiment.fingerprint)
     except UserError as error:

@@ -56,7 +56,7 @@ class Store:
     def folder(self, profile: str, spec: Spec) -> Path:
         """The folder of a run and of its other seeds."""
         names = (profile, spec.variant, spec.setting, spec.encoder)
-        return self.root.joinpath(*(quote(name, safe=_SAFE) for name in names))
+        return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
         """The file of a result."""
@@ -226,6 +226,11 @@ class Store:
                 problems.append(str(error))
         results, contradictions = _joined(found)
         return results, problems + contradictions
+
+
+def file_name(name: str) -> str:
+    """A name as part of a path: what could leave the folder, or is no character of a name, is escaped."""
+    return quote(name, safe=_SAFE)
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:

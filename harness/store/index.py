@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from harness.errors import UserError
+from harness.sources import ABANDONED_S, remove_leftovers
 from harness.store.columns import Tables
 from harness.store.columns_file import read_tables, write_tables
 from harness.store.columns_writer import TablesWriter
@@ -100,6 +101,7 @@ def _load(root: Path) -> Tables:
 
 def _save(root: Path, tables: Tables) -> None:
     with suppress(OSError):  # a read-only folder or a full disk: the next reader reads the files again
+        remove_leftovers(_file(root).parent, ".index-*.tmp", ABANDONED_S)
         write_tables(_file(root), tables)
 
 

@@ -27,13 +27,25 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """Write tensors and plain values, whose "step" names the file, flush them to disk, and keep the one before."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / ".checkpoint.pt.tmp"
-    with temporary.open("wb") as stream:
-        torch.save(state, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with temporary.open("wb") as stream:
+            torch.save(state, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except (OSError, RuntimeError) as error:
+        temporary.unlink(missing_ok=True)
+        raise _cause(error) from error
     temporary.replace(folder / f"checkpoint-{state['step']}-{_hash(temporary)}.pt")
     for path in checkpoints(folder)[_KEPT:]:
         path.unlink()
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error of the file system behind one of torch, which says only that a size is unexpected; else the error."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, OSError):
+        found = found.__context__
+    return found or error
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -20,9 +20,9 @@ from click.testing import CliRunner
 from faults_tools import cut, flip, hashes, outcome, short_run
 
 import harness
+from harness.caches import cache_folder
 from harness.cli.main import cli
 from harness.execution.events import Event
-from harness.sources import cache_folder
 from harness.store import index
 from harness.training import trainer
 

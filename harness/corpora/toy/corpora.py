@@ -10,14 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.checksums import read_note, write_note
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
 from harness.corpora.toy.grammar import describe
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes, frequent_scenes
 from harness.errors import UserError
 from harness.seeds import generator
-from harness.sources import Generated, cache_folder, digest, file_hash
+from harness.sources import Generated, digest, file_hash, known_hash
 
 
 def cached_hash(what: object, compute: Callable[[], str]) -> str:
@@ -26,12 +25,7 @@ def cached_hash(what: object, compute: Callable[[], str]) -> str:
     `what` names the options of the generated object.
     """
     code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
-    note = cache_folder() / "toy" / f"{digest(repr(what), np.__version__, code)}.json"
-    known = read_note(note, "it is computed again")
-    if known is None:
-        known = {"hash": compute()}
-        write_note(note, known)
-    return str(known["hash"])
+    return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
 
 
 class ToyCorpus(Generated, CorpusSource):

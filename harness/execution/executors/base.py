@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from harness.caches import check_cache
 from harness.errors import UserError
 from harness.execution.events import Listener, both
 from harness.execution.executors.job import End, Job, Prepared
@@ -121,6 +122,7 @@ def execute(
     executor or a setting that does not exist here.
     """
     _check_writable(plan.store)
+    check_cache()
     listed = jobs_of(plan, chunk, limit_s)
     runs = [job for job in listed if isinstance(job, RunJob)]
     for run in runs:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.execution.executors.time_limit import TimeLimitError
+from harness.plaintext import one_line
 from harness.registry import plugin_modules
 
 #: Characters of an error's message that a record keeps; its traceback has all of them.
@@ -21,7 +22,6 @@ _MENDED = {
     errno.EDQUOT: "free some space or ask for a larger quota",
     errno.EROFS: "mount it for writing or use another folder",
 }
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 #: the beginning and a frame of what faulthandler writes
 _FATAL = "Fatal Python error"
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
@@ -30,26 +30,26 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 def described(error: BaseException | str) -> str:
     """An error in one line; that of another package's code ends with its file and line."""
     if isinstance(error, str):
-        return one_line(error)
+        return _shortened(error)
     try:
         text = str(error)
     except Exception as odd:
         text = f"its message cannot be read: {type(odd).__name__}"
     if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
-        return one_line(text)
+        return _shortened(text)
     if isinstance(error, OSError) and error.errno in _MENDED:
         where = f" ({error.filename})" if error.filename else ""
-        return one_line(f"{error.strerror}{where}; {_MENDED[error.errno]}, the same command continues")
+        return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, the same command continues")
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    line = one_line(kind + text).removesuffix(":")
+    line = _shortened(kind + text).removesuffix(":")
     place = _place(error)
     return f"{line} ({place})" if place else line
 
 
-def one_line(text: str) -> str:
-    """A text without line breaks and control characters, and not longer than LONGEST."""
-    line = " ".join(_CONTROL.sub(" ", text).split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+def _shortened(text: str) -> str:
+    """A text as one line, not longer than LONGEST."""
+    line = one_line(text)
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
 
 
 def all_of(error: BaseException | str) -> str:

@@ -18,6 +18,7 @@ from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.store import Failure, Result, Spec
 from harness.store.attempts import begin_attempt, end_attempt, settle_attempt
 from harness.store.logs import running_log
+from harness.store.names import remove_leftovers_of
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class RunJob(Job):
         from harness.execution.run import run_one
 
         machine = replace(machine_of(allocation), chunk=self.chunk)
+        remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
         begin_attempt(self.store, self.id)
         ended = False
         try:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
+from harness.caches import remove_spare
 from harness.execution.events import Event
 from harness.execution.executors.job import Again, End, Job
 from harness.execution.resources import Allocation
@@ -41,6 +42,7 @@ def serve(channel: Connection, environment: dict[str, str], parent: int) -> NoRe
     except BaseException:
         traceback.print_exc()
     finally:
+        remove_spare()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # what was inherited from the parent is not this process's to clean up

@@ -14,7 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.caches import is_unusable
 from harness.errors import UserError
+from harness.sources import LONGEST_NAME, digest
 
 #: File that lists the files of a report, one per line, and marks the folder as a report.
 MARK = ".harness-report"
@@ -73,21 +75,31 @@ def new_folder(out: Path) -> Iterator[NewFolder]:
     out = out.resolve()
     if not out.name:
         raise UserError(f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out")
-    fresh, old = (out.with_name(f".{out.name}.{os.getpid()}.{what}") for what in ("new", "old"))
+    fresh, old = (out.with_name(f".{_short(out.name)}.{os.getpid()}.{what}") for what in ("new", "old"))
     with _os_errors_as(f"the report cannot be written to {out}"):
         _clean_up(out)
         _refuse_foreign(out)
         fresh.mkdir(parents=True)
     try:
         folder = NewFolder(fresh, out)
-        yield folder
-        folder.finish()
+        try:
+            yield folder
+            folder.finish()
+        except OSError as error:
+            if not is_unusable(error):
+                raise
+            raise UserError(f"the report cannot be written to {out}: {error.strerror}; choose another --out") from error
         # checked again: writing may have taken a minute
         _refuse_foreign(out)
         with _os_errors_as(f"the report cannot be moved to {out}"):
             _swap(fresh, old, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _short(name: str) -> str:
+    """A folder's name, or for a long one a hash, so that a temporary name made from it is not too long."""
+    return name if len(name.encode()) < LONGEST_NAME - 40 else digest(name)[:32]
 
 
 def _found(page: Path, key: str) -> Written | None:
@@ -130,7 +142,9 @@ def _swap(fresh: Path, old: Path, out: Path) -> None:
 
 def _clean_up(out: Path) -> None:
     """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
-    abandoned = [path for path in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.*")) if _is_abandoned(path)]
+    abandoned = [
+        path for path in sorted(out.parent.glob(f".{glob.escape(_short(out.name))}.*.*")) if _is_abandoned(path)
+    ]
     for path in abandoned:
         if path.suffix == ".old" and (path / MARK).is_file() and not out.exists():
             path.rename(out)

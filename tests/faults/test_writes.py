@@ -1,0 +1,227 @@
+"""Every place that writes, and what it does where it cannot: full, forbidden, read-only, cut short, gone, oddly named.
+
+`faults_tools.places` lists them, and a test finds every module that writes in the list. The rule is the same for all:
+what was there stays as it was or is replaced as a whole, nothing half-written has its name, nothing temporary is left,
+and what cannot be written is said in an error, unless it is expendable.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import resource
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from faults_tools import ELSEWHERE, SHORT, Disk, Place, contents, in_child, outcome, places, short_run, small_disk
+
+import harness
+from harness.caches import cache_folder, remove_spare
+from harness.errors import UserError
+from harness.execution.export import export as write_export
+from harness.sources import replaced, write_bytes
+from harness.store import Spec, Store
+
+PLACES = places()
+WRITES = {"write_text", "write_bytes", "replaced", "save_file", "savefig", "copyfile", "copytree", "copyfileobj"}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with small_disk(tmp_path / "disk") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of an undisturbed run."""
+    results = tmp_path_factory.mktemp("usual")
+    assert len(short_run("simcse", results)) == 1
+    return results
+
+
+def test_every_module_that_writes_is_listed() -> None:
+    root = Path(harness.__file__).parent
+    writing = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                modes = [arg.value for arg in node.args if isinstance(arg, ast.Constant)] if name == "open" else []
+                opens = any(set(str(mode)) & set("wax+") and len(str(mode)) <= 3 for mode in modes)
+                if opens or name in WRITES:
+                    writing.add(path.relative_to(root).as_posix())
+    listed = {module for place in PLACES for module in place.modules} | ELSEWHERE.keys()
+    assert writing - listed == set(), "list the place in faults_tools.places, or say in ELSEWHERE why not"
+    assert listed - writing == set(), "writes no longer"
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """What lies below a folder and is neither a lock, nor unfinished under a name that says so, nor named by a time."""
+    found = contents(folder)
+    return {name: found[name] for name in found if not name.endswith((".lock", ".part")) and "/hashes/" not in name}
+
+
+def check(place: Place, folder: Path, before: dict[str, bytes], whole: dict[str, bytes], said: str) -> None:
+    """What holds after an attempt to write that failed, or went on without; what is there need not be written again."""
+    assert said or place.expendable or place.appends or before, f"{place.name} says nothing"
+    after = written(folder)
+    assert before.keys() <= after.keys()
+    for name, content in after.items():
+        assert place.appends or content in (before.get(name), whole[name]), f"{place.name}: {name} is cut"
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+def test_no_place_leaves_half_a_file(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = disk.path / "folder"
+
+    def tried(before: Callable[[], object] = int) -> str:
+        return in_child(lambda: place.write(folder), before)
+
+    folder.mkdir()
+    monkeypatch.setenv("HARNESS_CACHE", str(folder / "cache"))
+    assert tried() == ""
+    whole = written(folder)
+    assert whole or "hash" in place.name
+    shutil.rmtree(folder)
+    folder.mkdir()
+    check(place, folder, {}, whole, tried(lambda: os.setuid(65534)))
+    limit = (10, resource.RLIM_INFINITY)
+    check(place, folder, {}, whole, tried(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)))
+    disk.fill()
+    check(place, folder, {}, whole, tried())
+    (disk.path / "filler").unlink()
+    assert tried() == "", "it goes on once there is room"
+    kept = written(folder)
+    assert place.appends or kept == whole
+    disk.remount("ro")
+    check(place, folder, kept, whole, tried())
+    disk.remount("rw")
+    for path in folder.rglob("*"):  # the entries of renames that were not durable
+        if path.is_file() and path.suffix != ".lock":
+            path.unlink()
+    assert tried() == ""
+    assert place.appends or written(folder) == whole
+
+
+def test_two_writers_replace_each_other_whole_and_a_folder_may_go(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    texts = [bytes([letter]) * 200_000 for letter in b"ab"]
+    write_bytes(path, texts[0])
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            write_bytes(path, texts[1])
+
+    other = threading.Thread(target=lambda: in_child(lambda: [write_bytes(path, texts[0]) for _ in range(40)], int))
+    other.start()
+    threading.Thread(target=write).start()
+    while other.is_alive():
+        assert path.read_bytes() in texts
+    stop.set()
+    with pytest.raises(FileNotFoundError), replaced(tmp_path / "gone" / "file"):
+        shutil.rmtree(tmp_path / "gone")
+    long = tmp_path / ("n" * 255)
+    write_bytes(long, b"whole")
+    assert long.read_bytes() == b"whole"
+
+
+ODD = f"a b\n'ü;$(x) {'n' * 200}"
+
+
+def test_a_full_disk_costs_a_line_and_the_same_command_ends_as_if_nothing_had_been(tmp_path: Path, usual: Path) -> None:
+    """In a folder with an odd name: train, report and export on a disk that is full at first."""
+    with small_disk(tmp_path / ODD, "600k") as disk:
+        results = disk.path / "results"
+        (failure,) = short_run("simcse", results).failures
+        assert "No space left on device" in failure.error or "I/O error" in failure.error, failure.error
+        disk.remount("size=30m")
+        done = short_run("simcse", results)
+        assert outcome(done) == outcome(harness.results(usual))
+        assert not harness.results(results).failures
+        kept = contents(results)
+        disk.fill()
+        for write in (
+            lambda: harness.report(results, disk.path / ("r" * 250)),
+            lambda: export(results, disk.path / ("e" * 250)),
+        ):
+            with pytest.raises(UserError, match="cannot be written"):
+                write()
+        (disk.path / "filler").unlink()
+        assert sorted(path.name for path in disk.path.iterdir()) == ["results"]
+        assert contents(results) == kept
+        assert harness.report(results, disk.path / ("r" * 250)).page.is_file()
+        export(results, disk.path / ("e" * 250))
+        assert harness.load_model(disk.path / ("e" * 250)).encode(["x"]).shape == (1, 64)
+
+
+def export(results: Path, to: Path) -> None:
+    write_export("simcse/toy-text/toy-bert/seed-0", to, results)
+
+
+def test_an_export_deletes_nothing_that_it_did_not_make(tmp_path: Path, usual: Path) -> None:
+    precious = [tmp_path / name / "mine" for name in (".x.tmp", f".x.{os.getpid()}.tmp")]
+    for path in precious:
+        path.parent.mkdir()
+        path.write_text("mine")
+    with pytest.raises(UserError, match="File exists"):
+        export(usual, tmp_path / "x")
+    precious.pop().unlink()
+    (tmp_path / f".x.{os.getpid()}.tmp").rmdir()
+    export(usual, tmp_path / "x")
+    assert precious[0].read_text() == "mine"
+    assert (tmp_path / "x" / "README.md").is_file()
+
+
+def test_what_a_killed_process_left_is_removed_with_its_run_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (run,) = harness.plan(methods="simcse", seeds=1, results=tmp_path, **SHORT).runs
+    ours = [
+        store.work(run.fingerprint) / ".best.tmp" / "model.safetensors",
+        store.work(run.fingerprint) / ".run.log.77.tmp",
+        store.folder("tiny", Spec.of(run.resolved.spec)) / f".seed-0-{run.fingerprint[:16]}.json.77.tmp",
+        tmp_path / "failed" / f".{run.fingerprint[:16]}.log.77.tmp",
+    ]
+    others = [path.with_name(path.name.replace(run.fingerprint[:16], "f" * 16)) for path in ours[2:]]
+    for path in (*ours, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    assert len(short_run("simcse", tmp_path)) == 1
+    assert not [path for path in ours if path.exists()]
+    assert [path for path in others if path.exists()] == others
+
+
+@pytest.mark.parametrize(
+    "kind", ["read-only", "full", *(pytest.param(kind, marks=pytest.mark.faults) for kind in ("a file", "damaged"))]
+)
+def test_a_run_goes_on_without_its_cache(
+    kind: str, tmp_path: Path, usual: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        cache = disk.path / "cache"
+        monkeypatch.setenv("HARNESS_CACHE", str(cache))
+        cache.write_text("") if kind == "a file" else cache.mkdir()
+        if kind == "damaged":
+            short_run("simcse", tmp_path / "first")
+            for path in (path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"):
+                path.write_bytes(b"\xff" * 10)
+        disk.remount("ro") if kind == "read-only" else None
+        disk.fill() if kind == "full" else None
+        try:
+            assert outcome(short_run("simcse", tmp_path / "odd")) == outcome(harness.results(usual))
+            warned = [record for record in caplog.records if "cannot be used" in record.getMessage()]
+            assert len(warned) == (0 if kind == "damaged" else 1), [record.getMessage() for record in caplog.records]
+            assert cache_folder() == cache
+        finally:
+            remove_spare()
+
+
+def test_names_that_no_file_system_takes_are_refused_when_planning(tmp_path: Path) -> None:
+    named = f"{'n' * 300}={harness.plan('tiny').inventory.encoder('toy-bert').source.path()}"
+    with pytest.raises(UserError, match=r"the encoder 'n+...' makes a file name of 300 bytes .* shorten it"):
+        harness.plan("tiny", encoders=named, results=tmp_path)
+    assert not list(tmp_path.iterdir())
