@@ -89,7 +89,23 @@ class Student(nn.Module):
     @property
     def longest(self) -> int:
         """Tokens of the longest sequence that `embed` reads: the encoder's own limit, LONGEST at most."""
-        return min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST))
+        return min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST), self._positions or LONGEST)
+
+    @property
+    def _positions(self) -> int | None:
+        """Tokens for which the model has position embeddings; None where it has no table of them."""
+        table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
+        if not isinstance(table, nn.Embedding):
+            return None
+        return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+
+    def check_length(self, max_length: int) -> None:
+        """Raise UserError where the model cannot read so many tokens."""
+        if self._positions is not None and max_length > self._positions:
+            raise UserError(
+                f"max_length = {max_length}, and the encoder reads {self._positions} tokens at most; give "
+                f"--set max_length={self._positions} or fewer"
+            )
 
     def tokenize(self, sentences: Sequence[str], max_length: int) -> TokenRows:
         """Token ids of B > 0 sentences with special tokens, cut at `max_length`, on the CPU."""

@@ -17,6 +17,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from harness.encoders.modules import transformer_folder
+from harness.errors import UserError
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (
@@ -58,6 +59,11 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     with known_vocabulary(folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
     check_vocabulary_files(folder, tokenizer)
+    if tokenizer.pad_token_id is None:
+        raise UserError(
+            f"the tokenizer in {folder} has no pad token, which brings the sentences of a batch to one length; name "
+            'one in its tokenizer_config.json ("pad_token")'
+        )
     return model, tokenizer
 
 

@@ -83,6 +83,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         heads = read_projections(source.path() / source.beside) if read.features else None
         return Trained(model, heads and (heads[0].to(device), heads[1].to(device)), TrainingRecord())
     student = Student.load(source.path(), run.pooling, own_head=False).to(device)
+    student.check_length(run.training.max_length)
     data = training_data(run_features(experiment, bench), student.tokenizer)
     method = build_method(experiment, student, data)
     setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)

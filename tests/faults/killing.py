@@ -1,0 +1,168 @@
+"""Grids that are killed at chosen file operations, in processes of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from faults_tools import outcome, short_run
+from hooks.sitecustomize import arm
+
+import harness
+from harness.execution.executors.forkserver import LATE
+from harness.store import Store
+from harness.store import index as store_index
+
+HOOKS = Path(__file__).parent / "hooks"
+GRID = (
+    *("--profile", "tiny", "--methods", "simcse,mcse", "--seeds", "1", "--suites", "sts,retrieval"),
+    *("--set", "steps=4", "--set", "eval_every=2", "--set", "batch_size=8"),
+)
+#: stage -> what the paths of its operations contain
+STAGES = {
+    "toy data": "cache/(toy|hashes|declarations)/",
+    "tokens": "cache/tokens/",
+    "features": "cache/features/",
+    "attempt noted": "attempt.json",
+    "log": "run.log",
+    "checkpoint": "checkpoint",
+    "best model": "best",
+    "trained": "trained.json",
+    "seen texts": "cache/seen/",
+    "scores of a suite": "scores-",
+    "result": "results/tiny/",
+}
+
+
+class Kill(NamedTuple):
+    """A kill -9 of `who` at the nth time of an operation, some seconds later."""
+
+    at: str
+    nth: int
+    who: tuple[str, ...]
+    delay: float
+
+    @property
+    def stage(self) -> str:
+        """The stage that the operation belongs to."""
+        return next((name for name, part in STAGES.items() if re.search(part, self.at)), "other")
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.who)} at '{self.at}', time {self.nth}, after {1000 * self.delay:.0f} ms"
+
+
+def chosen(operations: Counter[str], count: int, sides: tuple[tuple[str, ...], ...], seed: int) -> Iterator[Kill]:
+    """Kills by a seed, of all sides and stages by turns; half of them come up to 50 ms after the operation."""
+    rng = random.Random(seed)
+    by_stage: dict[str, list[str]] = {}
+    for line in sorted(operations):
+        by_stage.setdefault(Kill(line, 1, (), 0).stage, []).append(line)
+    by_stage.pop("other", None)
+    stages = list(by_stage)
+    for number in range(count):
+        line = rng.choice(by_stage[stages[number % len(stages)]])
+        delay = rng.uniform(0, 0.05) if number % 2 else 0.0
+        yield Kill(line, rng.randint(1, operations[line]), sides[number % len(sides)], delay)
+
+
+def started(
+    folder: Path,
+    *options: str,
+    fault: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] = MappingProxyType({}),
+    grid: Sequence[str] = GRID,
+) -> subprocess.Popen[str]:
+    """Start a grid below a folder, as a session of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {**os.environ, **env, "HARNESS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    if fault is not None:
+        about |= {"FAULT": json.dumps({"root": str(folder), **fault}), "PYTHONPATH": str(HOOKS)}
+    words = ["run", *grid, "--results", str(folder / "results"), *options]
+    code = "import sys; from harness.cli.main import main; sys.argv[0] = 'harness'; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        env=about, cwd=folder, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a grid, and what it printed."""
+    said = process.communicate(timeout=300)[0]
+    return process.returncode, said
+
+
+def hashes(results: Path) -> dict[str, str]:
+    """The content of every file of finished runs, by its path."""
+    paths = (path for path in results.glob("tiny/*/*/*/seed-*") if path.is_file())
+    return {str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}
+
+
+def scores(results: Path) -> dict[str, object]:
+    """What must be as if nothing had happened."""
+    return outcome(harness.results(results))
+
+
+def undisturbed(folder: Path) -> tuple[Counter[str], dict[str, object]]:
+    """The operations of a grid that nothing disturbs, and its scores."""
+    trace = folder.with_name(f"{folder.name}.trace")
+    code, said = ended(started(folder, "--executor", "serial", fault={"trace": str(trace)}))
+    assert code == 0, said
+    return Counter(trace.read_text().splitlines()), scores(folder / "results")
+
+
+def endured(folder: Path, kill: Kill, wanted: Mapping[str, object], *options: str, env: Mapping[str, str] = {}) -> str:
+    """Kill a grid, run it again, and say what is not as it should be; an empty text if nothing is."""
+    fault = {**kill._asdict(), "count": str(folder.with_name(f"{folder.name}.count"))}
+    _, said = ended(started(folder, *options, fault=fault, env=env))
+    if not Path(fault["count"]).is_file():
+        return f"{kill} never happened: {said[-300:]}"
+    before, again = hashes(folder / "results"), time.time()
+    code, said = ended(started(folder, *options, env=env))
+    if code:
+        return f"{kill}: the second command ended with {code}: {said[-600:]}"
+    after = hashes(folder / "results")
+    changed = [path for path, content in before.items() if path.endswith(".json") and after.get(path) != content]
+    if changed:
+        return f"{kill}: {', '.join(changed)} changed"
+    if scores(folder / "results") != wanted:
+        return f"{kill}: the scores differ"
+    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < again]
+    return f"{kill}: {left[0].name} was left behind" if left else ""
+
+
+def short(folder: str, fault: Mapping[str, Any] | None, methods: str) -> None:
+    """A short grid in this process, which is killed as a fault says; what it prints is lost."""
+    os.environ["HARNESS_CACHE"] = f"{folder}/cache"
+    if fault is not None:
+        arm({"root": folder, **fault})
+    short_run(methods, Path(folder, "results"), executor="serial")
+
+
+def index(folder: str, fault: Mapping[str, Any]) -> None:
+    """Read results through an index, however few they are, in a process that is killed as a fault says."""
+    arm({"root": folder, **fault})
+    store_index.WORTH_FILES = 1
+    Store(Path(folder, "results")).indexed()
+
+
+def in_a_process(work: Callable[..., None], *given: object) -> int | None:
+    """Do something in a process that has the libraries already; its exit code."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "torch", "transformers", *LATE])
+    process = context.Process(target=work, args=given)
+    process.start()
+    process.join(120)
+    return process.exitcode

@@ -1,0 +1,91 @@
+"""Clocks that go backwards, machines that sleep, and three commands at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faults_tools import outcome, short_run
+from killing import GRID, scores, started
+
+import harness
+
+
+def test_a_clock_that_goes_backwards_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour at each look: no number depends on it, and a run that was interrupted resumes."""
+    wanted = outcome(short_run("simcse", tmp_path / "as usual"))
+    looks = itertools.count(0, -3600)
+    monkeypatch.setattr(time, "time", lambda: 1.8e9 + next(looks))
+    monkeypatch.setattr(time, "time_ns", lambda: int(1e9 * time.time()))
+    assert outcome(short_run("simcse", tmp_path / "backwards")) == wanted
+    assert outcome(harness.results(tmp_path / "backwards")) == wanted
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_result_that_changed_at_another_time_of_the_clock_is_read_again(
+    hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index goes by the time that a file has, whether it is earlier or later than the one it knows."""
+    monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
+    short_run("none", tmp_path, settings=None)
+    (path,) = tmp_path.glob("tiny/*/*/*/seed-*.json")
+    long_ago = time.time_ns() - 10**13
+    os.utime(path, ns=(long_ago, long_ago))
+    assert len(harness.results(tmp_path).runs) == 1
+    text = path.read_text()
+    path.write_text(text.replace('"none"', '"nine"'))
+    other = long_ago + hours * 3600 * 10**9
+    os.utime(path, ns=(other, other))
+    # its digest does not fit any more, which only reading shows
+    assert len(harness.results(tmp_path).runs) == 0
+    path.write_text(text)
+    os.utime(path, ns=(long_ago, long_ago))
+    assert len(harness.results(tmp_path).runs) == 1
+
+
+def of_session(leader: int) -> Iterator[int]:
+    """The processes of a session."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.getsid(int(entry.name)) == leader:
+                    yield int(entry.name)
+            except ProcessLookupError:
+                continue
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
+@pytest.mark.parametrize("executor", ["serial", "local"])
+def test_a_machine_that_sleeps_goes_on(executor: str, tmp_path: Path) -> None:
+    """All processes of a grid are stopped ten times, a second each; whatever waits for whom, it goes on."""
+    with started(tmp_path / "slept", "--executor", executor) as process:
+        for _ in range(10):
+            time.sleep(1.5)
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                for each in of_session(process.pid):
+                    os.kill(each, number)
+                time.sleep(number == signal.SIGSTOP)
+        said = process.communicate(timeout=200)[0]
+    assert process.returncode == 0, said
+    with started(tmp_path / "awake", "--executor", executor) as other:
+        assert other.wait(200) == 0
+    assert scores(tmp_path / "slept" / "results") == scores(tmp_path / "awake" / "results")
+
+
+@pytest.mark.faults
+def test_three_commands_on_one_folder_train_each_run_once(tmp_path: Path) -> None:
+    words = [word if word != "1" else "3" for word in GRID]
+    assert words.count("3") == 1
+    running = [started(tmp_path, "--executor", "serial", grid=words) for _ in range(3)]
+    outputs = [process.communicate(timeout=500)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], outputs
+    starts = [line for output in outputs for line in output.splitlines() if line.endswith("  starts")]
+    assert len(starts) == len(set(starts)) == 6
+    assert len(harness.results(tmp_path / "results").runs) == 6

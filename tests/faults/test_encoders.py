@@ -1,0 +1,51 @@
+"""Encoders that cannot be trained as they are: one line that says what to change."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from faults_tools import SHORT, short_run
+from safetensors.torch import load_file, save_file
+
+import harness
+from harness.corpora.toy import student_folder
+from harness.encoders.student import Student
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the toy student."""
+    return Path(shutil.copytree(student_folder(), tmp_path / "encoder"))
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def failure(folder: Path, results: Path) -> str:
+    (found,) = short_run("simcse", results, encoders=f"x={folder}").failures
+    return found.error
+
+
+def test_a_tokenizer_without_a_pad_token_is_named(folder: Path, tmp_path: Path) -> None:
+    change(folder / "tokenizer_config.json", pad_token=None)
+    said = failure(folder, tmp_path / "results")
+    assert f"the tokenizer in {folder} has no pad token" in said
+    assert 'name one in its tokenizer_config.json ("pad_token")' in said
+
+
+def test_sentences_longer_than_the_model_are_cut_in_tests_and_refused_in_training(folder: Path, tmp_path: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    (name,) = (name for name in weights if "position_embeddings" in name)
+    save_file({**weights, name: weights[name][:8].contiguous()}, folder / "model.safetensors", {"format": "pt"})
+    change(folder / "config.json", max_position_embeddings=8)
+    said = failure(folder, tmp_path / "results")
+    assert said.startswith("max_length = 32, and the encoder reads 8 tokens at most; give --set max_length=8 or fewer")
+    values = {**SHORT["set"], "max_length": 8}
+    done = short_run("simcse", tmp_path / "results", encoders=f"x={folder}", set=values)
+    assert not done.failures, done.failures
+    assert Student.load(folder).embed(["a red circle " * 30]).shape == (1, 64)
+    assert harness.results(tmp_path / "results").failures, "that of the first run is kept"
