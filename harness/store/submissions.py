@@ -56,5 +56,10 @@ def _path(store: Store, job: str) -> Path:
 def _read(path: Path) -> Submission | None:
     try:
         return Submission.model_validate(json.loads(path.read_bytes()))
-    except (OSError, ValueError, ValidationError):  # gone since, or cut short by a full disk: as if never submitted
+    except (
+        OSError,
+        ValueError,
+        ValidationError,
+        RecursionError,
+    ):  # gone since, or cut short by a full disk: as if never submitted
         return None
