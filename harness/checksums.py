@@ -91,7 +91,10 @@ def note_in(content: bytes) -> dict[str, Any]:
     body = unsealed(content)
     if body is None:
         raise DamagedError("it has no digest: it is cut short, or not of this version")
-    values: dict[str, Any] = json.loads(body)
+    try:
+        values: dict[str, Any] = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"it is no JSON: {first_line(error)}") from error
     return values
 
 

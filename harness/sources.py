@@ -266,6 +266,6 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         advice = "restore the file, or remove it with the result next to it"
         raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
