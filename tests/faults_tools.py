@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -56,6 +57,25 @@ def outcome(results: Results) -> dict[str, object]:
         run.spec.key: (run.fingerprint, run.losses, run.dev, [one.scores for one in run.evaluations])
         for run in results.runs
     }
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The hash of each result file, arrays and logs included, by its name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("[!.]*/*/*/*/seed-*")}
+
+
+def cut(path: Path, tenth: int) -> None:
+    """Leave so many tenths of a file."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * tenth // 10])
+
+
+def flip(path: Path, place: float) -> None:
+    """Change one bit at a place between 0 and 1 of a file, which keeps its size and its time."""
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[int(len(content) * place)] ^= 1 << int(place * 1000) % 8
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @dataclass(frozen=True)
