@@ -160,7 +160,7 @@ def places() -> list[Place]:
         Place("log of a result", lambda to: Store(to).save_log(one, "a line\n" * 9), ()),
         Place("failure", lambda to: Store(to).save_failure(failure, "a line\n" * 9), ()),
         Place("attempt", lambda to: begin_attempt(Store(to), fingerprint), ("store/attempts.py",), expendable=True),
-        Place("submission", lambda to: note_submission(Store(to), fingerprint, note), ("store/submissions.py",)),
+        Place("submission", lambda to: note_submission(Store(to), fingerprint, note), ()),
         Place("index", lambda to: write_tables(to / "index.bin", TablesWriter().tables()), ("store/columns_file.py",)),
         Place("note", lambda to: write_note(to / "trained.json", {"a": 1}), ("checksums.py",)),
         Place("files from a node", lambda to: unpack(_parcel(), Store(to)), ("execution/executors/parcels.py",)),
