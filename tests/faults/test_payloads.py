@@ -6,6 +6,7 @@ tests/catalogue/test_extract.py.
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -31,6 +32,7 @@ from harness.corpora.features import FeatureFile
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.execution.executors.event_file import EventReader
 from harness.profiles import load_profile
 from harness.reporting.build import write_report
 from harness.sources import read_arrays
@@ -72,6 +74,10 @@ def _array_of_objects(path: Path, mark: Path) -> None:
         np.save(path, values, allow_pickle=True)
 
 
+def _event_line(path: Path, mark: Path) -> None:
+    path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n")
+
+
 def _read_features(path: Path) -> object:
     return FeatureFile(path.name, "fetch it").read(path.parent)
 
@@ -81,6 +87,7 @@ PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], N
     "a checkpoint": (_read_checkpoint, "run", _checkpoint),
     "features": (_read_features, "features.npy", _array_of_objects),
     "features that are a pickle": (_read_features, "features.npy", _pickled),
+    "events of a job": (lambda path: list(EventReader(path)), "events", _event_line),
     "arrays of a result": (read_arrays, "seed-0.figures.npz", _array_of_objects),
 }
 
