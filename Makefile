@@ -16,7 +16,7 @@ test: .venv/dev        ## lint, types and tests
 long: .venv/dev        ## what the tests check in part, whole; minutes
 	$(BIN)/pytest -m long -n 2
 
-faults: .venv/dev      ## the long form of the fault suite; minutes
+faults: .venv/dev      ## the fault suite, whole: every place of every file; tens of minutes
 	$(BIN)/pytest -m faults -n 2 tests/faults
 
 cluster: .venv/dev     ## grids on clusters that are started here, with nodes that are killed; minutes

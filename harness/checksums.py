@@ -20,8 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from harness.caches import kept_text
 from harness.errors import first_line
-from harness.sources import write_text
+from harness.sources import keep_text, write_text
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,23 @@ def read_note(path: Path, then: str) -> dict[str, Any] | None:
         return note_in(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (DamagedError, OSError) as error:
+    except DamagedError as error:
         put_aside(path, error, then)
+        return None
+
+
+def keep_note(name: str, values: Mapping[str, Any]) -> None:
+    """Write a note into the cache."""
+    keep_text(name, sealed(json.dumps(values)))
+
+
+def kept_note(name: str, then: str) -> dict[str, Any] | None:
+    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that says what `then`."""
+    text = kept_text(name)
+    try:
+        return None if text is None else note_in(text.encode())
+    except DamagedError as error:
+        log.warning("the cached note %s is damaged (%s); %s", name, error, then)
         return None
 
 
@@ -75,7 +91,10 @@ def note_in(content: bytes) -> dict[str, Any]:
     body = unsealed(content)
     if body is None:
         raise DamagedError("it has no digest: it is cut short, or not of this version")
-    values: dict[str, Any] = json.loads(body)
+    try:
+        values: dict[str, Any] = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"it is no JSON: {first_line(error)}") from error
     return values
 
 
@@ -86,6 +105,16 @@ def content_hash(path: Path) -> str:
     """
     stat = path.stat()
     return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino)
+
+
+def check_file(path: Path, expected: str) -> None:
+    """Raise DamagedError where a file does not have this hash."""
+    try:
+        found = content_hash(path)
+    except OSError as error:
+        raise DamagedError(f"it cannot be read: {first_line(error)}") from error
+    if found != expected:
+        raise DamagedError("it is not as it was written")
 
 
 @cache
@@ -112,11 +141,9 @@ def check_folder(folder: Path) -> None:
     for line in lines:
         expected, _, name = line.rstrip("\n").partition("  ")
         try:
-            found = content_hash(folder / name)
-        except OSError as error:
-            raise DamagedError(f"{name} cannot be read: {first_line(error)}") from error
-        if found != expected:
-            raise DamagedError(f"{name} is not as it was written")
+            check_file(folder / name, expected)
+        except DamagedError as error:
+            raise DamagedError(f"{name}: {error}") from error
 
 
 def put_aside(path: Path, why: object, then: str) -> None:

@@ -98,6 +98,9 @@ def expand(
     """
     runs: dict[RunSpec, Resolved] = {}
     skipped: dict[Skipped, None] = {}
+    number = len(methods) * len(settings) * len(encoders) * len(seeds)
+    if number > MOST_RUNS:
+        raise UserError(f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds")
     check_overrides(methods, overrides)
     for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
         try:
@@ -211,6 +214,8 @@ def _streams(profile: Profile, setting: Variant) -> dict[str, Stream]:
     return {name: get_class("corpus", kind, CorpusSource).stream for name, kind in corpora.items()}
 
 
+#: a grid with more runs is a mistake, such as two long lists; planning 20,000 takes half a minute
+MOST_RUNS = 200_000
 #: a stream in messages
 _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "recordings"}
 

@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from harness.errors import PlugInError, UserError
+from harness.foreign import exit_raises
 
 T = TypeVar("T")
 
@@ -107,10 +108,11 @@ def get_instance(kind: str, name: str, base: type[T]) -> T:
 def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
     """Convert whatever a registered object's own code raises into a PlugInError of one line naming its package.
 
-    A UserError passes unchanged; a SystemExit does not end the program.
+    A UserError passes unchanged; neither SystemExit nor os._exit ends the program.
     """
     try:
-        yield
+        with exit_raises():
+            yield
     except UserError:
         raise
     except (Exception, SystemExit) as error:

@@ -137,10 +137,17 @@ def _clean(folder: Path) -> None:
 def known_hash(name: str, compute: Callable[[], str]) -> str:
     """A hash that is kept in the cache under a name, computed and kept where it is not there."""
     text = kept_text(name)
-    if text is None or len(text) != 64:
-        text = compute()
-        keep_text(name, text)
-    return text
+    if text is not None and text[64:] == _check(text[:64]):
+        return text[:64]
+    if text is not None and len(text) != 64:  # as of an earlier version
+        log.warning("the cached hash %s is damaged; it is computed again", name)
+    found = compute()
+    keep_text(name, found + _check(found))
+    return found
+
+
+def _check(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_hash(path: Path) -> str:
@@ -259,6 +266,6 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         advice = "restore the file, or remove it with the result next to it"
         raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error

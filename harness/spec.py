@@ -29,6 +29,8 @@ CONTROLS = ("shuffled", "random", "noise")
 NO_TEACHER = ("default", "none", *CONTROLS)
 #: a number of seeds above it is a mistake, such as a seed without its comma
 MOST_SEEDS = 10_000
+#: brackets inside each other above which a name is a mistake
+MOST_NESTED = 20
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
@@ -145,10 +147,17 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def split(text: str, separator: str = ",") -> list[str]:
-    """Split at the separators that stand outside brackets. Raises SpecError on unbalanced brackets."""
+    """Split at the separators that stand outside brackets.
+
+    Raises SpecError for brackets that are unbalanced or too many inside each other, and for control characters.
+    """
     parts, depth, start = [], 0, 0
+    if not text.isprintable():
+        raise SpecError(f"'{text}' holds a control character; type it again")
     for index, char in enumerate(text):
         depth += (char == "[") - (char == "]")
+        if depth > MOST_NESTED:
+            raise SpecError(f"'{text}' has more than {MOST_NESTED} brackets inside each other; name fewer")
         if depth < 0:
             break
         if char == separator and depth == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -56,6 +57,25 @@ def outcome(results: Results) -> dict[str, object]:
         run.spec.key: (run.fingerprint, run.losses, run.dev, [one.scores for one in run.evaluations])
         for run in results.runs
     }
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The hash of each result file, arrays and logs included, by its name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("[!.]*/*/*/*/seed-*")}
+
+
+def cut(path: Path, tenth: int) -> None:
+    """Leave so many tenths of a file."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * tenth // 10])
+
+
+def flip(path: Path, place: float) -> None:
+    """Change one bit at a place between 0 and 1 of a file, which keeps its size and its time."""
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[int(len(content) * place)] ^= 1 << int(place * 1000) % 8
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @dataclass(frozen=True)
@@ -140,7 +160,7 @@ def places() -> list[Place]:
         Place("log of a result", lambda to: Store(to).save_log(one, "a line\n" * 9), ()),
         Place("failure", lambda to: Store(to).save_failure(failure, "a line\n" * 9), ()),
         Place("attempt", lambda to: begin_attempt(Store(to), fingerprint), ("store/attempts.py",), expendable=True),
-        Place("submission", lambda to: note_submission(Store(to), fingerprint, note), ("store/submissions.py",)),
+        Place("submission", lambda to: note_submission(Store(to), fingerprint, note), ()),
         Place("index", lambda to: write_tables(to / "index.bin", TablesWriter().tables()), ("store/columns_file.py",)),
         Place("note", lambda to: write_note(to / "trained.json", {"a": 1}), ("checksums.py",)),
         Place("files from a node", lambda to: unpack(_parcel(), Store(to)), ("execution/executors/parcels.py",)),

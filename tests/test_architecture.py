@@ -14,6 +14,7 @@ FLOORS = {
     "checksums": 0,
     "errors": 0,
     "declarations": 0,
+    "foreign": 0,
     "formatting": 0,
     "verdicts": 0,
     "inputs": 0,

@@ -6,6 +6,7 @@ import errno
 import logging
 import signal
 import sys
+import warnings
 from contextlib import suppress
 from importlib import import_module
 
@@ -14,6 +15,7 @@ import click
 from harness import __version__
 from harness.cli.output import OneLine, check_typed, complain, echo
 from harness.errors import UserError
+from harness.plaintext import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
 #: command -> its module in harness.cli and its name there; a module imports little until its command runs
@@ -76,6 +78,8 @@ def main() -> None:
         code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
     except OSError as error:
         code = _no_output(error)
+    except RecursionError:
+        code = complain("a name or a file that was given is nested too deeply; give one with fewer brackets")
     sys.exit(code)
 
 
@@ -83,6 +87,7 @@ def _set_up_logging() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {one_line(str(message))}\n"
     # long hashing and waiting for another process, which would be silent
     logging.getLogger("harness.sources").setLevel(logging.INFO)
 

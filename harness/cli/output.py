@@ -23,7 +23,7 @@ def check_typed(words: Sequence[str]) -> None:
     """Refuse an empty word, such as an unset shell variable, and one that is no text. Raises UserError."""
     for before, word in zip(("", *words), words, strict=False):
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
-        where = option if option.startswith("-") else "an argument"
+        where = option if option.startswith("-") and option != "--" else "an argument"
         if equals and not value.strip():
             raise UserError(f"{where} is an empty text, such as an unset shell variable; give a value, or leave it out")
         if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):

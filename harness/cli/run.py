@@ -148,12 +148,13 @@ def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
     A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
-    configuration only), missing, or damaged (its result cannot be used, and it is not trained again). One that was
-    handed to SLURM is running, queued, or lost where its job was killed.
+    configuration only), missing, running (in another process), or damaged (its result cannot be used, and it is not
+    trained again). One that was handed to SLURM is running, queued, or lost where its job was killed.
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts
     from harness.store import earlier_backends
+    from harness.store.attempts import in_progress
 
     plan = api.plan(**grid)
     _describe(plan)
@@ -163,6 +164,9 @@ def status(**grid: Any) -> None:
         place = there.get(plan.store.work(run.fingerprint).name)
         if place and run.state != "done":
             lines.append((place.state, run.key, place.text))
+        elif run.state != "done" and in_progress(plan.store, run.fingerprint):
+            follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
+            lines.append(("running", run.key, f"in another process; `{follow}` shows it"))
         else:
             lines.append(
                 (run.state, run.key, one_line(run.failure.error) if run.failure and run.state == "failed" else "")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.caches import kept_text
+from harness.checksums import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
 from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.parquet import column_names, read_columns
 from harness.seeds import generator
-from harness.sources import Missing, digest, file_hash, keep_text
+from harness.sources import Missing, digest, file_hash
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,14 +141,14 @@ class LabelledImages(CorpusSource):
 
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """The reason for each unreadable image, by its number; cached by `key`, which identifies the content."""
-    note = f"readable/{digest('readable', key)}.json"
-    with suppress(ValueError, AttributeError):  # damaged: made again
-        if kept := kept_text(note):
-            return {int(row): why for row, why in json.loads(kept).items()}
+    note = f"readable/{digest('note on the readable', key)}.json"
+    kept = kept_note(note, "the images are decoded again")
+    if kept is not None:
+        return {int(row): why for row, why in kept["unreadable"].items()}
     # Pillow releases the interpreter's lock
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}
-    keep_text(note, json.dumps(found))
+    keep_note(note, {"unreadable": found})
     return found
 
 

@@ -15,20 +15,21 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from harness.caches import in_cache
+from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
 from harness.sources import digest, write_bytes
 from harness.textfiles import normalised_text
 
 #: version of the hashes
-VERSION = 1
+VERSION = 2
 #: the hash of a text without letters and digits, which counts as read by no training
 EMPTY = 0
+_AGAIN = "it is computed again"
 
 _EXTENSION = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
 _FLICKR = re.compile(r"(\d+)_[0-9a-f]{10}")
@@ -48,14 +49,26 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
     def found(folder: Path) -> np.ndarray:
         path = folder / name
-        with suppress(FileNotFoundError, ValueError, EOFError):  # none yet, or a damaged one
-            return np.asarray(np.load(path, mmap_mode="r"))
-        buffer = io.BytesIO()
-        np.save(buffer, text_hashes(texts()))
-        write_bytes(path, buffer.getvalue())
+        if not _is_kept(path):
+            buffer = io.BytesIO()
+            np.save(buffer, text_hashes(texts()))
+            write_bytes(path, buffer.getvalue())
+            write_note(path.with_suffix(".json"), {"sha256": content_hash(path)})
         return np.asarray(np.load(path, mmap_mode="r"))
 
     return in_cache("seen", found)
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether hashes are there as they were written; what is damaged is put aside."""
+    noted = read_note(path.with_suffix(".json"), _AGAIN)
+    try:
+        if noted is not None:
+            check_file(path, noted["sha256"])
+    except DamagedError as error:
+        put_aside(path, error, _AGAIN)
+        return False
+    return noted is not None
 
 
 def image_name(image_id: str) -> str:

@@ -6,19 +6,17 @@ their place in the shard on access.
 
 from __future__ import annotations
 
-import json
 import logging
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.caches import kept_text
+from harness.checksums import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
-from harness.sources import Missing, digest, file_hash, keep_text
+from harness.sources import Missing, digest, file_hash
 
 log = logging.getLogger(__name__)
 
@@ -112,11 +110,10 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 
 def _index(shard: Path) -> Index:
     """The index of a shard, cached by content."""
-    note = f"shards/{digest('shard', VERSION, file_hash(shard))}.json"
-    with suppress(ValueError, TypeError, KeyError):  # damaged: made again
-        if text := kept_text(note):
-            kept = json.loads(text)
-            return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
+    note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
+    kept = kept_note(note, "the shard is read again")
+    if kept is not None:
+        return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
@@ -132,7 +129,7 @@ def _index(shard: Path) -> Index:
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
     index = Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
-    keep_text(note, json.dumps(index._asdict(), ensure_ascii=False))
+    keep_note(note, index._asdict())
     return index
 
 

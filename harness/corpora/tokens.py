@@ -2,13 +2,12 @@
 
 The cache has two flat files per corpus: `KEY.ids` (token ids with special tokens, truncated at the training's
 `max_length`) and `KEY.offsets` (the start of each sentence, int64). `KEY.json` is written last and holds their hashes;
-files without it are ignored.
+files without it are ignored. Each process that maps them checks them, once.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,19 +18,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import in_cache
+from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
 from harness.encoders.rows import TokenRows
 from harness.locks import locked
-from harness.sources import digest, file_hash, write_bytes, write_text
+from harness.sources import digest, write_bytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-log = logging.getLogger(__name__)
-
 #: version of the layout
-VERSION = 1
+VERSION = 2
 #: sentences tokenised at a time, in parallel
 CHUNK = 16384
+_AGAIN = "the texts are tokenised again"
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,10 @@ def cached_tokens(
     def found(folder: Path) -> TokenFile:
         note = folder / f"{key}.json"
         with locked(folder / f"{key}.lock", note):
-            if not _whole(note):
-                _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
+            dtype = _kept(note)
+            if dtype is None:
+                dtype = _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
             ids, offsets = _files(note)
-            dtype = json.loads(note.read_text())["dtype"]
             return TokenFile(np.memmap(ids, dtype, mode="r"), np.memmap(offsets, "<i8", mode="r"))
 
     return in_cache("tokens", found)
@@ -136,19 +135,22 @@ def _files(note: Path) -> tuple[Path, Path]:
     return note.with_suffix(".ids"), note.with_suffix(".offsets")
 
 
-def _whole(note: Path) -> bool:
-    """Whether both files exist and match their hashes."""
-    if not note.is_file():
-        return False
-    noted = json.loads(note.read_text())
-    if all(path.is_file() and file_hash(path) == noted[path.suffix[1:]] for path in _files(note)):
-        return True
-    log.warning("the cached tokens %s are damaged; tokenising again", note)
-    note.unlink()
-    return False
+def _kept(note: Path) -> np.dtype | None:
+    """The type of the ids where both files are as they were written; what is damaged is put aside."""
+    noted = read_note(note, _AGAIN)
+    if noted is None:
+        return None
+    for path in _files(note):
+        try:
+            check_file(path, noted[path.suffix[1:]])
+        except DamagedError as error:
+            put_aside(path, error, _AGAIN)
+            note.unlink()
+            return None
+    return np.dtype(str(noted["dtype"]))
 
 
-def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]) -> None:
+def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]) -> np.dtype:
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
     ids_path, offsets_path = _files(note)
     lengths = [0]
@@ -160,4 +162,5 @@ def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, repor
         stream.flush()
         os.fsync(stream.fileno())
     write_bytes(offsets_path, np.cumsum(lengths).astype("<i8").tobytes())
-    write_text(note, json.dumps({"dtype": dtype.str, "ids": file_hash(ids_path), "offsets": file_hash(offsets_path)}))
+    write_note(note, {"dtype": dtype.str, "ids": content_hash(ids_path), "offsets": content_hash(offsets_path)})
+    return dtype

@@ -1,35 +1,40 @@
 """Teacher features on disk: computed once per key, resumable, memory-mapped.
 
-Rows are appended to `NAME.part`, and `NAME.progress.json` counts the rows that are flushed to disk. The finished file
-is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
+Rows are appended to `NAME.part`, and `NAME.progress.json` counts the rows that are flushed to disk, with the hash of
+the file up to there. The finished file is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
-import json
-import logging
 import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.caches import in_cache
+from harness.checksums import DamagedError, check_file, put_aside, read_note, write_note
 from harness.errors import UserError
 from harness.locks import locked
-from harness.sources import digest, file_hash, write_text
+from harness.sources import digest, write_text
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 #: (start, stop) -> features of these rows, (stop - start, ...)
 ComputeRows = Callable[[int, int], np.ndarray]
 #: called with (rows done, rows in total), first with those of an earlier process, then after every chunk
 RowsDone = Callable[[int, int], None]
+_AGAIN = "the features are computed again"
+#: bytes that are hashed at a time
+_PIECE = 2**24
 
 
 def cached_features(
@@ -133,19 +138,20 @@ class _Store:
         return self.stem.with_suffix(suffix)
 
     def whole(self) -> bool:
-        """Check the finished file by its hash; a damaged one is removed."""
+        """Check the finished file by its hash; a damaged one is put aside."""
         final, note = self.file(".npy"), self.file(".sha256")
         if not (final.is_file() and note.is_file()):
             return False
-        if file_hash(final) == note.read_text():
-            return True
-        log.warning("the cached features %s are damaged; they are computed again", final)
-        final.unlink()
-        return False
+        try:
+            check_file(final, note.read_bytes().decode(errors="replace"))
+        except DamagedError as error:
+            put_aside(final, error, _AGAIN)
+            return False
+        return True
 
     def fill(self, compute: ComputeRows, chunk: int, report: RowsDone) -> None:
         """Compute the missing rows."""
-        done, tail = self._kept()
+        done, tail, state = self._kept()
         report(done, self.rows)
         for start in range(done, self.rows, chunk):
             stop = min(start + chunk, self.rows)
@@ -156,35 +162,43 @@ class _Store:
                     f"delete {self.file('.part')} to compute them all again"
                 )
             tail = values.shape[1:]
-            self._append(values, start)
-            write_text(self.file(".progress.json"), json.dumps({"done": stop, "tail": tail}))
+            self._append(values, start, state)
+            write_note(self.file(".progress.json"), {"done": stop, "tail": tail, "sha256": state.hexdigest()})
             report(stop, self.rows)
-        write_text(self.file(".sha256"), file_hash(self.file(".part")))
+        write_text(self.file(".sha256"), state.hexdigest())
         self.file(".part").replace(self.file(".npy"))
         self.file(".progress.json").unlink()
 
-    def _kept(self) -> tuple[int, tuple[int, ...] | None]:
-        """Return the number of rows of an interrupted computation, and the shape of a row."""
+    def _kept(self) -> tuple[int, tuple[int, ...] | None, Hash]:
+        """Return the rows of an interrupted computation, the shape of a row, and the state of the part file's hash."""
         progress, part = self.file(".progress.json"), self.file(".part")
-        if not (progress.is_file() and part.is_file()):
-            return 0, None
-        noted = json.loads(progress.read_text())
-        done, tail = int(noted["done"]), tuple(noted["tail"])
-        if part.stat().st_size < self._place(done, tail):
-            log.warning("the features %s are truncated; they are computed again", part)
-            return 0, None
-        return done, tail
+        noted = read_note(progress, _AGAIN)
+        if noted is None or not part.is_file():
+            return 0, None, hashlib.sha256()
+        done, tail, state = int(noted["done"]), tuple(noted["tail"]), hashlib.sha256()
+        with part.open("rb") as stream:
+            left = self._place(done, tail)
+            while piece := stream.read(min(left, _PIECE)):
+                state.update(piece)
+                left -= len(piece)
+        if state.hexdigest() == noted["sha256"]:
+            return done, tail, state
+        put_aside(part, "it is not as it was written", _AGAIN)
+        return 0, None, hashlib.sha256()
 
-    def _append(self, values: np.ndarray, start: int) -> None:
-        """Write rows after the first `start`, overwriting the rest, and flush them to disk."""
+    def _append(self, values: np.ndarray, start: int, state: Hash) -> None:
+        """Write rows after the first `start`, overwriting the rest, flush them to disk, and hash what was written."""
+        header = b"" if start else self._header(values.shape[1:])
+        data = values.data.cast("B")
         with self.file(".part").open("r+b" if start else "wb") as stream:
-            if not start:
-                stream.write(self._header(values.shape[1:]))
+            stream.write(header)
             stream.seek(self._place(start, values.shape[1:]))
             stream.truncate()
-            stream.write(values.data)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
+        state.update(header)
+        state.update(data)
 
     def _checked(self, values: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Convert a chunk to the stored type. Raises UserError for values that are not finite."""

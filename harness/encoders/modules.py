@@ -44,7 +44,7 @@ def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
         return ()
     try:
         modules = tuple(ListedModule(str(each["type"]), str(each["path"])) for each in json.loads(file.read_text()))
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
     for module in modules:
         if Path(module.path).is_absolute() or ".." in Path(module.path).parts:
@@ -140,7 +140,7 @@ def _read(file: Path) -> dict[str, Any]:
     """Read a module's settings. Raises UserError for a damaged file."""
     try:
         settings: dict[str, Any] = dict(json.loads(file.read_text()))
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
     return settings
 

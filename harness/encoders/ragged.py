@@ -6,8 +6,6 @@ of the bytes. Only the lengths are in memory.
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,18 +14,20 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache
+from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
 from harness.errors import UserError
 from harness.locks import locked
 from harness.processors import own_cores
-from harness.sources import digest, file_hash, write_text
-
-log = logging.getLogger(__name__)
+from harness.sources import digest
 
 #: row number -> the row, (length, width)
 ComputeRow = Callable[[int], np.ndarray]
+#: version of the layout
+VERSION = 2
 #: rows in a file
 CHUNK = 512
 DTYPE = np.dtype(np.float16)
+_AGAIN = "its rows are computed again"
 
 
 class Ragged:
@@ -58,7 +58,7 @@ def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragge
     An interrupted computation resumes after its last complete chunk; a damaged chunk is computed again. One process
     computes while others with the same key wait. Raises what `compute` raises.
     """
-    name = digest("ragged", key, rows, width)
+    name = digest("ragged", VERSION, key, rows, width)
 
     def found(folder: Path) -> Ragged:
         with locked(folder.with_suffix(".lock"), folder):
@@ -77,14 +77,15 @@ def _data(folder: Path, chunk: int) -> Path:
 
 def _kept(data: Path) -> list[int]:
     """Return the lengths of a chunk's rows; none where it is missing or damaged."""
-    note = data.with_suffix(".json")
-    if not (data.is_file() and note.is_file()):
+    noted = read_note(data.with_suffix(".json"), _AGAIN)
+    if noted is None:
         return []
-    about = json.loads(note.read_text())
-    if about["sha256"] == file_hash(data):
-        return list(about["lengths"])
-    log.warning("the cached rows %s are damaged; they are computed again", data)
-    return []
+    try:
+        check_file(data, noted["sha256"])
+    except DamagedError as error:
+        put_aside(data, error, _AGAIN)
+        return []
+    return list(noted["lengths"])
 
 
 def _made(data: Path, rows: range, compute: ComputeRow) -> list[int]:
@@ -98,5 +99,5 @@ def _made(data: Path, rows: range, compute: ComputeRow) -> list[int]:
         os.fsync(stream.fileno())
     part.replace(data)
     lengths = [len(row) for row in found]
-    write_text(data.with_suffix(".json"), json.dumps({"lengths": lengths, "sha256": file_hash(data)}))
+    write_note(data.with_suffix(".json"), {"lengths": lengths, "sha256": content_hash(data)})
     return lengths

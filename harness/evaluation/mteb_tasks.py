@@ -6,7 +6,6 @@ planning a suite imports it once; evaluating and fetching always do.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,9 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.caches import kept_text
+from harness.checksums import keep_note, kept_note
 from harness.errors import UserError
-from harness.sources import Missing, Source, digest, keep_text
+from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -103,14 +102,14 @@ class OwnTasks(Source):
 
     def known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
-        note = f"mteb/{digest(version('mteb'), self.name)}.json"
-        try:
-            return [_task(row) for row in json.loads(kept_text(note) or "")]
-        except (ValueError, TypeError, LookupError):  # none yet, or a damaged one
-            parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
-            found = [KnownTask.of(part) for part in parts]
-            keep_text(note, json.dumps([asdict(task) for task in found]))
-            return found
+        note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
+        noted = kept_note(note, "mteb is asked again")
+        if noted is not None:
+            return [_task(row) for row in noted["tasks"]]
+        parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
+        found = [KnownTask.of(part) for part in parts]
+        keep_note(note, {"tasks": [asdict(task) for task in found]})
+        return found
 
     def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
@@ -131,7 +130,7 @@ class OwnTasks(Source):
 
 
 def _task(row: Mapping[str, Any]) -> KnownTask:
-    """A task as kept in the cache folder. Raises TypeError for a row of other fields."""
+    """A task as kept in the cache folder."""
     return KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])})
 
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 RUN = "run:"
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
+#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
+LIT_DEEPEST = 5
 #: the kind of teacher that is fitted here, and what it gives
 LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
@@ -404,6 +406,11 @@ class TeacherFinder:
             raise UserError(
                 f"the teacher '{name}' of the profile '{self.inventory.profile.name}' reads its own features; name "
                 "other teachers in its keys images and captions"
+            )
+        if len(outer) > LIT_DEEPEST:
+            raise UserError(
+                f"the teacher '{outer[0]}' of the profile '{self.inventory.profile.name}' is fitted on teachers that "
+                f"are fitted on others, {len(outer)} deep; name teachers that are models"
             )
         return NamedTeacher(name, of, self._maker(name, of, outer))
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.errors import UserError
 from harness.sources import write_text
 from harness.store.files import Store
 
@@ -35,9 +36,20 @@ class Attempt:
 
 def attempt(store: Store, fingerprint: str) -> Attempt:
     """What is noted of a run; a note that cannot be read counts as none."""
-    with suppress(OSError, ValueError, TypeError):
+    with suppress(OSError, ValueError, TypeError, RecursionError):
         return Attempt(**json.loads(_path(store, fingerprint).read_bytes()))
     return Attempt()
+
+
+def in_progress(store: Store, fingerprint: str) -> bool:
+    """Whether a process has the run now: its note says so, and the run's lock is held."""
+    if not attempt(store, fingerprint).running:
+        return False
+    try:
+        with store.lock(fingerprint) as free:
+            return not free
+    except (OSError, UserError):  # a folder of another user: the note has to do
+        return True
 
 
 def begin_attempt(store: Store, fingerprint: str) -> None:

@@ -229,8 +229,9 @@ class Store:
 
 
 def file_name(name: str) -> str:
-    """A name as part of a path: what could leave the folder, or is no character of a name, is escaped."""
-    return quote(name, safe=_SAFE)
+    """A name as part of a path: what could leave the folder, hide in it, or is no character of a name, is escaped."""
+    text = quote(name, safe=_SAFE)
+    return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -269,7 +270,7 @@ def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
             yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
         except FileNotFoundError:
             pass  # none was recorded, or the run has succeeded meanwhile
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
 
 

@@ -5,12 +5,11 @@ RESULTS/.work/FINGERPRINT/submitted.json        from the submission of a job unt
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.sources import write_text
+from harness.checksums import DamagedError, note_in, write_note
 from harness.store.files import Store
 
 
@@ -39,7 +38,7 @@ def submissions(store: Store) -> dict[str, Submission]:
 
 def note_submission(store: Store, job: str, note: Submission) -> None:
     """Write the note on a job that was submitted."""
-    write_text(_path(store, job), note.model_dump_json() + "\n")
+    write_note(_path(store, job), note.model_dump(mode="json"))
 
 
 def forget_submission(store: Store, job: str, id_there: str) -> None:
@@ -55,6 +54,6 @@ def _path(store: Store, job: str) -> Path:
 
 def _read(path: Path) -> Submission | None:
     try:
-        return Submission.model_validate(json.loads(path.read_bytes()))
-    except (OSError, ValueError, ValidationError):  # gone since, or cut short by a full disk: as if never submitted
+        return Submission.model_validate(note_in(path.read_bytes()))
+    except (OSError, DamagedError, ValidationError):  # gone since, or not as it was written: as if never submitted
         return None

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from cli_words import Typed
 
+import harness
+from harness.cli.main import cli
+from harness.store import Store
+from harness.store.attempts import begin_attempt
+
+#: more variants than a grid can have, with 10,000 seeds
+MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
 NAMES = ("methods", "settings", "encoders", "suites", "table", "figure", "paper", "readings")
 
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -38,3 +50,131 @@ def test_a_mistake_in_a_grid_is_one_line(typed: Typed, tmp_path: Path, words: tu
     assert message in err
     assert len(err.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+#: what a command needs besides the value that is tried: run no model, read no result
+FILL = {
+    **{"what": "simcse", "a": "simcse", "b": "mcse", "metric": "sts.Avg", "name": "wiki1m", "names": "wiki1n"},
+    **{"run": "simcse/toy/toy-bert/seed-0", "model": "simcse/toy/toy-bert/seed-0", "to": "exported", "kind": "methods"},
+    **{"folder": "nowhere", "effect": "1", "std": "1"},
+}
+#: an unset variable, a name that steers terminals, one that no file system takes, numbers that are none
+TYPED = ("", " ", "\x1b]0;owned\x07[", "n" * 300, "../" * 40 + "n" * 5000, "[" * 3000, "nan", "9" * 400, "\udcff")
+
+
+def _commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with its words."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _commands(found, (*path, name))
+    else:
+        yield path, command
+
+
+def _needed(path: tuple[str, ...], command: click.Command, tried: str) -> list[str]:
+    """The words of a command without the parameter that is tried, on an empty folder."""
+    words = [*path]
+    for one in command.params:
+        if one.required and one.name != tried:
+            words += [*one.opts[:1]] * isinstance(one, click.Option) + [FILL[str(one.name)]]
+    names = {one.name for one in command.params}
+    words += ["--profile", "tiny"] * ("profile" in names - {tried} and path[0] not in ("export", "audit"))
+    return words + ["--dry-run"] * ("dry_run" in names)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), _commands(), ids=lambda value: "-".join(value) if isinstance(value, tuple) else ""
+)
+def test_no_word_of_any_command_is_a_traceback(
+    path: tuple[str, ...], command: click.Command, typed: Typed, tmp_path: Path
+) -> None:
+    """Every option and argument, those of tomorrow too: one or two lines, nothing written, empty texts refused."""
+    for one in command.params:
+        if getattr(one, "is_flag", False):
+            continue
+        for text in TYPED:
+            words = _needed(path, command, str(one.name))
+            words += [f"{one.opts[0]}={text}"] if isinstance(one, click.Option) else ["--", text]
+            code, _, err = typed(*words)
+            assert code in (0, 2), words
+            assert len(err.splitlines()) == (code == 2), words
+            assert len(err) < 1500, words
+            assert err.removesuffix("\n").isprintable(), words
+            assert not list(tmp_path.iterdir()), words
+            if not text.strip() or text == "\udcff":
+                assert code == 2, words
+                assert (one.opts[0] if isinstance(one, click.Option) else "argument") in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("audit", "--profile", "paper"), "add --seen"),
+        (("run", "--profile", "tiny", "--dry-run", "--executor", "slrum"), "did you mean slurm?"),
+        (("run", "--profile", "tiny", "--dry-run", "--wait"), "has no option 'wait'"),
+        (("results", "upgrade", "--data-root", "nowhere"), "nowhere is not a folder"),
+        (("power", "--effect", "1", "--std", "1", "--seeds", "100000000"), "2<=x<=10000"),
+        (("run", "--profile", "tiny", "--dry-run", "--seeds", "10000", "--methods", MANY), "more than 200,000"),
+        (
+            ("run", "--profile", "tiny", "--dry-run", "--methods", "dalr[text=" * 30 + "x" + "]" * 30),
+            "inside each other",
+        ),
+        (("report", "--results", ".", "--profile", "tiny", "--out", "/"), "has no results"),
+    ],
+    ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else "",
+)
+def test_what_was_accepted_silently_is_refused(typed: Typed, words: tuple[str, ...], message: str) -> None:
+    code, out, err = typed(*words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("kind", ["run", "data"])
+def test_a_data_root_that_is_a_file_is_one_line(kind: str, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_DATA", __file__)
+    words = {"run": ("run", "--profile", "paper", "--dry-run"), "data": ("data", "fetch", "wiki1m")}[kind]
+    code, out, err = typed(*words)
+    assert (code, out) == (2, "")
+    assert err == f"error: the data root {__file__} is a file; give a folder with --data-root or HARNESS_DATA\n"
+
+
+def test_a_full_disk_behind_the_output_is_one_line() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    command = [sys.executable, "-c", "from harness.cli.main import main; main()", "data", "path", "--help"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+
+
+def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:
+    """A command that is ended before its runs are in work, here while it plans."""
+    code = (
+        "import os, signal, harness.api, harness.cli.main as main\n"
+        "harness.api.plan = lambda **_: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "main.main()\n"
+    )
+    command = [sys.executable, "-c", code, "run", "--profile", "tiny"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout) == (143, "")
+    assert ended.stderr.split("\n")[1:] == ["interrupted; run the same command again to resume", ""]
+    assert not list(tmp_path.iterdir())
+
+
+def test_status_calls_a_run_that_another_process_has_running(typed: Typed) -> None:
+    grid = ("--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", "a folder")
+    store = Store(Path("a folder"))
+    (run,) = harness.plan("tiny", methods="simcse", seeds=1, results="a folder").runs
+    begin_attempt(store, run.fingerprint)
+    with store.lock(run.fingerprint) as held:
+        assert held
+        _, shown, _ = typed("status", *grid)
+    line = shown.splitlines()[-1]
+    assert (
+        line
+        == f"running  {run.key}  in another process; `harness logs {run.key} --follow --results 'a folder'` shows it"
+    )
+    assert typed("status", *grid)[1].splitlines()[-1].startswith("missing")

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from harness.caches import cache_folder
+from harness.checksums import write_note
 from harness.corpora.labelled_images import LabelledImages
 from harness.encoders import pictures
 from harness.encoders.pictures import decoded
@@ -82,7 +83,7 @@ def test_images_are_checked_once_and_again_when_they_change(tmp_path: Path, monk
     tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.jpg": PNG})
     LabelledImages("tree", "").load(tmp_path)
     (note,) = (cache_folder() / "readable").iterdir()
-    note.write_text('{"0": "as noted"}')
+    write_note(note, {"unreadable": {"0": "as noted"}})
     with pytest.raises(UserError, match="as noted"):
         LabelledImages("tree", "").load(tmp_path)
     tree(tmp_path, {"cat/2.jpg": JPEG})

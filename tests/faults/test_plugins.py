@@ -32,7 +32,7 @@ SAYS = {
     "bad-raises": r"ValueError: one line and\\x1b\[31m another x{100}…x{100} \(bad_methods.py, line \d+\)$",
     "bad-quits": r"SystemExit: 0 \(bad_methods.py, line \d+\)",
     "bad-interrupts": r"KeyboardInterrupt \(bad_methods.py, line \d+\)",
-    "bad-exits": r"ExitError: os._exit\(0\) would end the process of this run \(bad_methods.py, line \d+\)",
+    "bad-exits": r"ExitError: os._exit\(0\) would end the process without a word \(bad_methods.py, line \d+\)",
     "bad-crashes": r"its process ended with code -11 \(SIGSEGV\) before the run did \(bad_methods.py, line \d+\)",
     "bad-eats": r"MemoryError: Unable to allocate .* \(bad_methods.py, line \d+\)",
     "bad-sleeps": r"it took longer than --run-timeout, 10.0 s, and was stopped; the same command continues",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from executor_jobs import plan
+from executor_jobs import jobs, plan
 from faults_tools import outcome, short_run
 from plugin_packages import Install
 
@@ -16,9 +19,11 @@ from harness.execution.executors import time_limit
 from harness.execution.executors.base import _report_death
 from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.run_job import RunJob
+from harness.execution.executors.software import Software
 from harness.execution.executors.time_limit import seconds_of
+from harness.execution.resources import Allocation
 from harness.stopping import stop_requested
-from harness.store import Store
+from harness.store import Failure, Store
 from harness.store.attempts import Attempt, attempt, begin_attempt
 
 SLOW = """
@@ -88,3 +93,24 @@ def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
     done = harness.execute(made, device="cpu")
     assert done.runs[-1].spec.key == deadly.key
     assert attempt(store, deadly.fingerprint) == Attempt()
+
+
+def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
+    from harness.execution.executors import slurm_task
+
+    released = threading.Event()
+    monkeypatch.setattr(slurm_task, "GRACE_LATE_S", 0.2)
+    monkeypatch.setattr(RunJob, "carry_out", lambda job, allocation, listen: released.wait(60))
+    (job,) = jobs(tmp_path, "simcse")
+    late = slurm_task.SlurmOrder(replace(job, limit_s=0.3), Allocation("cpu", 1), (), Software.here())
+    handled = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        end = slurm_task.SlurmTask(late)()
+    finally:
+        released.set()
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+    assert isinstance(end, Failure)
+    assert end.error.startswith("it took longer than --run-timeout, 0.3 s")
+    assert job.store.failures() == [end]

@@ -104,6 +104,7 @@ def test_the_battery_and_stand_ins_treat_it_like_this_project_s(install: Install
         ("def broken(:\n", "SyntaxError"),
         ("raise RuntimeError('no driver')\n", "no driver"),
         ("import sys\nsys.exit(3)\n", "SystemExit"),
+        ("import os\nos._exit(0)\n", "ExitError"),
         ("Thing = 3\n", "Method"),
     ],
 )

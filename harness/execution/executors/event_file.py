@@ -1,15 +1,20 @@
-"""Events in a file: a job writes them where no other way leads home, and a driver reads them as they come."""
+"""Events in a file: a job writes them where no other way leads home, and a driver reads them as they come.
+
+A line is an event as JSON: nothing in a results folder is executed by those that read it.
+"""
 
 from __future__ import annotations
 
-import base64
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from pydantic import TypeAdapter, ValidationError
+
 from harness.execution.events import Event
+
+_EVENT = TypeAdapter(Event)
 
 #: Seconds between two reports of how far a run is; scores, starts and ends are written at once.
 PROGRESS_S = 2.0
@@ -43,7 +48,7 @@ class EventWriter:
             if not (due or (made and (made.scored or made.step in (made.first + 1, made.steps)))):
                 return
             self._last = self.clock()
-        self._stream.write(base64.b64encode(pickle.dumps(event)) + b"\n")
+        self._stream.write(_EVENT.dump_json(event) + b"\n")
         self._stream.flush()
 
 
@@ -74,7 +79,6 @@ class EventReader:
 def _event(line: bytes) -> Event | None:
     """The event of a line; None for one that was not written to its end."""
     try:
-        event = pickle.loads(base64.b64decode(line))
-    except (ValueError, EOFError, pickle.UnpicklingError):
+        return _EVENT.validate_json(line)
+    except ValidationError:
         return None
-    return event if isinstance(event, Event) else None

@@ -15,9 +15,9 @@ from harness.errors import UserError
 from harness.execution.environment import Machine
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
-from harness.execution.executors.foreign import contained
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.foreign import contained
 from harness.processors import free_large_blocks, use_cores
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Store

@@ -6,6 +6,7 @@ with its next job and tries again later.
 
 from __future__ import annotations
 
+import logging
 import time
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,8 @@ from harness.execution.executors.job import Again, End, Job, cause, error_of
 from harness.execution.executors.run_job import RunJob
 from harness.execution.resources import Resources
 from harness.store import Result
+
+log = logging.getLogger(__name__)
 
 #: Seconds before a job that another process holds is tried again.
 RETRY_S = 0.5
@@ -49,6 +52,7 @@ class Queue:
         self._running = set[Job]()
         self._retry_at: dict[Job, float] = {}
         self._estimates: Estimates | None = None
+        self._said = False
         self.stopping = False
         self.ends: list[End] = []
 
@@ -91,10 +95,17 @@ class Queue:
         self._running.remove(job)
         if isinstance(end, Again):
             if end is Again.HELD:
+                self._say_held(job)
                 self._retry_at[job] = time.monotonic() + RETRY_S
             insort(self._ready, job, key=self._order.__getitem__)
         else:
             self._close(job, end)
+
+    def _say_held(self, job: Job) -> None:
+        """Say once that another command is at work here: without a word, waiting looks like hanging."""
+        if not self._said:
+            log.warning("%s: another command has it; this one does what is free, and waits for the rest", job.key)
+        self._said = True
 
     def resources(self, job: Job) -> Resources:
         """What a job needs of a machine, by what runs like it took: finished ones of the store, and those in work."""

@@ -109,8 +109,8 @@ class Submitter:
 
     def _needed(self, job: Job) -> tuple[Needed, ...]:
         """The needs of a job that are in SLURM; others ended well before."""
-        found = (self.submissions[need] for need in sorted(job.needs) if need in self.submissions)
-        return tuple(Needed(note.key, note.id, note.folder) for note in found)
+        found = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
+        return tuple(Needed(note.key, note.id, need) for need, note in found)
 
     def _parameters(self, array: _Array, after: Sequence[str]) -> dict[str, object]:
         """What submitit is told of an array; None is left to the site."""

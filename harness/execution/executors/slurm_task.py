@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -13,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from submitit.core.utils import JobPaths, UncompletedJobError
+from submitit.core.utils import UncompletedJobError
 from submitit.helpers import Checkpointable, DelayedSubmission
 
+from harness.execution.executors.end_file import read_end, write_end
 from harness.execution.executors.event_file import EventWriter
 from harness.execution.executors.job import Again, End, Job, cause, error_of
 from harness.execution.executors.run_job import RunJob
@@ -39,11 +39,11 @@ GRACE_S = 3600.0
 
 @dataclass(frozen=True)
 class Needed:
-    """Another job in SLURM that must have ended well, by its key and its id there; its end lies in a folder."""
+    """Another job in SLURM that must have ended well, by its key, its id there and its own id."""
 
     key: str
     id: str
-    folder: Path
+    job: str
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,6 @@ class SlurmOrder:
 def events_path(store: Store, job: str) -> Path:
     """The file of a job's events."""
     return store.work(job) / "events"
-
-
-def outcome(folder: Path, number: str) -> End | Again | str | None:
-    """What a job in SLURM returned, or the error that it raised; None where it has not, or was killed."""
-    path = JobPaths(folder, number).result_pickle
-    try:
-        kind, value = pickle.loads(path.read_bytes())
-    except (OSError, EOFError):
-        return None
-    if kind == "success":
-        found: End | Again = value
-        return found
-    return str(value).strip().splitlines()[-1]
 
 
 class SlurmTask(Checkpointable):
@@ -117,6 +104,7 @@ class SlurmTask(Checkpointable):
             if isinstance(self._found, Again):
                 with EventWriter(events_path(job.store, job.id)) as write:
                     self._found = job.fail(f"it saved, and could not be queued again: {error}", write)
+        write_end(job.store, job.id, own_id(), self._found)
         if isinstance(self._found, BaseException):
             raise self._found
         forget_submission(job.store, job.id, own_id())
@@ -154,7 +142,7 @@ def _perform(order: SlurmOrder) -> End | Again:
             where = f"the software of {socket.gethostname()} is not that of the command which submitted it"
             return job.fail(f"{where}: {difference}; the same command submits it again", write)
         for needed in order.needs:
-            if why := _lacks(needed):
+            if why := _lacks(needed, job.store):
                 return job.fail(why, write)
         until = time.monotonic() + PATIENCE_S
         while (end := job.perform(order.allocation, write)) is Again.HELD:  # such as its own process before a requeue
@@ -164,10 +152,10 @@ def _perform(order: SlurmOrder) -> End | Again:
         return end
 
 
-def _lacks(needed: Needed) -> str:
+def _lacks(needed: Needed, store: Store) -> str:
     """Why a need is not met; empty if it is."""
     until = time.monotonic() + FILES_S
-    while (found := outcome(needed.folder, needed.id)) is None and time.monotonic() < until:
+    while (found := read_end(store, needed.job, needed.id)) is None and time.monotonic() < until:
         time.sleep(LOOK_S)
     if found is None:
         return cause(needed.key, f"it was killed before its end (SLURM {needed.id})")

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from harness.errors import UserError
 from harness.execution.events import Event, Listener
+from harness.execution.executors.end_file import read_end
 from harness.execution.executors.event_file import EventReader
 from harness.execution.executors.job import Again, End, Job, Prepared
 from harness.execution.executors.preparation import Preparation
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.slurm_commands import NOT_ITS_FAULT, SlurmState, cancel, last_state, states
-from harness.execution.executors.slurm_task import events_path, outcome
+from harness.execution.executors.slurm_task import events_path
 from harness.store import Result, Store
 from harness.store.submissions import Submission, forget_submission
 
@@ -140,7 +141,7 @@ class SlurmWatch:
 
     def _end(self, out: _Out, fresh: bool) -> None:
         """Report the end of a job that is over, once its files tell."""
-        found = outcome(out.note.folder, out.note.id)
+        found = read_end(out.job.store, out.job.id, out.note.id)
         if isinstance(found, Again):
             self._put_back(out, found)
         elif isinstance(found, str):

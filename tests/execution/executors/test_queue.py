@@ -43,7 +43,9 @@ def test_what_needs_a_failed_job_fails_with_the_first_cause_and_costs_no_time(tm
     assert [queue.take(), queue.take(), len(queue)] == [other, None, 1]
 
 
-def test_a_job_that_another_process_holds_comes_back_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_another_process_holds_comes_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = jobs(tmp_path, "simcse", seeds=(0, 1))
     queue = Queue([first, second])
     assert queue.take() is first
@@ -51,6 +53,9 @@ def test_a_job_that_another_process_holds_comes_back_later(tmp_path: Path, monke
     assert [queue.take(), queue.take()] == [second, None]
     monkeypatch.setattr(queue_module, "RETRY_S", 0.0)
     queue.end(second, Again.HELD)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{first.key}: another command has it; this one does what is free, and waits for the rest"
+    ]
     assert queue.take() is second
 
 

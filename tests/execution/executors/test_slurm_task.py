@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import os
 import pickle
 import re
@@ -12,14 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import slurm_jobs
 import slurm_standin
+from builders import result
 from executor_jobs import jobs
 from slurm_jobs import errand, notes
 
 from harness.execution.events import Event, Stage
+from harness.execution.executors.end_file import read_end, write_end
 from harness.execution.executors.event_file import EventReader, EventWriter
 from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.software import Software
@@ -27,6 +32,7 @@ from harness.execution.resources import Allocation
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
 from harness.store.submissions import Submission, note_submission, submission
+from harness.training.record import TrainingProgress
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 import submitit
@@ -34,7 +40,7 @@ from submitit.core.submission import process_job
 from submitit.core.utils import DelayedSubmission
 
 from harness.execution.executors import slurm_task
-from harness.execution.executors.slurm_task import Needed, SlurmOrder, SlurmTask, events_path, outcome
+from harness.execution.executors.slurm_task import Needed, SlurmOrder, SlurmTask, events_path
 
 HANDLED = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCONT)
 STEPS = {"steps": 8, "eval_every": 4}
@@ -103,13 +109,13 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     with pytest.raises(SystemExit):
         process_job(folder)
     assert requeued()
-    assert outcome(folder, "7") is None
+    assert read_end(job.store, job.id, "7") is None
     assert submission(job.store, job.id) is not None
     reader = EventReader(events_path(job.store, job.id))
     assert {event.kind for event in reader} >= {"start", "progress"}
     send("never")
     process_job(folder)
-    ends = outcome(folder, "7")
+    ends = read_end(job.store, job.id, "7")
     assert isinstance(ends, Result)
     assert isinstance(whole, Result)
     assert ends.evaluations[0].scores == whole.evaluations[0].scores
@@ -144,19 +150,21 @@ def test_sigint_lets_a_job_save_and_end(tmp_path: Path, send: Callable[..., None
     folder = submitted(tmp_path / "jobs", order(job))
     send("prepare", signal.SIGINT)
     process_job(folder)
-    assert outcome(folder, "7") is Again.STOPPED
+    assert read_end(job.store, job.id, "7") is Again.STOPPED
+    assert read_end(job.store, job.id, "8") is None, "of another submission"
     assert not requeued()
     assert submission(job.store, job.id) is None
 
 
 def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: Callable[..., None]) -> None:
-    folder = submitted(tmp_path / "jobs", order(errand(tmp_path, "job", stops=2)), minutes=0, timeouts=1)
+    job = errand(tmp_path, "job", stops=2)
+    folder = submitted(tmp_path / "jobs", order(job), minutes=0, timeouts=1)
     send("prepare", signal.SIGUSR2)
     with pytest.raises(SystemExit):
         process_job(folder)
     assert requeued()
     process_job(folder)
-    failed = outcome(folder, "7")
+    failed = read_end(job.store, job.id, "7")
     assert isinstance(failed, Prepared)
     assert failed.error.startswith("it saved, and could not be queued again: ")
     assert "timed-out too many times" in failed.error
@@ -179,21 +187,18 @@ def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Pat
 @pytest.mark.parametrize(
     ("end", "why"),
     [
-        (("success", Prepared("x")), None),
-        (("success", Prepared("x", "boom")), "teacher failed, which this needs: boom"),
-        (("success", Prepared("x", "a failed, which this needs: boom")), "a failed, which this needs: boom"),
-        (
-            ("success", Again.STOPPED),
-            f"teacher failed, which this needs: it has not ended: {Again.STOPPED.value} (SLURM 6)",
-        ),
-        (("error", "Traceback\nKeyError: 1\n"), "teacher failed, which this needs: KeyError: 1"),
+        (Prepared("x"), None),
+        (Prepared("x", "boom"), "teacher failed, which this needs: boom"),
+        (Prepared("x", "a failed, which this needs: boom"), "a failed, which this needs: boom"),
+        (Again.STOPPED, f"teacher failed, which this needs: it has not ended: {Again.STOPPED.value} (SLURM 6)"),
+        (KeyError(1), "teacher failed, which this needs: KeyError: 1"),
         (None, "teacher failed, which this needs: it was killed before its end (SLURM 6)"),
     ],
 )
-def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: object, why: str | None) -> None:
+def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: Any, why: str | None) -> None:
     if end:
-        (tmp_path / "6_0_result.pkl").write_bytes(pickle.dumps(end))
-    SlurmTask(order(errand(tmp_path, "job"), Needed("teacher", "6", tmp_path)))()
+        write_end(Store(tmp_path), "x", "6", end)
+    SlurmTask(order(errand(tmp_path, "job"), Needed("teacher", "6", "x")))()
     assert notes(tmp_path, "job") == [f"failed: {why}" if why else "cpu 1"]
 
 
@@ -228,11 +233,43 @@ def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_pat
             write(Event("prepare", "a", stage=stage))
         assert [event.kind for event in reader] == ["start", "prepare", "prepare", "prepare"], "every two seconds"
     with path.open("ab") as stream:
-        stream.write(b"gASV")
+        stream.write(b'{"kind":"fai')
     assert list(reader) == []
     with EventWriter(path) as write:
         write(Event("failed", "a", error="x"))
     assert [event.error for event in reader] == ["x"]
+
+
+def test_nothing_executes_that_lies_among_events_and_ends(tmp_path: Path) -> None:
+    class Payload:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "executed",)
+
+    poison = pickle.dumps(Payload())
+    (tmp_path / "events").write_bytes(base64.b64encode(poison) + b"\n" + poison + b"\n")
+    assert list(EventReader(tmp_path / "events")) == []
+    job = errand(tmp_path, "job")
+    for name in ("end.json", "7_0_result.pkl", "7_result.pkl"):
+        path = job.store.work(job.id) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(poison)
+    assert read_end(job.store, job.id, "7") is None
+    assert not (tmp_path / "executed").exists()
+    pickle.loads(poison)
+    assert (tmp_path / "executed").exists()
+
+
+def test_an_event_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = TrainingProgress(3, 9, 1.5, {"text": 0.25}, dev=1.0, scored=True)
+    events = [
+        Event("progress", "a", "cpu", progress=made, memory_mb=7.5),
+        Event("evaluate", "a", stage=Stage("tasks", "sts", 1, None, "é")),
+        Event("done", "a", result=result()),
+    ]
+    with EventWriter(tmp_path / "events", itertools.count(step=10.0).__next__) as write:
+        for event in events:
+            write(event)
+    assert list(EventReader(tmp_path / "events")) == events
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")

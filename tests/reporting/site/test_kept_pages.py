@@ -62,7 +62,8 @@ def test_a_changed_result_and_a_changed_log_are_written_again(store: Store) -> N
     path = store.path(one)
 
     def edit() -> None:
-        path.write_text(one.model_copy(update={"train_seconds": 4321.0}).model_dump_json())
+        path.unlink()
+        store.save(one.model_copy(update={"train_seconds": 4321.0}))
         os.utime(path, ns=(10**18 + 5, 10**18 + 5))
 
     assert [name[:4] for name in changed(store, edit)] == ["mcse"]

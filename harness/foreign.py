@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 class ExitError(Exception):
-    """Code of a job called os._exit, which would end its process without a word."""
+    """Code of others called os._exit, which would end the process without a word."""
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def contained() -> Iterator[None]:
     """Come back to the working folder of now, and let os._exit raise ExitError in this thread."""
     before = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
     try:
-        with _exit_raises():
+        with exit_raises():
             yield
     finally:
         os.fchdir(before)
@@ -26,13 +26,13 @@ def contained() -> Iterator[None]:
 
 
 @contextmanager
-def _exit_raises() -> Iterator[None]:
-    """Other threads, and processes that are forked meanwhile, end as before."""
+def exit_raises() -> Iterator[None]:
+    """Let os._exit raise ExitError in this thread; others, and processes that are forked meanwhile, end as before."""
     real, mine = os._exit, (os.getpid(), threading.get_ident())
 
     def end(status: int) -> NoReturn:
         if (os.getpid(), threading.get_ident()) == mine:
-            raise ExitError(f"os._exit({status}) would end the process of this run")
+            raise ExitError(f"os._exit({status}) would end the process without a word")
         real(status)
 
     os._exit = end

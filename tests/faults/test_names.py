@@ -1,0 +1,60 @@
+"""Names of users and of result files: read as they are written or refused in one line, and never a path elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split_teachers
+from harness.store import Spec, Store
+
+ROOT = Path("/results")
+GRAMMAR = st.text(st.sampled_from("ab1._-+=,@/[]: \n\x1b\x00é\u202e~%"), max_size=40) | st.text(max_size=20)
+READERS = (Variant.parse, RunSpec.parse, parse_setting, parse_encoder, parse_seeds, split_teachers)
+
+
+def check_reading(text: str) -> None:
+    for read in READERS:
+        try:
+            found = read(text)
+        except SpecError:
+            continue
+        if isinstance(found, Variant | RunSpec):
+            again = type(found).parse(str(found))
+            assert again == found, read
+            assert str(again).isprintable(), read
+
+
+def check_place(profile: str, names: tuple[str, str, str]) -> None:
+    spec = Spec(method="m", variant=names[0], setting=names[1], encoder=names[2], seed=0)
+    folder = Store(ROOT).folder(profile, spec)
+    inside = folder.relative_to(ROOT).parts
+    assert len(inside) == 4
+    assert not [part for part in inside if part.startswith(".") or not part.isprintable()]
+
+
+@given(GRAMMAR)
+def test_a_name_is_read_or_refused(text: str) -> None:
+    check_reading(text)
+
+
+NAMES = (GRAMMAR | st.sampled_from(["..", ".", "../..", "/etc", ".hidden", "~"])).filter(bool)
+
+
+@given(NAMES, st.tuples(NAMES, NAMES, NAMES))
+def test_no_name_leaves_the_folder_of_results(profile: str, names: tuple[str, str, str]) -> None:
+    with suppress(UnicodeEncodeError):  # a lone surrogate is in no file and on no command line
+        check_place(profile, names)
+
+
+@pytest.mark.faults
+@settings(max_examples=20_000)
+@given(GRAMMAR, NAMES, st.tuples(NAMES, NAMES, NAMES))
+def test_many_names(text: str, profile: str, names: tuple[str, str, str]) -> None:
+    check_reading(text)
+    with suppress(UnicodeEncodeError):
+        check_place(profile, names)

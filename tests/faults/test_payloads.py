@@ -1,0 +1,319 @@
+"""Payloads in data: each would touch a file, name a command or end the process; each is shown or refused.
+
+Model folders with code of their own are in tests/encoders/test_foreign_code.py, archives in
+tests/catalogue/test_extract.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import pickle
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import result
+
+from harness.checksums import DamagedError
+from harness.cli.main import main
+from harness.corpora.features import FeatureFile
+from harness.corpora.toy import student_folder
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.execution.executors.event_file import EventReader
+from harness.profiles import load_profile
+from harness.reporting.build import write_report
+from harness.sources import read_arrays
+from harness.store import Store
+from harness.store.submissions import submissions
+from harness.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+
+DEEP = 10_000
+
+
+class Payload:
+    """Touches a file where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
+
+
+def _pickled(path: Path, mark: Path) -> None:
+    path.write_bytes(pickle.dumps(Payload(mark)))
+
+
+def _checkpoint(path: Path, mark: Path) -> None:
+    save_checkpoint(path, {"model": Payload(mark), "step": 3})
+
+
+def _read_checkpoint(path: Path) -> object:
+    return load_checkpoint(checkpoints(path)[0], torch.device("cpu"))
+
+
+def _array_of_objects(path: Path, mark: Path) -> None:
+    values = np.empty(2, dtype=object)
+    values[:] = [Payload(mark), Payload(mark)]
+    if path.suffix == ".npz":
+        np.savez(path, scores=values)
+    else:
+        np.save(path, values, allow_pickle=True)
+
+
+def _event_line(path: Path, mark: Path) -> None:
+    path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n")
+
+
+def _read_features(path: Path) -> object:
+    return FeatureFile(path.name, "fetch it").read(path.parent)
+
+
+#: what is read, the file it is in, and what puts the payload there
+PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], None]]] = {
+    "a checkpoint": (_read_checkpoint, "run", _checkpoint),
+    "features": (_read_features, "features.npy", _array_of_objects),
+    "features that are a pickle": (_read_features, "features.npy", _pickled),
+    "events of a job": (lambda path: list(EventReader(path)), "events", _event_line),
+    "arrays of a result": (read_arrays, "seed-0.figures.npz", _array_of_objects),
+}
+
+
+@pytest.mark.parametrize("name", PICKLES)
+def test_no_pickle_is_executed(name: str, tmp_path: Path) -> None:
+    read, file, put = PICKLES[name]
+    mark, path = tmp_path / "executed", tmp_path / file
+    put(path, mark)
+    with suppress(UserError, DamagedError):  # or passed over
+        read(path)
+    assert not mark.exists()
+
+
+def _nested_list(depth: int = DEEP) -> str:
+    return "[" * depth + "]" * depth
+
+
+def _result_file(root: Path) -> Path:
+    store = Store(root)
+    return store.path(store.save(result()))
+
+
+@pytest.mark.parametrize("content", [_nested_list(), '{"a":' * DEEP + "1" + "}" * DEEP], ids=["list", "table"])
+def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
+    file = _result_file(tmp_path)
+    file.write_text(content)
+    loaded, problems = Store(tmp_path).load()
+    assert (loaded, len(problems)) == ([], 1)
+    assert str(file) in problems[0]
+    assert not len(Store(tmp_path).indexed())
+    note = tmp_path / ".work" / ("a" * 32) / "submitted.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(content)
+    assert submissions(Store(tmp_path)) == {}
+    (tmp_path / "failed").mkdir()
+    (tmp_path / "failed" / "0123456789abcdef.json").write_text(content)
+    assert Store(tmp_path).failures() == []
+
+
+@pytest.mark.parametrize("file", ["modules.json", "config.json"])
+def test_a_model_folder_with_nested_json_is_one_line(file: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(student_folder(), tmp_path / "model")
+    (folder / file).write_text(_nested_list())
+    with pytest.raises(UserError) as refusal:
+        Student.load(folder)
+    assert len(str(refusal.value).splitlines()) == 1
+    assert str(folder) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (f"a = {_nested_list()}", "nested too deeply"),
+        ("[" + "a." * 400 + "a]\nb = 1\n", "key"),
+        ("description = '" + "x" * 2_000_000 + "'\n", "has more than 1 MB"),
+        ("description = '\x00'\n", "not valid TOML"),
+        ("\ufeffdescription = 'x'\n", "not valid TOML"),
+    ],
+    ids=["deep", "dotted", "large", "NUL", "mark"],
+)
+def test_toml_that_nobody_typed_is_one_line(content: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=says) as refusal:
+        load_profile(str(path))
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+#: names that a terminal, a browser, a spreadsheet, Markdown or TeX would obey
+EVIL = {
+    "escape": "\x1b]0;owned\x07\x1b[31m\x1b[2J\u202e",
+    "html": "<script>document.title='owned'</script><img src=x onerror=alert(1)>",
+    "formula": '=HYPERLINK("http://x.y","owned")',
+    "markdown": "[owned](javascript:alert(1)) | ![x](http://x.y/z.png) `rm`\n# owned",
+    "tex": r"\input{/etc/passwd}\write18{touch owned}$x$%",
+    "jinja": "{{ 7 * 7 }}{% include 'x' %}",
+    "path": "../../../owned",
+    "long": "n" * 180,
+}
+
+
+#: names of profiles: each has charts, which take seconds
+PROFILES = (EVIL["escape"] + EVIL["html"], "..", "n" * 250)
+
+
+class _Live(HTMLParser):
+    """Collects what a browser would act on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            outside = name in ("href", "src") and re.match(r"(javascript|data|https?):", value or "", re.IGNORECASE)
+            if name.startswith("on") or (outside and "x.y" in str(value)) or str(value).startswith("javascript:"):
+                self.found.append(f"{tag} {name}={value}")
+        if tag == "img":
+            self.found.append("img")
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
+    """A report of results in which every name and message is a payload."""
+    root = tmp_path_factory.mktemp("hostile")
+    store = Store(root / "results")
+    for number, profile in enumerate(PROFILES):
+        store.save(_hostile(profile, number))
+    return store, write_report(store, root / "out").page.parent
+
+
+def _hostile(profile: str, number: int) -> Any:
+    """A result whose names are payloads, others in each; only the first has curves, which take seconds to draw."""
+    setting, encoder, task, inside = (list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6))
+    one = result(
+        "simcse",
+        0,
+        {"sts": {task: {"spearman": 50.0}, "Avg": {"spearman": 50.0}}},
+        setting=setting,
+        encoder=encoder,
+        profile=profile,
+        overrides={"steps": task},
+        packages={inside: task},
+        warnings=[*EVIL.values()],
+        hardware={"device": setting, "processor": inside},
+        revision=encoder,
+        **({} if number == 0 else {"dev": (), "losses": {}}),
+    )
+    return one.model_copy(update={"spec": one.spec.model_copy(update={"variant": f"simcse[x={inside}]"})})
+
+
+def test_results_of_others_stay_in_their_folder(reported: tuple[Store, Path]) -> None:
+    store, out = reported
+    assert len(store.files()) == len(PROFILES)
+    assert {path.name for path in store.root.parent.iterdir()} == {"results", "out"}
+    assert all(re.fullmatch(r"\.?[A-Za-z0-9][A-Za-z0-9.-]*", path.name) for path in out.rglob("*"))
+
+
+def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
+    pages = sorted(reported[1].rglob("*.html"))
+    assert any("simcse" in page.name for page in pages)
+    for page in pages:
+        text, live = page.read_text("utf-8"), _Live()
+        live.feed(text)
+        assert live.found == [], page
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), page
+        assert "<script>document" not in text
+        assert "49" not in re.findall(r"x=(.{0,4})", text)
+
+
+def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
+    out = reported[1]
+    for name in ("report.md", "report.tex", "report.csv"):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", (out / name).read_text("utf-8")), name
+    rows = list(csv.reader(io.StringIO((out / "report.csv").read_text("utf-8"))))
+    assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "\t"))]
+    means = [row[rows[0].index("mean")] for row in rows[1:]]
+    assert {float(mean) for mean in means if mean} == {50.0}
+    tex = (out / "report.tex").read_text("utf-8")
+    assert r"\input{" not in tex
+    assert r"\write18" not in tex
+    markdown = (out / "report.md").read_text("utf-8")
+    assert not re.search(r"(?<!\\)\]\(", markdown)
+    assert "\n# owned" not in markdown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "--profile", "tiny", "--seeds", "1"),
+        ("compare", "simcse", "mcse", "--metric", "sts.Avg"),
+        ("logs", "owned"),
+        ("report", "--profile", "tiny"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_sends_a_name_to_the_terminal(
+    words: tuple[str, ...], reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["harness", *words, "--results", str(reported[0].root)])
+    with pytest.raises(SystemExit):
+        main()
+    _is_plain("".join(capsys.readouterr()))
+
+
+def test_a_run_of_others_is_shown_as_plain_text(
+    reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    for file in reported[0].files():
+        monkeypatch.setattr(sys, "argv", ["harness", "show", str(file)])
+        with pytest.raises(SystemExit):
+            main()
+    _is_plain("".join(capsys.readouterr()))
+
+
+def _is_plain(text: str) -> None:
+    assert text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
+
+
+def test_a_question_of_a_library_is_never_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`printf 'y\\ny\\n' | harness eval FOLDER`, of a folder with code of its own."""
+    folder, mark = shutil.copytree(student_folder(), tmp_path / "model"), tmp_path / "executed"
+    config = json.loads((folder / "config.json").read_text())
+    own = {"model_type": "odd", "auto_map": {"AutoConfig": "odd.Config", "AutoModel": "odd.Model"}}
+    (folder / "config.json").write_text(json.dumps(config | own))
+    (folder / "odd.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
+    place = ("--profile", "tiny", "--suites", "sts", "--pooling", "cls", "--results", str(tmp_path / "results"))
+    monkeypatch.setattr(sys, "argv", ["harness", "eval", str(folder), *place])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert "--trust-remote-code" in capsys.readouterr().out
+    assert not mark.exists()
+
+
+def test_an_archive_of_arrays_is_no_bomb(tmp_path: Path) -> None:
+    """An array that says it has 8 TB, under a name that leaves the folder."""
+    path, head = tmp_path / "seed-0.npz", io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("../../owned.npy", head.getvalue() + b"0" * 10**6)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_arrays(path)
+    assert not list(tmp_path.parent.glob("owned*"))

@@ -1,0 +1,233 @@
+"""State on disk, cut short or with a changed byte: the scores are those of an undisturbed run, or the file is named.
+
+Checkpoints, the best model, kept scores and caches are made again; a damaged result is named, left out, and never made
+again without a word. `make faults` does every file at every place, `make test` a file of each kind at two.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from faults_tools import cut, flip, hashes, outcome, short_run
+
+import harness
+from harness.caches import cache_folder
+from harness.cli.main import cli
+from harness.execution.events import Event
+from harness.store import index
+from harness.training import trainer
+
+MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
+#: what a run is evaluated on, by where it was interrupted: after step 3 with the best model of step 2, or at the end
+STAGES = {"training": "sts", "scored": "sts", "drawn": "sts,figures"}
+#: in the folder of the run
+FILES = {
+    "training": (
+        "checkpoint-3-*",
+        "checkpoint-*",
+        "best/model.safetensors",
+        "best/heads.safetensors",
+        "best/CHECKSUMS",
+    ),
+    "scored": ("trained.json", "best/model.safetensors", "best/STEP", "best", "scores-sts-*.json"),
+    "drawn": ("scores-figures-*.json", "scores-figures-*.npz"),
+}
+IN_SHORT = (
+    *(("training", pattern) for pattern in ("checkpoint-3-*", "checkpoint-*", "best")),
+    *(("scored", pattern) for pattern in ("trained.json", "best", "scores-sts-*.json")),
+)
+CACHES = ("tokens", "features", "seen", "hashes", "toy", "declarations")
+Harm = tuple[Callable[[Path, Any], None], float]
+CUTS: list[Harm] = [(cut, tenth) for tenth in range(10)]
+FLIPS: list[Harm] = [(flip, place) for place in (random.Random(seed).random() for seed in range(8))]
+Stage = Callable[[str], tuple[Path, dict[str, object]]]
+
+
+def interrupted(folder: Path, stage: str) -> None:
+    """A run that ended where it reported something."""
+    kind, suite, step = ("progress", "", 3) if stage == "training" else ("evaluated", STAGES[stage].split(",")[-1], 0)
+
+    def stop(event: Event) -> None:
+        if (event.kind, event.suite) == (kind, suite) and (event.progress is None or event.progress.step == step):
+            raise RuntimeError("interrupted")
+
+    assert len(short_run("mcse", folder, progress=stop, suites=STAGES[stage], **MCSE).failures) == 1
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of two finished runs."""
+    folder = tmp_path_factory.mktemp("whole")
+    short_run("simcse,mcse", folder, **MCSE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stage_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Gives the folder of an interrupted run, beside a finished one, and the outcome of an undisturbed run."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trainer, "SAVE_EVERY_S", 0.0)
+
+        @cache
+        def make(stage: str) -> tuple[Path, dict[str, object]]:
+            folder = tmp_path_factory.mktemp(stage)
+            short_run("simcse", folder / "cut", **MCSE)
+            interrupted(folder / "cut", stage)
+            return folder / "cut", outcome(short_run("mcse", folder / "whole", suites=STAGES[stage], **MCSE))
+
+        yield make
+
+
+def files(place: Path, pattern: str) -> list[Path]:
+    """The files that a pattern means, those of a folder included."""
+    found = [file for path in place.glob(pattern) for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
+    assert found, pattern
+    return [file for file in found if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
+
+
+def ends_the_same(made: tuple[Path, dict[str, object]], folder: Path, stage: str, pattern: str, harm: Harm) -> None:
+    """Damage what an interrupted run left, let it go on, and compare."""
+    shutil.copytree(made[0], folder)
+    before = hashes(folder)
+    (place,) = (path.parent for path in folder.glob(".work/*/run.log"))
+    for file in files(place, pattern):
+        harm[0](file, harm[1])
+    assert outcome(short_run("mcse", folder, suites=STAGES[stage], **MCSE)) == made[1]
+    assert before.items() <= hashes(folder).items()
+    assert list(place.glob("*.damaged"))
+
+
+@pytest.mark.parametrize(("stage", "pattern"), IN_SHORT)
+@pytest.mark.parametrize("harm", [CUTS[7], FLIPS[0]], ids=["cut", "flipped"])
+def test_a_run_goes_on_from_what_is_whole(
+    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, harm: Harm
+) -> None:
+    ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, harm)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("harm", [*CUTS, *FLIPS], ids=lambda harm: f"{harm[0].__name__}-{harm[1]:.2f}")
+@pytest.mark.parametrize(("stage", "pattern"), [(stage, one) for stage, several in FILES.items() for one in several])
+def test_every_place_of_every_file_of_a_run(
+    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, harm: Harm
+) -> None:
+    ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, harm)
+
+
+def caches_are_made_again(
+    folder: Path, patched: pytest.MonkeyPatch, made: tuple[Path, dict[str, object]], kinds: Sequence[str], *harms: Harm
+) -> None:
+    """Damage all files of some caches, by turns, and train anew."""
+    shutil.copytree(cache_folder(), folder / "cache")
+    patched.setenv("HARNESS_CACHE", str(folder / "cache"))
+    for kind in kinds:
+        for file, (harm, place) in zip(files(folder / "cache", kind), cycle(harms), strict=False):
+            harm(file, place)
+    assert outcome(short_run("mcse", folder / "results", **MCSE)) == made[1]
+
+
+def test_damaged_caches_are_made_again(
+    stage_of: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        caches_are_made_again(tmp_path, monkeypatch, stage_of("training"), CACHES, CUTS[6], FLIPS[2])
+    warnings = [line for line in caplog.messages if "is damaged" in line]
+    assert len(set(warnings)) == len(warnings), "one warning each"
+    for kind in ("tokens", "features", "seen", "toy"):
+        assert any(f"{kind}/" in line for line in warnings), kind
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("harm", [*CUTS, *FLIPS], ids=lambda harm: f"{harm[0].__name__}-{harm[1]:.2f}")
+@pytest.mark.parametrize("kind", CACHES)
+def test_every_place_of_every_cache(
+    stage_of: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, harm: Harm
+) -> None:
+    caches_are_made_again(tmp_path, monkeypatch, stage_of("training"), [kind], harm)
+
+
+def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
+    content = path.read_bytes()
+    for harm, place in (*CUTS, *FLIPS):
+        path.write_bytes(content)
+        harm(path, place)
+        before = hashes(folder)
+        found = short_run("mcse,simcse", folder, **MCSE)
+        assert [run.spec.method for run in found.runs] == ["simcse"]
+        assert [str(path) in line for line in found.problems] == [True]
+        assert "restore it, or move it away" in found.problems[0]
+        read = harness.results(folder)
+        assert [run.spec.method for run in read.runs] == ["simcse"]
+        assert read.problems == found.problems
+        assert hashes(folder) == before
+    path.unlink()
+    assert outcome(short_run("mcse,simcse", folder, **MCSE)).keys() == outcome(harness.results(whole)).keys()
+
+
+def test_the_commands_name_every_damaged_result_once_and_go_on(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
+    content = path.read_bytes()
+    cut(path, 5)
+    link, other = (path.with_name(f"seed-{seed}-{'0' * 16}.json") for seed in (7, 8))
+    link.symlink_to("nowhere")
+    other.mkdir()
+    path.with_name(f"seed-9-{'0' * 16}.json").write_bytes(content.replace(b'"spearman":', b'"spearman":1'))
+    words = ["--profile", "tiny", "--methods", "mcse,simcse", "--settings", "toy", "--seeds", "1", "--suites", "sts"]
+    words += ["--set", "steps=4", "--set", "eval_every=2", "--set", "batch_size=8", "--results", str(folder)]
+    status, run = (CliRunner().invoke(cli, [name, *words]) for name in ("status", "run"))
+    assert (status.exit_code, run.exit_code) == (0, 1), (status.output, run.output)
+    damaged = sorted(path.parent.glob("seed-*.json"))
+    assert len(damaged) == 4
+    for each in damaged:
+        assert status.output.count(str(each)) == 1, status.output
+    assert run.output.count(str(path)) == 1
+    assert "1 damaged" in run.output
+    assert "nothing to do: every other run of this plan is finished" in run.output
+
+
+def test_a_damaged_index_changes_no_table(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "WORTH_FILES", 1)
+    monkeypatch.setattr(index, "_SETTLED_NS", 0)
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    expected = outcome(harness.results(folder))
+    (file,) = folder.glob(".cache/index-*.bin")
+    content = file.read_bytes()
+    for harm, place in (*CUTS, *FLIPS):
+        file.write_bytes(content)
+        harm(file, place)
+        assert outcome(harness.results(folder)) == expected
+
+
+@pytest.mark.faults
+def test_a_report_leaves_out_what_was_damaged_after_it_was_indexed(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "WORTH_FILES", 1)
+    monkeypatch.setattr(index, "_SETTLED_NS", 0)
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    harness.results(folder)
+    (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
+    flip(path, 0.5)
+    path.with_name(f"seed-7-{'0' * 16}.json").symlink_to("nowhere")
+    assert len(harness.results(folder)) == 2, "it is trusted by its size and time"
+    written = harness.report(folder, tmp_path / "report")
+    assert written.results == 1
+    damaged = sorted(path.parent.glob("seed-*.json"))
+    assert [str(each) in line for each, line in zip(damaged, written.warnings, strict=True)] == [True, True]
+    assert "simcse" in (tmp_path / "report" / "report.csv").read_text()

@@ -1,0 +1,183 @@
+"""Wrong values for every key of a profile, found in the schema: a key of tomorrow is tried the day it comes.
+
+Each is one line that names the table and the key, or a value that the key takes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from harness.errors import UserError
+from harness.evaluation.suites import Suite
+from harness.execution.inventory import Inventory
+from harness.method import method_named
+from harness.profiles import Profile, load_profile
+from harness.registry import get, get_class, names
+
+#: what is wrong for any key, and what is wrong for some
+NEVER: dict[str, Any] = {"nested": {"x": [[[1]]]}, "date": "1979-05-27"}
+SOMETIMES: dict[str, Any] = {
+    **{"text": "\x1b[31mx", "empty": "", "long": "n" * 5000, "path": "../../x", "lines": "a\nb"},
+    **{"negative": -1, "zero": 0, "huge": 10**30, "nan": math.nan, "inf": math.inf, "small": 1e-300, "true": True},
+    **{"list": ["x"], "nothing": [], "mixed": [1, "x"], "deep": [[[[[[1]]]]]]},
+}
+#: tables that the profile tiny does not have
+MORE: dict[str, Any] = {
+    "teachers": {
+        "words": {"kind": "text", "folder": "words", "pooling": "cls"},
+        "fitted": {"kind": "lit", "images": "toy-clip", "captions": "words", "corpus": "toy-pairs"},
+    },
+    "patches": {"hub": {"hub": "a/b", "revision": "0" * 40}},
+    "released": {
+        "x/y": {
+            **{"hub": "x/y", "revision": "0" * 40, "pooling": "cls", "encoder": "bert", "source": "the paper"},
+            "rows": [{"tables": ["mcse:T1"], "published": "mcse", "setting": "wiki"}],
+        }
+    },
+}
+Path_ = tuple[str | int, ...]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())}}}"
+    return value if value == NEVER["date"] else json.dumps(value)
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Any]:
+    """A profile with every kind of table."""
+    text = files("harness.profiles").joinpath("tiny.toml").read_text("utf-8")
+    tables = tomllib.loads(text) | {"training": {}}
+    return tables | {name: tables.get(name, {}) | more for name, more in MORE.items()}
+
+
+def _models(kind: Any) -> list[type[BaseModel]]:
+    """The tables in a type: `Table`, `dict[str, Table]`, `tuple[Table, ...]` or `Table | None`."""
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        return [kind]
+    return [model for part in get_args(kind) for model in _models(part)]
+
+
+def _tables(model: type[BaseModel], value: dict[str, Any], path: Path_ = ()) -> Iterator[tuple[type[BaseModel], Path_]]:
+    """Each table of a profile with its class, one of each class and place."""
+    yield model, path
+    for name, field in model.model_fields.items():
+        for inner in _models(field.annotation):
+            found = value.get(name, {})
+            if str(field.annotation).startswith("dict"):
+                places = [(name, key) for key in list(found)[-2:]]
+            elif isinstance(found, list):
+                places = [(name, number) for number in range(min(1, len(found)))]
+            else:
+                places = [(name,)] if found else []
+            for place in places:
+                yield from _tables(inner, found[place[-1]] if len(place) > 1 else found, (*path, *place))
+
+
+def _changed(whole: dict[str, Any], path: Path_, value: Any) -> str:
+    """The text of the profile with one more key."""
+    changed = json.loads(json.dumps(whole))
+    table = changed
+    for part in path[:-1]:
+        table = table[part]
+    table[path[-1]] = value
+    return "\n".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in changed.items())
+
+
+def test_every_key_of_a_profile_names_itself(whole: dict[str, Any], tmp_path: Path) -> None:
+    file, tried, refused = tmp_path / "mine.toml", 0, 0
+    file.write_text("\n".join(f"{json.dumps(name)} = {_toml(one)}" for name, one in whole.items()))
+    load_profile(str(file))
+    for model, path in _tables(Profile, whole):
+        for key in set(model.model_fields) - ({"name", "origin"} if model is Profile else set()):
+            for name, value in {**NEVER, **SOMETIMES}.items():
+                tried += 1
+                file.write_text(_changed(whole, (*path, key), value))
+                try:
+                    load_profile(str(file))
+                except UserError as error:
+                    refused += 1
+                    text = str(error)
+                    assert len(text.splitlines()) == 1 or name == "lines", text
+                    assert str(file) in text
+                    assert {key, *map(str, path)} & {*re.split(r"[.'\[\]:]", text.partition(str(file))[2])}, text
+                else:
+                    assert name not in NEVER, f"{path} {key} = {value}"
+    assert tried > 1000
+    assert refused > tried / 2
+
+
+def test_the_numbers_of_a_profile_are_finite_and_no_switches(whole: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    for model, path in _tables(Profile, whole):
+        for key, field in model.model_fields.items():
+            if not {int, float} & {field.annotation, *get_args(field.annotation)}:
+                continue
+            for value in (True, math.nan, -math.inf, "x", -1, *([10**30] if field.annotation is not float else [])):
+                if key == "about" and value == 10**30:  # bytes, shown only
+                    continue
+                file.write_text(_changed(whole, (*path, key), value))
+                with pytest.raises(UserError, match=key):
+                    load_profile(str(file))
+
+
+#: a wrong value for each type that the classes declare
+WRONG = {
+    "int": (True, "x", 1.5, math.nan, [1]),
+    "float": (True, "x", math.inf),
+    "str": (3, True, ["x"]),
+    "bool": (1, "x"),
+}
+
+
+def _declared(kind: type) -> Iterator[tuple[str, str]]:
+    """The arguments of a class that have one of the types of WRONG."""
+    for name, argument in inspect.signature(kind).parameters.items():
+        if (declared := str(argument.annotation).removesuffix(" | None")) in WRONG:
+            yield name, declared
+
+
+@pytest.mark.parametrize(("table", "registered"), [("corpora", "corpus"), ("suites", "suite")])
+def test_options_of_registered_classes_are_checked(table: str, registered: str) -> None:
+    tiny, tried = load_profile("tiny"), 0
+    for name in names(registered):
+        kind = get_class("suite", name, Suite) if registered == "suite" else get("corpus", name)
+        given = {"tasks": ["ToySTS"]} if registered == "suite" else {"kind": name}
+        for option, declared in _declared(kind):
+            for value in WRONG[declared]:
+                tried += 1
+                tables = {name: {**given, option: value}}
+                changed = Profile.model_validate({**tiny.model_dump(), table: {**tiny.model_dump()[table], **tables}})
+                with pytest.raises(UserError, match=rf"table \[{table}\.{name}\], key '{option}': "):
+                    getattr(Inventory(changed, None, {}), table)
+    assert tried > 20
+
+
+def test_numbers_of_every_method_are_checked() -> None:
+    tried = 0
+    for name in names("method"):
+        kind = method_named(name).Hyperparameters
+        for option, field in kind.options().items():
+            for value in ("nan", "inf", "x", "", math.nan, [1]) if type(field.default) in (int, float) else ():
+                tried += 1
+                with pytest.raises(UserError, match=f"'{option}' must be"):
+                    kind.read(name, {option: value})
+    assert tried > 100
