@@ -333,6 +333,7 @@ def mteb_hub(standin) -> None:
         standin.hub_file(scifact["path"], name, content, scifact["revision"])
 
 
+@pytest.mark.long
 def test_the_data_of_mteb_come_too_and_are_read_offline(standin, mteb_hub, world, harness):
     typed = ("--methods", "none", "--suites", "mteb")
     refused = harness("fetch", *typed)
@@ -349,6 +350,7 @@ def test_the_data_of_mteb_come_too_and_are_read_offline(standin, mteb_hub, world
     assert {"STSBenchmark", "SciFact"} < set(scores)
 
 
+@pytest.mark.long
 def test_a_retrieval_set_that_is_there_in_part_is_fetched_again(standin, mteb_hub, world, harness):
     typed = ("--methods", "none", "--suites", "mteb", "--accept-licences", "SciFact")
     scifact = mteb.get_task("SciFact").metadata.dataset

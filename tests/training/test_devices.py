@@ -30,27 +30,27 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
 @pytest.mark.parametrize("variant", list(variants()))
-def test_losses_of_every_method_stay_on_the_device(variant: str, tmp_path: Path) -> None:
+def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str, tmp_path: Path) -> None:
     asked, *_ = loaded(variant)
-    for precision in HALF if variant.endswith("@paper") else ["bf16"]:
-        outputs: set[torch.dtype] = set()
-        with fake_cuda() as device:
-            one = trainer(variant, precision, CUDA, tmp_path)
-            encoder: Any = one.student.model
-            encoder.encoder.layer[0].attention.self.query.register_forward_hook(
-                lambda module, given, found, seen=outputs: seen.add(found.dtype)
-            )
-            found = [loss for step in first_steps(one) for loss in one.losses(step)]
-            assert device.copies == 0, "a step waits for nothing on the device"
-        assert outputs == {HALF[precision]}, "the encoder's layers compute in half precision"
-        streams = {stream for stream, *_ in found if stream}
-        assert streams == set(asked.resolved.own_steps)
-        assert len(found) == len(first_steps(one)) * (1 + len(streams))
-        for _, total, terms in found:
-            assert total is not None
-            for name, value in {"total": total, **terms}.items():
-                assert (value.device.type, value.dtype, value.ndim) == ("cuda", torch.float32, 0), name
+    outputs: set[torch.dtype] = set()
+    with fake_cuda() as device:
+        one = trainer(variant, precision, CUDA, tmp_path)
+        encoder: Any = one.student.model
+        encoder.encoder.layer[0].attention.self.query.register_forward_hook(
+            lambda module, given, found: outputs.add(found.dtype)
+        )
+        found = [loss for step in first_steps(one) for loss in one.losses(step)]
+        assert device.copies == 0, "a step waits for nothing on the device"
+    assert outputs == {HALF[precision]}, "the encoder's layers compute in half precision"
+    streams = {stream for stream, *_ in found if stream}
+    assert streams == set(asked.resolved.own_steps)
+    assert len(found) == len(first_steps(one)) * (1 + len(streams))
+    for _, total, terms in found:
+        assert total is not None
+        for name, value in {"total": total, **terms}.items():
+            assert (value.device.type, value.dtype, value.ndim) == ("cuda", torch.float32, 0), name
 
 
 @pytest.mark.parametrize("name", [name for name in names("method") if method_named(name).trains])
