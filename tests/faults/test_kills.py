@@ -22,7 +22,7 @@ LONG = {
     "serial": (22, (WORKER,), ()),
     "local": (24, (WORKER, DRIVER, BOTH), ()),
     "ray": (8, (WORKER, DRIVER), ()),
-    "slurm": (8, (WORKER,), ("--wait",)),
+    "slurm": (8, (WORKER,), ("--wait", "--device", "cpu")),
 }
 
 
