@@ -53,6 +53,7 @@ def on_ray(**settings: str) -> Ray:
     return Ray(ExecutorOptions("auto", "cpu", settings))
 
 
+@pytest.mark.long
 def test_a_killed_node_costs_no_run_and_results_come_home_bit_for_bit(
     nodes: Any, expected: dict[str, object], tmp_path: Path
 ) -> None:
