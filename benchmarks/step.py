@@ -131,7 +131,7 @@ def main() -> None:
         serve(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=list(CASES), choices=[[], *CASES], metavar="CASE")
+    parser.add_argument("cases", nargs="*", default=[], choices=[[], *CASES], metavar="CASE")
     parser.add_argument("--rounds", type=int, default=5, help="steps of each side that count")
     parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto")
     chosen = parser.parse_args()
@@ -145,7 +145,7 @@ def main() -> None:
     print(f"{processor()}, {os.environ['OMP_NUM_THREADS']} threads; precisions taken: {', '.join(took)}")
     print("products a second: " + ", ".join(f"{name} {each / 1e9:,.0f} GFLOP" for name, each in rate.items()))
     print(f"{ROWS} rows x 2 views; lengths of " + " and ".join(texts(each)[1] for each in ("sentences", "pairs")))
-    for name in chosen.cases:
+    for name in chosen.cases or CASES:
         measured(name, took, chosen.rounds if name != "visualcse" else max(1, chosen.rounds // 2), rate)
 
 
