@@ -56,6 +56,11 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     options = {"local_files_only": True, "trust_remote_code": trusted}
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
+    if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
+        raise UserError(
+            f"the model in {folder} is a {type(model).__name__}, which does not turn text into vectors alone; give an "
+            "encoder such as BERT or RoBERTa"
+        )
     with known_vocabulary(folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
     check_vocabulary_files(folder, tokenizer)

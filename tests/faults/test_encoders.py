@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 import harness
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
+from harness.errors import UserError
 
 
 @pytest.fixture
@@ -49,3 +50,16 @@ def test_sentences_longer_than_the_model_are_cut_in_tests_and_refused_in_trainin
     assert not done.failures, done.failures
     assert Student.load(folder).embed(["a red circle " * 30]).shape == (1, 64)
     assert harness.results(tmp_path / "results").failures, "that of the first run is kept"
+
+
+@pytest.mark.parametrize("name", ["ViTModel", "T5Model"])
+def test_a_model_that_encodes_no_text_is_named(name: str, folder: Path) -> None:
+    import transformers
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    if name == "T5Model":
+        sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 96}
+    config = getattr(transformers, name.replace("Model", "Config"))(**sizes)
+    getattr(transformers, name)(config).save_pretrained(folder)
+    with pytest.raises(UserError, match=f"is a {name}, which does not turn text into vectors"):
+        Student.load(folder)
