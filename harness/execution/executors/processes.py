@@ -18,7 +18,6 @@ from types import TracebackType
 from harness.errors import PlugInError
 from harness.execution.executors.faults import death_text, described
 from harness.execution.executors.job import Job
-from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
 from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
@@ -54,7 +53,7 @@ class JobProcess:
 
     def end_if_late(self) -> None:
         """End it where it hangs after the limit of its run, so that nothing in it hears."""
-        limit = self.job.limit_s if isinstance(self.job, RunJob) else None
+        limit = self.job.limit_s
         if limit is not None and time.monotonic() - self.started > limit + 2 * GRACE_S:
             self.ended_for = str(TimeLimitError(limit))
             self.signal(signal.SIGKILL)

@@ -197,7 +197,7 @@ class Tasks:
 
     def _end_if_late(self, task: _Task) -> None:
         """End a task that hangs after the limit of its run, so that nothing in it hears."""
-        limit = task.job.limit_s if isinstance(task.job, RunJob) else None
+        limit = task.job.limit_s
         if limit is not None and time.monotonic() - task.started > limit + GRACE_S:
             ray.cancel(task.messages, force=True)
             self._close(task)
