@@ -58,7 +58,6 @@ def exit_watched(last: Callable[[ExitError], object]) -> Iterator[None]:
         return
     real, mine, over = os._exit, os.getpid(), threading.Event()
 
-    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     def at_exit(_: int | None) -> None:
         if over.is_set() or os.getpid() != mine:  # the block is over, or a forked process ends
             return
@@ -67,13 +66,14 @@ def exit_watched(last: Callable[[ExitError], object]) -> Iterator[None]:
         finally:
             real(1)
 
+    called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(at_exit)
     block = ctypes.byref(ctypes.c_int())  # names the block to the C library
 
     def disarm() -> None:
         over.set()
         library.__cxa_finalize(block)  # calls `at_exit` a last time, and forgets it
 
-    library.__cxa_atexit(at_exit, None, block)
+    library.__cxa_atexit(called, None, block)
     atexit.register(disarm)  # the interpreter may end while a thread is in the block
     try:
         yield

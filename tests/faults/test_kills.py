@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
 
 WORKER, DRIVER, BOTH = ("worker",), ("driver",), ("worker", "driver")
-OF_RUNS = ("attempt noted", "checkpoint", "best model", "scores of a suite")
+OF_RUNS = ("checkpoint", "best model", "scores of a suite", "attempt noted")
 IN_SLURM = ("--wait", "--device", "cpu")
 LONG = {
     "serial": Series("serial", 22, (WORKER,)),
     "local": Series("local", 24, (WORKER, DRIVER, BOTH)),
     "ray": Series("ray", 8, (WORKER, DRIVER)),
     "head of ray": Series("ray", 4, (HEAD,), stages=OF_RUNS),
-    "slurm": Series("slurm", 8, (WORKER,), IN_SLURM),
-    "notice of slurm": Series("slurm", 4, (("NOTICE",),), IN_SLURM, OF_RUNS),
-    "preemption": Series("slurm", 6, (("PREEMPTED",),), IN_SLURM, (*OF_RUNS, "trained", "features")),
-    "time-out": Series("slurm", 6, (("TIMEOUT",),), IN_SLURM, (*OF_RUNS, "tokens", "result")),
+    "slurm": Series("slurm", 6, (WORKER,), IN_SLURM),
+    "notice of slurm": Series("slurm", 3, (("NOTICE",),), IN_SLURM, OF_RUNS),
+    "preemption": Series("slurm", 4, (("PREEMPTED",),), IN_SLURM, OF_RUNS),
+    "time-out": Series("slurm", 4, (("TIMEOUT",),), IN_SLURM, OF_RUNS),
 }
 NEEDS = {"ray": "ray", "slurm": "submitit"}
 
