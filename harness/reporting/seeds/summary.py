@@ -108,7 +108,7 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
     untrained: dict[str, set[str]] = {}
-    for (label, suite), group in kept_groups(frame[frame["part"] == ""]).items():
+    for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
         kept.setdefault((label.profile, suite), {})[label] = group
         if label.setting == UNTRAINED:
             untrained.setdefault(label.profile, set()).add(label.encoder)
@@ -117,6 +117,15 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
         for place, groups in kept.items()
     ]
     return [table for table in tables if table.columns]
+
+
+def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
+    """The lines of whole tasks in metrics that tables show; all metrics of a suite that declares none as shown."""
+    kept = (frame["part"] == "").to_numpy()
+    for suite, declared in metrics.items():
+        if shown := [name for name, metric in declared.items() if metric.shown]:
+            kept = kept & ((frame["suite"] != suite) | frame["metric"].isin(shown)).to_numpy()
+    return frame if kept.all() else frame[kept]
 
 
 def _table(
