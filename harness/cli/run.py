@@ -60,7 +60,11 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
     metavar="N",
     help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
-@click.option("--run-timeout", metavar="TIME", help="Stop a run after so long, such as 30m or 4h; it counts as failed.")
+@click.option(
+    "--run-timeout",
+    metavar="TIME",
+    help="Stop a run, or what runs are prepared by, after so long, such as 4h; it counts as failed.",
+)
 @track_option
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option

@@ -91,9 +91,7 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     frame = contents.frame_with_parts([PAPER_PROFILE, *(one.name for one in profiles)])
     filled = paper_tables(papers, published, frame, margin)
     stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
-    neighbours = neighbour_grids(
-        papers, contents.results, contents.frame, contents.arrays, profiles, contents.teacher_options
-    )
+    neighbours = neighbour_grids(papers, contents.results, frame, contents.arrays, profiles, contents.teacher_options)
     paper_grids: dict[str, list[Grid]] = {}
     for table in (*filled, *stand_ins):
         paper_grids.setdefault(table.paper.name, []).append(paper_grid(table))

@@ -163,6 +163,27 @@ class IndexedResults(Sequence[Result]):
         return IndexedResults(self.root, self.read, self.tables.take(rows), joined, self.problems)
 
 
+class Chosen(Sequence[Result]):
+    """Some of many results in an order of their own; each is made when it is asked for, and not kept."""
+
+    def __init__(self, results: Sequence[Result], places: Sequence[int]) -> None:
+        """`places` are the numbers of the results among all."""
+        self.results, self.places = results, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Chosen: ...
+
+    def __getitem__(self, place: int | slice) -> Result | Chosen:
+        found = self.places[place]
+        return self.results[found] if isinstance(found, int) else Chosen(self.results, found)
+
+
 def of_profile(results: Sequence[Result], name: str) -> Sequence[Result]:
     """The results of one profile."""
     if isinstance(results, IndexedResults):

@@ -85,10 +85,19 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
     A suite without averages, such as `figures`, has no table.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
-    for (label, suite), group in kept_groups(frame[frame["part"] == ""]).items():
+    for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
         kept.setdefault((label.profile, suite), {})[label] = group
     tables = [_table(*place, groups, metrics.get(place[1], {})) for place, groups in kept.items()]
     return [table for table in tables if table.columns]
+
+
+def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
+    """The lines of whole tasks in metrics that tables show; all metrics of a suite that declares none as shown."""
+    kept = (frame["part"] == "").to_numpy()
+    for suite, declared in metrics.items():
+        if shown := [name for name, metric in declared.items() if metric.shown]:
+            kept = kept & ((frame["suite"] != suite) | frame["metric"].isin(shown)).to_numpy()
+    return frame if kept.all() else frame[kept]
 
 
 def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Mapping[str, Metric]) -> SummaryTable:
