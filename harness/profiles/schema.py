@@ -249,7 +249,10 @@ class Profile(Table):
 
     name: Name
     origin: Literal["package", "file"]
-    description: str
+    extends: Annotated[
+        Name | None, Field(description="the profile whose tables are taken over: a shipped one, or the path of a file")
+    ] = None
+    description: Annotated[str, Field(description="one line for `harness list profiles`")]
     images: Annotated[str | None, Field(description="the default image teacher")] = None
     dev: Annotated[Name, Field(description="the similarity task that selects the best checkpoint")]
     defaults: Defaults
