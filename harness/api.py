@@ -169,8 +169,9 @@ def execute(
     local). The executor "slurm" submits and returns at once, with the runs that were finished before; with its option
     `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, for one that does
     not fit into memory: the gradient is that of the whole batch, at the cost of a second forward pass. A run that takes
-    longer than `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed. `track` names
-    trackers ("wandb", "trackio", "tensorboard", "mlflow") that record the runs. `progress=True` shows progress in a
+    longer than `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; so does what runs need made
+    first, such as tokens or features. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that record
+    the runs. `progress=True` shows progress in a
     terminal or a notebook; a function is called with every `harness.execution.events.Event`.
     """
     from harness.execution.executors.time_limit import seconds_of

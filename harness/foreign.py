@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 
 class ExitError(Exception):
-    """Code of others called os._exit, which would end the process without a word."""
+    """Code of others called os._exit, or exit of C, which would end the process without a word."""
 
 
 @contextmanager
@@ -40,3 +44,48 @@ def exit_raises() -> Iterator[None]:
         yield
     finally:
         os._exit = real
+
+
+@contextmanager
+def exit_watched(last: Callable[[ExitError], object]) -> Iterator[None]:
+    """Call `last` and end with code 1 where exit of C ends this process during the block, if the C library is glibc.
+
+    Nothing stops exit once it is called, whose code may well be 0.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        yield
+        return
+    real, mine, over = os._exit, os.getpid(), threading.Event()
+
+    def at_exit(_: int | None) -> None:
+        if over.is_set() or os.getpid() != mine:  # the block is over, or a forked process ends
+            return
+        try:
+            last(ExitError("exit of C ended the process").with_traceback(_stack(sys._getframe(1))))
+        finally:
+            real(1)
+
+    called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(at_exit)
+    block = ctypes.byref(ctypes.c_int())  # names the block to the C library
+
+    def disarm() -> None:
+        over.set()
+        library.__cxa_finalize(block)  # calls `at_exit` a last time, and forgets it
+
+    library.__cxa_atexit(called, None, block)
+    atexit.register(disarm)  # the interpreter may end while a thread is in the block
+    try:
+        yield
+    finally:
+        disarm()
+        atexit.unregister(disarm)
+
+
+def _stack(frame: FrameType | None) -> TracebackType | None:
+    """The calls that led to a frame, as the traceback of an error that was raised there."""
+    found: TracebackType | None = None
+    while frame is not None:
+        found = TracebackType(found, frame, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
+    return found

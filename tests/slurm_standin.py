@@ -2,7 +2,8 @@
 
 It takes job arrays with a width and `afterany`, runs their batch scripts in processes of this machine, sends signals
 and queues jobs again. A test steers it by files in the folder: `hold` keeps jobs in the queue, `refuse` holds what
-sbatch answers.
+sbatch answers, and `meets-TASK` what a job meets, once: NOTICE of its time limit (USR2), or its end by TERM and KILL,
+GRACE_S apart, after which it is queued again (PREEMPTED) or over (TIMEOUT).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 NAMES = ("sbatch", "srun", "squeue", "sacct", "scontrol", "scancel")
 PLACE = Path(os.environ.get("STANDIN_FOLDER", "."))
-LOOK_S = 0.05
+LOOK_S, GRACE_S = 0.05, 1.0
 
 
 def install(folder: Path) -> dict[str, str]:
@@ -71,6 +72,7 @@ def schedule(tasks: list[str], width: int, about: dict[str, str]) -> None:
     while any(state(path.name) in ("PENDING", "RUNNING") for need in needs if need for path in those(need)):
         time.sleep(LOOK_S)
     running: dict[str, subprocess.Popen[bytes]] = {}
+    ends: dict[str, tuple[float, str]] = {}
     while tasks or running:
         while tasks and len(running) < width:
             task = tasks.pop(0)
@@ -78,8 +80,10 @@ def schedule(tasks: list[str], width: int, about: dict[str, str]) -> None:
                 state(task, "RUNNING")
                 running[task] = start(task, about["output"])
         for task, process in list(running.items()):
+            meet(task, ends)
             if process.poll() is not None:
                 del running[task]
+                ends.pop(task, None)
                 again = PLACE / f"requeue-{task}"
                 if again.exists():
                     again.unlink()
@@ -87,6 +91,22 @@ def schedule(tasks: list[str], width: int, about: dict[str, str]) -> None:
                 if state(task) == "RUNNING":
                     state(task, "PENDING" if task in tasks else "FAILED" if process.returncode else "COMPLETED")
         time.sleep(LOOK_S)
+
+
+def meet(task: str, ends: dict[str, tuple[float, str]]) -> None:
+    """Do to a job what its file says, and once its time is over, end it."""
+    path = PLACE / f"meets-{task}"
+    if path.is_file():
+        manner = path.read_text()
+        path.unlink()
+        send(task, signal.SIGUSR2 if manner == "NOTICE" else signal.SIGTERM)
+        if manner != "NOTICE":
+            ends[task] = (time.monotonic() + GRACE_S, manner)
+    at, manner = ends.get(task, (float("inf"), ""))
+    if time.monotonic() >= at:
+        del ends[task]
+        (PLACE / f"requeue-{task}").touch() if manner == "PREEMPTED" else state(task, manner)
+        send(task, signal.SIGKILL)
 
 
 def those(need: str) -> list[Path]:

@@ -27,11 +27,13 @@ from harness.cli.tables import show_paper_tables, show_summaries
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
+from harness.spec import UNTRAINED
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Plan
+    from harness.execution.plan import Plan, PlannedRun
     from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.results import Results
+    from harness.store import Result
 
 _NOTES = {
     "trained": "trained; some suites are still to be evaluated",
@@ -60,7 +62,11 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
     metavar="N",
     help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
 )
-@click.option("--run-timeout", metavar="TIME", help="Stop a run after so long, such as 30m or 4h; it counts as failed.")
+@click.option(
+    "--run-timeout",
+    metavar="TIME",
+    help="Stop a run, or what runs are prepared by, after so long, such as 4h; it counts as failed.",
+)
 @track_option
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
@@ -148,8 +154,9 @@ def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
     A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
-    configuration only), missing, running (in another process), or damaged (its result cannot be used, and it is not
-    trained again). One that was handed to SLURM is running, queued, or lost where its job was killed.
+    configuration only; the line says what has changed), missing, running (in another process), or damaged (its result
+    cannot be used, and it is not trained again). One that was handed to SLURM is running, queued, or lost where its job
+    was killed.
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts
@@ -168,9 +175,7 @@ def status(**grid: Any) -> None:
             follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
             lines.append(("running", run.key, f"in another process; `{follow}` shows it"))
         else:
-            lines.append(
-                (run.state, run.key, one_line(run.failure.error) if run.failure and run.state == "failed" else "")
-            )
+            lines.append((run.state, run.key, _why(run)))
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
         echo(f"{state:8} {key}  {text}".rstrip())
     results = api.results(plan.store.root)
@@ -180,6 +185,13 @@ def status(**grid: Any) -> None:
             echo(f"unusable {problem}")
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
+
+
+def _why(run: PlannedRun) -> str:
+    """What went wrong with a run, or what has changed since its result."""
+    if run.failure and run.state == "failed":
+        return one_line(run.failure.error)
+    return f"changed: {one_line('; '.join(run.changed))}" if run.changed else ""
 
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -212,8 +224,10 @@ def _problems(plan: Plan) -> Iterator[str]:
     for run in plan.damaged:
         yield f"damaged   {run.problem}"
     for state, note in _NOTES.items():
-        if count := sum(run.state == state for run in plan.todo):
-            yield f"{state:8} {count}: {note}"
+        if runs := [run for run in plan.todo if run.state == state]:
+            changed = {"; ".join(run.changed) for run in runs}
+            what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
+            yield f"{state:8} {len(runs)}: {note}{what}"
     for name, missing in plan.without_data.items():
         first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
@@ -252,7 +266,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        show_summaries(results.runs)
+        show_summaries([*results.runs, *_untrained(plan, results)])
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
@@ -268,6 +282,16 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         )
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _untrained(plan: Plan, results: Results) -> list[Result]:
+    """The untrained encoders of some runs that the store has besides them."""
+    known, encoders = {run.fingerprint for run in results.runs}, {run.spec.encoder for run in results.runs}
+    return [
+        run
+        for run in plan.store.indexed().of_profile(plan.request.profile.name)
+        if run.spec.setting == UNTRAINED and run.spec.encoder in encoders and run.fingerprint not in known
+    ]
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:

@@ -19,11 +19,12 @@ from harness.execution.own_tasks import own_task
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
 from harness.keywords import check_keywords
+from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import errors_of, get, get_class, suggest
 from harness.setting import read_with
-from harness.sources import Missing, placed
+from harness.sources import Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
 
 
@@ -58,8 +59,15 @@ class Ingredient(Generic[S]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content, or which part of it is absent."""
-        return f"absent: {self.missing[0].what}" if self.missing else self.source.fingerprint(self.root)
+        """A hash of the content, and of the code of another package that reads it; or which part of it is absent."""
+        if self.missing:
+            return f"absent: {self.missing[0].what}"
+        return read_by(self.source.fingerprint(self.root), code_of_module(type(self.source).__module__))
+
+
+def read_by(content: str, code: str) -> str:
+    """The fingerprint of what code of another package reads or computes; the content's own for code ''."""
+    return digest(content, code) if code else content
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,8 @@ class UsedCorpus:
     @cached_property
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
-        return self.plain.source.images_fingerprint(self.plain.root)
+        source = self.plain.source
+        return read_by(source.images_fingerprint(self.plain.root), code_of_module(type(source).__module__))
 
 
 class Inventory:
@@ -217,7 +226,7 @@ class Inventory:
         """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
         if suite not in self._protocols:
             found = self.suites[suite]
-            data = found.identity(self.root)
+            data = read_by(found.identity(self.root), code_of("suite", suite))
             self._protocols[suite] = EvaluationProtocol(version=found.version, data=data, metrics=found.metrics)
         return self._protocols[suite]
 

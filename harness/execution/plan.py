@@ -8,6 +8,7 @@ from typing import Literal
 
 from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
+from harness.execution.changes import changes
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
@@ -27,7 +28,8 @@ RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged"]
 class PlannedRun:
     """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
 
-    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand.
+    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. Of a
+    stale one, `changed` says in what it differs from its newest result.
     """
 
     experiment: Experiment
@@ -38,6 +40,7 @@ class PlannedRun:
     failure: Failure | None = None
     absent: tuple[Missing, ...] = ()
     problem: str = ""
+    changed: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -162,9 +165,11 @@ def _planned(
         result = store.find(*place, experiment.fingerprint)
     except UserError as error:
         return PlannedRun(experiment, experiment.group, "damaged", (), problem=str(error))
+    seeds = [] if result else store.seeds(*place)
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
     state: RunState = "missing"
+    changed: tuple[str, ...] = ()
     if result is not None and not todo:
         state = "done"
     elif failure is not None:
@@ -173,9 +178,11 @@ def _planned(
         state = "trained"
     elif store.has_key(*place):
         state = "stale"
-    group = result.group if result else _group(experiment, store.seeds(*place))
+        others = sorted((one for one in seeds if one.spec == place[1]), key=lambda one: one.finished)
+        changed = changes(others[-1], experiment) if others else ()
+    group = result.group if result else _group(experiment, seeds)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
-    return PlannedRun(experiment, group, state, todo, result, failure, tuple(dict.fromkeys(absent)))
+    return PlannedRun(experiment, group, state, todo, result, failure, tuple(dict.fromkeys(absent)), changed=changed)
 
 
 def _group(experiment: Experiment, others: Sequence[Result]) -> str:

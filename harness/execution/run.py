@@ -207,6 +207,7 @@ def _result(
         started=started,
         finished=_now(),
         warnings=list(found.warnings),
+        identity=run.experiment.identity,
     )
 
 

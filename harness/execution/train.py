@@ -76,6 +76,7 @@ class Trained:
 
 def train(experiment: Experiment, bench: Bench) -> Trained:
     """Train a run, resume its training, or load what it ended with. Raises UserError or TrainingError."""
+    experiment.check_code()
     run, read = experiment.resolved, experiment.ingredients
     source, device = read.encoder.source, torch.device(bench.device)
     if read.dev is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -51,11 +52,6 @@ class Contents:
         failures = [failure for failure in store.failures() if name in (None, failure.profile)]
         return cls(store, results, failures, profile=name, warnings=indexed.problems)
 
-    @cached_property
-    def frame(self) -> pandas.DataFrame:
-        """One row for each score of a whole task."""
-        return frame_of(self.results, ())
-
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; none where a file of them is damaged, which is noted."""
         try:
@@ -80,7 +76,7 @@ class Contents:
     @cached_property
     def tables(self) -> list[SummaryTable]:
         """One table for each profile and suite."""
-        return summary_tables(self.frame, self.metrics)
+        return summary_tables(frame_of(self.results, ()), self.metrics)
 
     @cached_property
     def seen(self) -> list[SeenTable]:
@@ -96,6 +92,14 @@ class Contents:
     def profiles(self) -> list[str]:
         """Names of the profiles that have results."""
         return sorted({result.profile for result in self.results})
+
+    @cached_property
+    def variants(self) -> Mapping[str, Counter[str]]:
+        """The number of results of each variant, by method."""
+        found: dict[str, Counter[str]] = {}
+        for result in self.results:
+            found.setdefault(result.spec.method, Counter())[result.spec.variant] += 1
+        return found
 
     def teacher_options(self, method: str) -> Collection[str]:
         """Names of a method's options that name teachers; empty for a method that is not installed."""

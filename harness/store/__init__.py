@@ -3,12 +3,13 @@
 from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text
-from harness.store.indexed import IndexedResults, StaleIndexError, of_profile, without_overrides
+from harness.store.indexed import Chosen, IndexedResults, StaleIndexError, of_profile, without_overrides
 from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
 __all__ = [
     "BACKEND_VERSION",
     "FRAME_COLUMNS",
+    "Chosen",
     "DevCurve",
     "Evaluation",
     "Failure",

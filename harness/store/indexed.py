@@ -60,7 +60,7 @@ class IndexedResult(Result):
         def __getattr__(self, name: str) -> Any:
             if name == "evaluations":
                 return self._owner.tables.evaluations_of(self._row)
-            return getattr(self.whole(), name) if name in ("dev", "losses") else super().__getattr__(name)
+            return getattr(self.whole(), name) if name in ("dev", "losses", "identity") else super().__getattr__(name)
 
     def __eq__(self, other: object) -> bool:
         return self.whole() == (other.whole() if isinstance(other, IndexedResult) else other)
@@ -112,6 +112,7 @@ class IndexedResults(Sequence[Result]):
         if isinstance(rows, range):
             return self._some(np.array(rows, dtype=np.int64))
         found = IndexedResult.model_construct(**self.tables.fields(rows))
+        del found.__dict__["identity"]  # its default: that of the file is read when it is asked for
         found._owner, found._row = self, rows
         return found
 
@@ -160,6 +161,27 @@ class IndexedResults(Sequence[Result]):
             return self
         joined = {new: self.joined[old] for new, old in enumerate(rows.tolist()) if old in self.joined}
         return IndexedResults(self.root, self.read, self.tables.take(rows), joined, self.problems)
+
+
+class Chosen(Sequence[Result]):
+    """Some of many results in an order of their own; each is made when it is asked for, and not kept."""
+
+    def __init__(self, results: Sequence[Result], places: Sequence[int]) -> None:
+        """`places` are the numbers of the results among all."""
+        self.results, self.places = results, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Chosen: ...
+
+    def __getitem__(self, place: int | slice) -> Result | Chosen:
+        found = self.places[place]
+        return self.results[found] if isinstance(found, int) else Chosen(self.results, found)
 
 
 def of_profile(results: Sequence[Result], name: str) -> Sequence[Result]:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shutil import copytree
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -46,6 +47,14 @@ STAGES = {
 }
 
 
+HEAD = ("head",)
+#: what a command prints that has lost the head of its cluster
+LOST = "error: the head of the Ray cluster"
+MAIN = "import sys; from harness.cli.main import main; sys.argv[0] = 'harness'; main()"
+#: before it, where SLURM is to be asked every second
+ASKS = "from harness.execution.executors import slurm_watch; slurm_watch.ASK_S = 1.0; "
+
+
 class Kill(NamedTuple):
     """A kill -9 of `who` at the nth time of an operation, some seconds later."""
 
@@ -63,18 +72,27 @@ class Kill(NamedTuple):
         return f"{' and '.join(self.who)} at '{self.at}', time {self.nth}, after {1000 * self.delay:.0f} ms"
 
 
-def chosen(operations: Counter[str], count: int, sides: tuple[tuple[str, ...], ...], seed: int) -> Iterator[Kill]:
-    """Kills by a seed, of all sides and stages by turns; half of them come up to 50 ms after the operation."""
-    rng = random.Random(seed)
-    by_stage: dict[str, list[str]] = {}
-    for line in sorted(operations):
-        by_stage.setdefault(Kill(line, 1, (), 0).stage, []).append(line)
-    by_stage.pop("other", None)
-    stages = list(by_stage)
-    for number in range(count):
-        line = rng.choice(by_stage[stages[number % len(stages)]])
-        delay = rng.uniform(0, 0.05) if number % 2 else 0.0
-        yield Kill(line, rng.randint(1, operations[line]), sides[number % len(sides)], delay)
+class Series(NamedTuple):
+    """So many kills under an executor with its options; who is killed, by turns, at operations of which stages."""
+
+    executor: str
+    count: int
+    sides: tuple[tuple[str, ...], ...]
+    options: tuple[str, ...] = ()
+    stages: tuple[str, ...] = tuple(STAGES)
+
+    def kills(self, operations: Counter[str], seed: int) -> Iterator[Kill]:
+        """The kills by a seed, of all stages by turns; half of them come up to 50 ms after the operation."""
+        rng = random.Random(seed)
+        by_stage: dict[str, list[str]] = {}
+        for line in sorted(operations):
+            by_stage.setdefault(Kill(line, 1, (), 0).stage, []).append(line)
+        for number in range(self.count):
+            line = rng.choice(by_stage[self.stages[number % len(self.stages)]])
+            delay = rng.uniform(0, 0.05) if number % 2 else 0.0
+            # the head in the first of several runs, so that the others miss it
+            nth = 1 if HEAD in self.sides else rng.randint(1, operations[line])
+            yield Kill(line, nth, self.sides[number % len(self.sides)], delay)
 
 
 def started(
@@ -90,9 +108,8 @@ def started(
     if fault is not None:
         about |= {"FAULT": json.dumps({"root": str(folder), **fault}), "PYTHONPATH": str(HOOKS)}
     words = ["run", *grid, "--results", str(folder / "results"), *options]
-    code = "import sys; from harness.cli.main import main; sys.argv[0] = 'harness'; main()"
     return subprocess.Popen(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-c", (ASKS if "slurm" in options else "") + MAIN, *words],
         env=about, cwd=folder, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
@@ -115,31 +132,54 @@ def scores(results: Path) -> dict[str, object]:
     return outcome(harness.results(results))
 
 
-def undisturbed(folder: Path) -> tuple[Counter[str], dict[str, object]]:
-    """The operations of a grid that nothing disturbs, and its scores."""
+class Undisturbed(NamedTuple):
+    """A grid that nothing disturbs: its folder, its operations and its scores."""
+
+    folder: Path
+    operations: Counter[str]
+    scores: dict[str, object]
+
+
+def undisturbed(folder: Path) -> Undisturbed:
+    """Run it, one run after the other."""
     trace = folder.with_name(f"{folder.name}.trace")
     code, said = ended(started(folder, "--executor", "serial", fault={"trace": str(trace)}))
     assert code == 0, said
-    return Counter(trace.read_text().splitlines()), scores(folder / "results")
+    return Undisturbed(folder, Counter(trace.read_text().splitlines()), scores(folder / "results"))
 
 
-def endured(folder: Path, kill: Kill, wanted: Mapping[str, object], *options: str, env: Mapping[str, str] = {}) -> str:
-    """Kill a grid, run it again, and say what is not as it should be; an empty text if nothing is."""
+def endured(
+    folder: Path,
+    kill: Kill,
+    whole: Undisturbed,
+    first: Sequence[str],
+    again: Sequence[str],
+    env: Mapping[str, str] = {},
+) -> str:
+    """Kill a grid, run it again, and say what is not as it should be; an empty text if nothing is.
+
+    `first` and `again` are the options of the two commands. The cache of the undisturbed grid is there from the start,
+    unless it is the place of the kill.
+    """
+    if not kill.at.partition(" ")[2].startswith("cache/"):
+        copytree(whole.folder / "cache", folder / "cache")
     fault = {**kill._asdict(), "count": str(folder.with_name(f"{folder.name}.count"))}
-    _, said = ended(started(folder, *options, fault=fault, env=env))
+    code, said = ended(started(folder, *first, fault=fault, env=env))
     if not Path(fault["count"]).is_file():
         return f"{kill} never happened: {said[-300:]}"
-    before, again = hashes(folder / "results"), time.time()
-    code, said = ended(started(folder, *options, env=env))
+    if kill.who == HEAD and (code, said.splitlines()[-1].startswith(LOST)) != (2, True):
+        return f"{kill}: the command without a head ended with {code}: {said[-600:]}"
+    before, restarted = hashes(folder / "results"), time.time()
+    code, said = ended(started(folder, *again, env=env))
     if code:
         return f"{kill}: the second command ended with {code}: {said[-600:]}"
     after = hashes(folder / "results")
     changed = [path for path, content in before.items() if path.endswith(".json") and after.get(path) != content]
     if changed:
         return f"{kill}: {', '.join(changed)} changed"
-    if scores(folder / "results") != wanted:
+    if scores(folder / "results") != whole.scores:
         return f"{kill}: the scores differ"
-    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < again]
+    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < restarted]
     return f"{kill}: {left[0].name} was left behind" if left else ""
 
 

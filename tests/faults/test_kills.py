@@ -10,29 +10,49 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+import slurm_standin
 from faults_tools import short_run
-from killing import STAGES, Kill, chosen, endured, hashes, in_a_process, index, scores, short, undisturbed
+from killing import (
+    HEAD,
+    STAGES,
+    Kill,
+    Series,
+    Undisturbed,
+    endured,
+    hashes,
+    in_a_process,
+    index,
+    scores,
+    short,
+    undisturbed,
+)
 
 log = logging.getLogger(__name__)
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
 
 WORKER, DRIVER, BOTH = ("worker",), ("driver",), ("worker", "driver")
-#: executor -> the kills, who is killed by turns, further options
+OF_RUNS = ("checkpoint", "best model", "scores of a suite", "attempt noted")
+IN_SLURM = ("--wait", "--device", "cpu")
 LONG = {
-    "serial": (22, (WORKER,), ()),
-    "local": (24, (WORKER, DRIVER, BOTH), ()),
-    "ray": (8, (WORKER, DRIVER), ()),
-    "slurm": (8, (WORKER,), ("--wait", "--device", "cpu")),
+    "serial": Series("serial", 22, (WORKER,)),
+    "local": Series("local", 24, (WORKER, DRIVER, BOTH)),
+    "ray": Series("ray", 8, (WORKER, DRIVER)),
+    "head of ray": Series("ray", 4, (HEAD,), stages=OF_RUNS),
+    "slurm": Series("slurm", 6, (WORKER,), IN_SLURM),
+    "notice of slurm": Series("slurm", 3, (("NOTICE",),), IN_SLURM, OF_RUNS),
+    "preemption": Series("slurm", 4, (("PREEMPTED",),), IN_SLURM, OF_RUNS),
+    "time-out": Series("slurm", 4, (("TIMEOUT",),), IN_SLURM, OF_RUNS),
 }
+NEEDS = {"ray": "ray", "slurm": "submitit"}
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> tuple[Counter[str], dict[str, object]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed(tmp_path_factory.mktemp("undisturbed") / "grid")
 
 
 #: stages of a short run of one method that reads no images
-SHORT_STAGES = set(STAGES) - {"features"}
+SHORT_STAGES = tuple(stage for stage in STAGES if stage != "features")
 
 
 def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happened(
@@ -41,8 +61,8 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
     trace, problems = tmp_path / "trace", []
     assert in_a_process(short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse") == 0
     wanted, operations = scores(tmp_path / "whole" / "results"), Counter(trace.read_text().splitlines())
-    kills = list(chosen(operations, len(SHORT_STAGES), (WORKER,), seed=0))
-    assert {kill.stage for kill in kills} == SHORT_STAGES
+    kills = list(Series("serial", len(SHORT_STAGES), (WORKER,), stages=SHORT_STAGES).kills(operations, seed=0))
+    assert {kill.stage for kill in kills} == {*SHORT_STAGES}
     for number, kill in enumerate(kills):
         folder, count = tmp_path / str(number), tmp_path / f"{number}.count"
         if " cache/" not in kill.at:
@@ -77,31 +97,26 @@ def test_an_index_whose_writer_was_killed_is_made_again(
 
 
 @pytest.mark.faults
-def test_the_operations_of_a_grid_cover_every_stage(reference: tuple[Counter[str], dict[str, object]]) -> None:
-    assert {Kill(line, 1, (), 0).stage for line in reference[0]} >= set(STAGES)
+def test_the_operations_of_a_grid_cover_every_stage(whole: Undisturbed) -> None:
+    assert {Kill(line, 1, (), 0).stage for line in whole.operations} >= set(STAGES)
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("executor", LONG)
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name, series in LONG.items() for number in range(series.count)]
+)
 def test_a_grid_that_was_killed_ends_as_if_nothing_had_happened(
-    executor: str, reference: tuple[Counter[str], dict[str, object]], tmp_path: Path
+    name: str, number: int, whole: Undisturbed, tmp_path: Path
 ) -> None:
-    count, sides, options = LONG[executor]
-    if executor in ("ray", "slurm"):
-        pytest.importorskip({"ray": "ray", "slurm": "submitit"}[executor])
-    env = {}
-    if executor == "slurm":
-        from slurm_standin import install
-
-        env = install(tmp_path / "slurm")
-    operations, wanted = reference
-    problems = []
-    for number, kill in enumerate(chosen(operations, count, sides, seed=number_of(executor))):
-        problem = endured(tmp_path / str(number), kill, wanted, "--executor", executor, *options, env=env)
-        log.info("%s, %s: %s: %s", executor, kill.stage, kill, problem or "as before")
-        problems += [problem] if problem else []
-    assert problems == []
-
-
-def number_of(executor: str) -> int:
-    return list(LONG).index(executor)
+    series, env = LONG[name], {}
+    if series.executor in NEEDS:
+        pytest.importorskip(NEEDS[series.executor])
+    if series.executor == "slurm":
+        env = slurm_standin.install(tmp_path / "slurm")
+    kill = [*series.kills(whole.operations, seed=list(LONG).index(name))][number]
+    options = ("--executor", series.executor, *series.options)
+    # another executor goes on from what a cluster left
+    again = ("--executor", "serial") if kill.who == HEAD and number % 2 else options
+    problem = endured(tmp_path / "grid", kill, whole, options, again, env)
+    log.info("%s, %s: %s: %s", name, kill.stage, kill, problem or "as before")
+    assert not problem

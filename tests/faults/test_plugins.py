@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faults_tools import outcome, short_run
+from killing import in_a_process, short
 from plugin_packages import Install
 
 import harness
 from harness.errors import PlugInError
-from harness.execution.executors import processes
+from harness.execution.executors import base, processes
+from harness.execution.executors.job import Job
 from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.processes import sendable
 from harness.execution.executors.run_job import RunJob
+from harness.execution.plan import Plan
 from harness.execution.resources import Allocation
 from harness.store import Store
+from harness.store.attempts import attempt
 
 CODE = Path(__file__).with_name("bad_methods.py").read_text()
-#: method -> its class
-NAMES = {name: kind for kind, name in re.findall(r'class (\w+)\(Bad\):.*?name = "([\w-]+)"', CODE, re.DOTALL)}
 #: what a failure says, by method
 SAYS = {
     "bad-nan": r"the loss term 'text' of the method 'bad-nan' \(bad_methods.py, line \d+\) is nan at step 3; lower",
@@ -33,10 +36,17 @@ SAYS = {
     "bad-quits": r"SystemExit: 0 \(bad_methods.py, line \d+\)",
     "bad-interrupts": r"KeyboardInterrupt \(bad_methods.py, line \d+\)",
     "bad-exits": r"ExitError: os._exit\(0\) would end the process without a word \(bad_methods.py, line \d+\)",
+    "bad-leaves": r"its process ended with code 0 before the run did",
     "bad-crashes": r"its process ended with code -11 \(SIGSEGV\) before the run did \(bad_methods.py, line \d+\)",
     "bad-eats": r"MemoryError: Unable to allocate .* \(bad_methods.py, line \d+\)",
-    "bad-sleeps": r"it took longer than --run-timeout, 10.0 s, and was stopped; the same command continues",
+    "bad-sleeps": r"it took longer than --run-timeout, 5.0 s, and was stopped; the same command continues",
 }
+#: method -> its object
+NAMES = {name: name.replace("-", "_") for name in (*SAYS, "bad-meddles")}
+
+
+def only_the_sleeper_is_timed(plan: Plan, *given: object) -> list[Job]:
+    return [replace(job, limit_s=5.0 if "bad-sleeps" in job.key else None) for job in jobs_of(plan)]
 
 
 def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
@@ -46,12 +56,12 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(processes, "GRACE_S", 0.3)
     install("bad_methods", CODE, {"methods": NAMES})
-    assert len(NAMES) == len(SAYS) + 1
     good = "simcse,simcse[temperature=0.1]"
     names = ",".join(sorted(NAMES, key="bad-sleeps".__ne__))  # it waits while the others run
-    found = short_run(f"{names},{good}", Path("together"), executor="local", jobs=3, run_timeout=10)
+    monkeypatch.setattr(base, "jobs_of", only_the_sleeper_is_timed)  # a busy machine makes all of them slow
+    found = short_run(f"{names},{good}", Path("together"), executor="local", jobs=3)
     errors = {failure.spec.method: failure.error for failure in found.failures}
-    assert errors.keys() == SAYS.keys()
+    assert errors.keys() == SAYS.keys(), errors
     for name, pattern in SAYS.items():
         assert re.search(pattern, errors[name]), (name, errors[name])
         assert len(errors[name]) < 700
@@ -63,6 +73,16 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     spoilt = next(failure for failure in found.failures if failure.spec.method == "bad-nan")
     log = (tmp_path / "together" / "failed" / f"{spoilt.fingerprint[:16]}.log").read_text()
     assert re.search(r"the batch of step 3: sentences, rows \d+( \d+){7}$", log, re.MULTILINE)
+
+
+def test_exit_of_c_in_this_process_is_a_failure_with_its_place_and_not_the_end_without_a_word(
+    install: Install, tmp_path: Path
+) -> None:
+    install("bad_methods", CODE, {"methods": NAMES})
+    assert in_a_process(short, str(tmp_path), None, "bad-leaves,simcse") == 1
+    (failure,) = Store(tmp_path / "results").failures()
+    assert re.fullmatch(r"ExitError: exit of C ended the process \(bad_methods.py, line \d+\)", failure.error)
+    assert attempt(Store(tmp_path / "results"), failure.fingerprint).deaths == 1
 
 
 SECRET = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
     import slow_methods  # type: ignore[import-not-found]
 
     monkeypatch.setattr(time_limit, "GRACE_S", 0.5)
+    whole = short_run("slow", tmp_path / "whole")  # with it, what is prepared is there
     slow_methods.MANNER[:] = ["slow"]
     (failure,) = short_run("slow", tmp_path / "late", run_timeout=4).failures
     assert failure.error.startswith("it took longer than --run-timeout, 4.0 s, and was stopped; the same command")
@@ -59,10 +61,37 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
     (failure,) = short_run("slow", tmp_path / "late", run_timeout="4s").failures
     assert failure.error.endswith("(slow_methods.py, line 13)"), failure.error
     slow_methods.MANNER[:] = ["quick"]
-    resumed, whole = (short_run("slow", tmp_path / folder) for folder in ("late", "whole"))
-    assert outcome(resumed) == outcome(whole)
+    assert outcome(short_run("slow", tmp_path / "late")) == outcome(whole)
     (log,) = (tmp_path / "late").rglob("slow/*/*/*.log")
     assert "training resumes at step" in log.read_text()
+
+
+ENDLESS = """
+import time
+from harness.corpora.toy.corpora import ToySentences
+
+class Endless(ToySentences):
+    def row_hash(self):
+        return "of endless texts"
+
+    def load(self, root):
+        time.sleep(3600)
+"""
+
+
+def test_a_preparation_that_hangs_costs_the_runs_that_need_it(
+    install: Install, profile: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "GRACE_S", 0.2)
+    install("endless_texts", ENDLESS, {"corpora": {"endless": "Endless"}})
+    tables = '[corpora.endless]\nkind = "endless"\nsize = 64\nseed = 3\n'
+    tables += '[settings.endless]\ndescription = "of others"\ncorpora = ["endless"]\n'
+    (failure,) = short_run(
+        "simcse", tmp_path / "results", profile=profile(tables), settings="endless", run_timeout=1
+    ).failures
+    assert failure.error.startswith(
+        "tokens of endless for toy-bert failed, which this needs: it took longer than --run"
+    )
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("2d", 172800), ("1.5h", 5400)])
@@ -105,10 +134,12 @@ def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: p
     (job,) = jobs(tmp_path, "simcse")
     late = slurm_task.SlurmOrder(replace(job, limit_s=0.3), Allocation("cpu", 1), (), Software.here())
     handled = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    task = slurm_task.SlurmTask(late)
     try:
-        end = slurm_task.SlurmTask(late)()
+        end = task()
     finally:
         released.set()
+        task._thread.join()  # it goes back to the working folder of now
         for number, handler in handled.items():
             signal.signal(number, handler)
     assert isinstance(end, Failure)

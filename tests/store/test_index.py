@@ -13,7 +13,7 @@ import pandas
 import pytest
 from builders import result
 
-from harness.store import Evaluation, Result, StaleIndexError, Store, frame_of, index, metrics_of
+from harness.store import Chosen, Evaluation, Result, StaleIndexError, Store, frame_of, index, metrics_of
 from harness.store.schema import ScoresByTask
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
@@ -224,3 +224,12 @@ def test_two_writers_leave_a_right_index(store: Store) -> None:
     assert len(store.indexed()) == len(store.files())
     assert same(store)
     assert not list(store.root.glob(".cache/*.tmp"))
+
+
+def test_a_choice_of_results_makes_each_when_it_is_asked_for(store: Store) -> None:
+    results = store.indexed()
+    chosen = Chosen(results, [3, 0, 2])
+    assert [one.fingerprint for one in chosen] == [results[at].fingerprint for at in (3, 0, 2)]
+    assert [one.fingerprint for one in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
+    assert (len(chosen), len(chosen[:2]), chosen[-1].fingerprint) == (3, 2, results[2].fingerprint)
+    assert chosen[0] is not chosen[0]

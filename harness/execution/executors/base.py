@@ -117,7 +117,7 @@ def execute(
     None is the executor's own number. An executor that hands runs over and does not wait for them returns no ends.
 
     `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
-    of them for None. A run that takes a process longer than `limit_s` seconds fails. A failed run is recorded and the
+    of them for None. A job that takes a process longer than `limit_s` seconds fails. A failed run is recorded and the
     others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
     executor or a setting that does not exist here.
     """

@@ -6,9 +6,11 @@ import errno
 import re
 import signal
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.execution.executors.time_limit import TimeLimitError
 from harness.plaintext import one_line
 from harness.registry import plugin_modules
@@ -50,6 +52,15 @@ def _shortened(text: str) -> str:
     """A text as one line, not longer than LONGEST."""
     line = one_line(text)
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Raise PlugInError where the code of another package does not let a job be pickled."""
+    try:
+        yield
+    except Exception as error:
+        raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
 
 
 def all_of(error: BaseException | str) -> str:

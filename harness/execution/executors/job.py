@@ -7,7 +7,7 @@ which can be pickled too, and its results are files in the store.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
@@ -60,11 +60,15 @@ def cause(need: str, error: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts."""
+    """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts.
+
+    `limit_s` is the longest time for which a process may have it; None is for ever.
+    """
 
     inventory: Inventory
     store: Store
     needs: frozenset[str]
+    limit_s: float | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod

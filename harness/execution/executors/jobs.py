@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.execution.executors.job import Job
 from harness.execution.executors.preparation import (
@@ -25,7 +25,7 @@ from harness.store.attempts import LAST_AFTER, attempt
 
 
 def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
-    """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of `RunJob`.
+    """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of the jobs.
 
     Runs under which several processes died come last, with those that need them. The paths of jobs are absolute, since
     the code of others may change the working folder.
@@ -35,9 +35,9 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
     for run in _deadly_last(plan.todo, store):
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
         for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
-            found.setdefault(prepared.id, prepared)
+            found.setdefault(prepared.id, replace(prepared, limit_s=limit_s))
             needs.add(prepared.id)
-        found[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s)
+        found[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s=limit_s)
     return list(found.values())
 
 

@@ -19,6 +19,7 @@ from harness.execution.events import Event, Listener, Stage
 from harness.execution.executors.estimates import PROCESS_MB, TEACHER_MB, Estimates
 from harness.execution.executors.faults import all_of, described
 from harness.execution.executors.job import Job, Prepared, machine_of
+from harness.execution.executors.time_limit import time_limit
 from harness.execution.ingredients import Experiment
 from harness.execution.inventory import Ingredient, UsedCorpus
 from harness.execution.pairs import KnownPairs
@@ -56,8 +57,10 @@ class Preparation(Job):
         """Make it on the allocation's device; events have the preparation's key."""
         from harness.execution.train import Bench
 
+        self.experiment.check_code()
         machine = machine_of(allocation)
-        self.make(Bench(self.store, machine.device, lambda event: listen(self._own(event))))
+        with time_limit(self.limit_s):
+            self.make(Bench(self.store, machine.device, lambda event: listen(self._own(event))))
         listen(Event("prepared", self.key))
         return Prepared(self.id)
 

@@ -15,10 +15,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import TracebackType
 
-from harness.errors import PlugInError
-from harness.execution.executors.faults import death_text, described
+from harness.execution.executors.faults import death_text, sending
 from harness.execution.executors.job import Job
-from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
 from harness.execution.executors.worker import Assignment, Message
 from harness.execution.resources import Allocation
@@ -53,8 +51,8 @@ class JobProcess:
         return message
 
     def end_if_late(self) -> None:
-        """End it where it hangs after the limit of its run, so that nothing in it hears."""
-        limit = self.job.limit_s if isinstance(self.job, RunJob) else None
+        """End it where it hangs after its limit, so that nothing in it hears."""
+        limit = self.job.limit_s
         if limit is not None and time.monotonic() - self.started > limit + 2 * GRACE_S:
             self.ended_for = str(TimeLimitError(limit))
             self.signal(signal.SIGKILL)
@@ -72,10 +70,8 @@ class JobProcess:
 
 def sendable(assignment: Assignment) -> bytes:
     """A job as it is sent. Raises PlugInError where code of another package does not let itself be pickled."""
-    try:
+    with sending():
         return pickle.dumps(assignment)
-    except Exception as error:
-        raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
 
 
 class ForkServer:

@@ -23,7 +23,7 @@ from harness.execution.resources import Allocation
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|marked dead|A worker died")
 try:
-    from harness.execution.executors.ray_cluster import Cluster, inspect, joined
+    from harness.execution.executors.ray_cluster import Cluster, Head, inspect, joined
     from harness.execution.executors.ray_tasks import Tasks
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; `pip install 'sentence-harness[ray]'` brings it") from error
@@ -71,13 +71,16 @@ class Ray(Executor):
             job.check("cpu")
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Keep the cluster busy, and pass on events, until every job has ended."""
+        """Keep the cluster busy, and pass on events, until every job has ended.
+
+        Raises UserError where the cluster has lost its head.
+        """
         assert self.cluster is not None
         tasks = Tasks(queue, listen, self.cpus, self._part_of_gpu, self.cluster.memory, shared=self.shared)
-        look_at = 0.0
+        head, look_at = Head(), 0.0
         try:
             while queue:
-                if time.monotonic() >= look_at:
+                if head.answers() and time.monotonic() >= look_at:
                     jobs = self.options.jobs
                     tasks.send(self.cluster.slots(self.cpus) if jobs == "auto" else jobs)
                     look_at = time.monotonic() + RETRY_S

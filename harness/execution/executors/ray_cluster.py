@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from harness.execution.executors.software import SHARED_VARIABLES, Software, cod
 
 #: Seconds in which a node must answer before anything runs; the first worker of a node has to be started for it.
 ANSWER_S = 300.0
+#: Seconds between two looks for the head, and after which one that does not answer is gone. A head may start again with
+#: what it knew; a process that needs it meanwhile is ended by Ray after a minute, without a word of ours.
+LOOK_S, GONE_S = 2.0, 20.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,38 @@ class Cluster:
     def slots(self, cpus: int) -> int:
         """Jobs of so many cores that have room now."""
         return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
+
+
+class Head:
+    """The head of the cluster that this process has joined."""
+
+    def __init__(self) -> None:
+        self.address: str = ray.get_runtime_context().gcs_address
+        self._looked = self._answered = time.monotonic()
+        self._here = True
+
+    def answers(self) -> bool:
+        """Whether it takes connections, as far as the last look tells. Raises UserError where it is gone."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return self._here
+        self._looked, self._here = now, self._takes_connections()
+        if self._here:
+            self._answered = now
+        elif now - self._answered > GONE_S:
+            raise UserError(
+                f"the head of the Ray cluster, {self.address}, is gone; start a cluster, or give another --executor: "
+                "the same command continues from what was saved"
+            )
+        return self._here
+
+    def _takes_connections(self) -> bool:
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=LOOK_S).close()
+        except OSError:
+            return False
+        return True
 
 
 @contextmanager

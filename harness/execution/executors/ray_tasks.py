@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from harness.errors import PlugInError, UserError, first_line
 from harness.execution.events import Event, Listener
 from harness.execution.executors.bell import Bell
-from harness.execution.executors.faults import described
+from harness.execution.executors.faults import sending
 from harness.execution.executors.job import Again, Job, Prepared
 from harness.execution.executors.parcels import Parcel, deliver, outgoing, receive
 from harness.execution.executors.queue import Queue
@@ -143,11 +143,11 @@ class Tasks:
             runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
         )
         try:
-            messages = task.remote(Errand(job, allocation, self._software, self.shared), parcel, self._bell)
-        except Exception as error:  # code of others that does not let itself be pickled
+            with sending():
+                messages = task.remote(Errand(job, allocation, self._software, self.shared), parcel, self._bell)
+        except PlugInError as error:
             held.close()
-            why = PlugInError(f"it cannot be sent to its process: {described(error)}")
-            self.queue.end(job, job.fail(why, self.listen))
+            self.queue.end(job, job.fail(error, self.listen))
             return
         self._tasks[messages] = _Task(job, messages, held)
 
@@ -196,8 +196,8 @@ class Tasks:
             self.queue.end(job, job.fail(f"{deaths} workers died under it, the last: {why}", self.listen))
 
     def _end_if_late(self, task: _Task) -> None:
-        """End a task that hangs after the limit of its run, so that nothing in it hears."""
-        limit = task.job.limit_s if isinstance(task.job, RunJob) else None
+        """End a task that hangs after its limit, so that nothing in it hears."""
+        limit = task.job.limit_s
         if limit is not None and time.monotonic() - task.started > limit + GRACE_S:
             ray.cancel(task.messages, force=True)
             self._close(task)

@@ -27,13 +27,11 @@ log = logging.getLogger(__name__)
 class RunJob(Job):
     """Trains and evaluates one run.
 
-    `chunk` rows of a batch are encoded at a time, None encodes batches whole. `limit_s` is the longest time for which a
-    process may have the run; None is for ever.
+    `chunk` rows of a batch are encoded at a time, None encodes batches whole.
     """
 
     run: PlannedRun
     chunk: int | None = None
-    limit_s: float | None = None
 
     @property
     def id(self) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from harness.execution.events import Listener
 from harness.execution.executors.base import Executor
 from harness.execution.executors.queue import Queue
+from harness.foreign import exit_watched
 
 
 class Serial(Executor):
@@ -13,4 +16,6 @@ class Serial(Executor):
     def work(self, queue: Queue, listen: Listener) -> None:
         """Perform each job when it can start."""
         for job in queue:
-            queue.end(job, job.perform(self.share, listen))
+            with exit_watched(partial(job.fail, listen=listen)):
+                end = job.perform(self.share, listen)
+            queue.end(job, end)

@@ -18,7 +18,6 @@ from submitit.helpers import Checkpointable, DelayedSubmission
 from harness.execution.executors.end_file import read_end, write_end
 from harness.execution.executors.event_file import EventWriter
 from harness.execution.executors.job import Again, End, Job, cause, error_of
-from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
 from harness.execution.executors.time_limit import GRACE_S as GRACE_LATE_S
 from harness.execution.executors.time_limit import TimeLimitError
@@ -90,7 +89,7 @@ class SlurmTask(Checkpointable):
         job = self.order.job
         try:
             self._thread.start()
-            limit, started = job.limit_s if isinstance(job, RunJob) else None, time.monotonic()
+            limit, started = job.limit_s, time.monotonic()
             while self._thread.is_alive():  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
                 if limit is not None and time.monotonic() - started > limit + GRACE_LATE_S:

@@ -1,4 +1,4 @@
-"""A limit on the time of a run: it is asked to save and stop, and ended where it does not hear."""
+"""A limit on the time of a job: it is asked to save and stop, and ended where it does not hear."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.errors import UserError
 from harness.formatting import duration
 from harness.stopping import Stopped, request_stop, withdraw_stop
 
-#: Seconds after the limit in which a run may save. A thread that hangs is then interrupted, as far as it can be, and as
+#: Seconds after the limit in which a job may save. A thread that hangs is then interrupted, as far as it can be, and as
 #: many seconds later its process is ended, where it has one of its own.
 GRACE_S = 10.0
 
@@ -23,7 +23,7 @@ _PART = re.compile(r"([\d.]+)([smhd])")
 
 
 class TimeLimitError(UserError):
-    """A run took longer than it may."""
+    """A job took longer than it may."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(limit_s)
@@ -74,7 +74,7 @@ def time_limit(limit_s: float | None) -> Iterator[None]:
         raise TimeLimitError(limit_s) from None
     finally:
         timer.cancel()
-        if late.is_set():  # of this run; others in this process go on
+        if late.is_set():  # of this job; others in this process go on
             withdraw_stop()
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
-from harness.store import Result
+from harness.store import Chosen, Result
 
 CurveKind = Literal["dev", "loss"]
 #: steps and values
@@ -50,15 +50,15 @@ class Chart:
     show_seeds: bool = True
 
 
-def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, list[Result]]:
+def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, Chosen]:
     """The results behind the rows of tables by label, in order of seeds. Groups that the tables omit are omitted."""
     labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
-    found: dict[Label, list[Result]] = {label: [] for label in sorted(labels.values())}
-    for result in sorted(results, key=lambda result: result.spec.seed):
+    found: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
+    for place, result in enumerate(results):
         label = labels.get((result.profile, result.group))
         if label is not None:
-            found[label].append(result)
-    return {label: runs for label, runs in found.items() if runs}
+            found[label].append((result.spec.seed, place))
+    return {label: Chosen(results, [place for _, place in sorted(runs)]) for label, runs in found.items() if runs}
 
 
 def run_charts(result: Result, kind: CurveKind) -> list[Chart]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -13,7 +14,7 @@ from harness.papers.published import Paper
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.seeds.headline import Sentence
+from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
@@ -59,7 +60,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     contents = site.contents
     results = in_order(contents.results)
     profiles = slugs(contents.profiles)
-    methods = slugs([*(facts.name for facts in contents.methods), *(one.spec.method for one in results)])
+    methods = slugs([*(facts.name for facts in contents.methods), *contents.variants])
     papers = slugs(paper.name for paper in site.papers)
     stems = slugs(figure.key for figure in site.figures if figure.svg)
     shared = {"profiles": profiles, "methods": methods, "papers": papers, "stems": stems, "seen": site.seen}
@@ -102,13 +103,15 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
 
 def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
     """The variants, seeds and suites of each profile, setting and encoder."""
-    places: dict[tuple[str, str, str], list[Result]] = {}
+    places: dict[tuple[str, str, str], tuple[Counter[str], set[int], dict[str, None]]] = {}
     for one in results:
-        places.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(one)
-    for place, mine in sorted(places.items()):
-        variants = sorted({one.spec.variant for one in mine})
-        suites = dict.fromkeys(suite for one in mine for suite in one.suites)
-        yield Ran(*place, variants, spans(one.spec.seed for one in mine), list(suites), len(mine))
+        place = (one.profile, one.spec.setting, one.spec.encoder)
+        variants, seeds, suites = places.setdefault(place, (Counter(), set(), {}))
+        variants[one.spec.variant] += 1
+        seeds.add(one.spec.seed)
+        suites.update(dict.fromkeys(one.suites))
+    for place, (variants, seeds, suites) in sorted(places.items()):
+        yield Ran(*place, sorted(variants), spans(seeds), list(suites), variants.total())
 
 
 def spans(seeds: Iterable[int]) -> str:
@@ -138,13 +141,13 @@ def _method(contents: Contents, name: str, stems: Mapping[str, str]) -> dict[str
         "facts": facts,
         "notes": notes_html(facts.notes.read_text("utf-8"), links) if facts and facts.notes else "",
         "grids": [summary_grid(table) for table in _of_method(contents, name)],
-        "runs": sum(result.spec.method == name for result in contents.results),
+        "runs": contents.variants.get(name, Counter()).total(),
     }
 
 
 def _of_method(contents: Contents, name: str) -> Iterator[SummaryTable]:
     """The tables reduced to the rows of one method."""
-    variants = {result.spec.variant for result in contents.results if result.spec.method == name}
+    variants = contents.variants.get(name, Counter())
     for table in contents.tables:
         blocks = tuple(
             replace(block, rows=rows)

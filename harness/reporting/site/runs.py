@@ -18,7 +18,7 @@ from harness.reporting.site.shares import in_shares
 from harness.reporting.tables.grids import ABSENT
 from harness.sources import digest
 from harness.spec import UNTRAINED
-from harness.store import Evaluation, Result, Store, TeacherUse, is_earlier, overrides_text
+from harness.store import Chosen, Evaluation, Result, Store, TeacherUse, is_earlier, overrides_text
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
@@ -44,14 +44,15 @@ class ScoreTable:
     folded: bool = False
 
 
-def in_order(results: Sequence[Result]) -> list[Result]:
+def in_order(results: Sequence[Result]) -> Chosen:
     """Sort results by profile, place and seed."""
 
     def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
         spec, overrides = one.spec, overrides_text(one.overrides)
         return (one.profile, spec.setting, spec.encoder, spec.variant, overrides, spec.seed, one.finished)
 
-    return sorted(results, key=key)
+    keys = list(map(key, results))
+    return Chosen(results, sorted(range(len(keys)), key=keys.__getitem__))
 
 
 class RunLine(NamedTuple):
@@ -82,50 +83,56 @@ def write_runs(pages: Pages, results: Sequence[Result], store: Store, links: str
     the pages that it refers to, are as they were.
     """
     code = digest(state_of_code(), *(path.read_text("utf-8") for path in sorted(TEMPLATES.glob("*.html"))))
-    named = list(zip(run_names(results), results, strict=True))
-    _write_index(pages, named)
+    names = run_names(results)
+    _write_index(pages, names, results)
     siblings: dict[tuple[str, str], dict[int, str]] = {}
-    for name, one in named:
+    for name, one in zip(names, results, strict=True):
         siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
-    changed: list[tuple[Result, dict[str, object]]] = []
-    for name, one in named:
+
+    def shown(row: int, one: Result) -> dict[str, object]:
         seeds = dict(sorted(siblings[one.profile, one.group].items()))
-        shown: dict[str, object] = {"name": name, "siblings": seeds, "footer": f"harness {__version__}"}
-        state = (code, links, one.stamp, store.log_stamp(one), is_earlier(one), shown)
-        if not pages.kept(f"runs/{name}.html", digest(*state) if one.stamp else ""):
-            changed.append((one, shown))
+        return {"name": names[row], "siblings": seeds, "footer": f"harness {__version__}"}
+
+    def is_kept(row: int, one: Result) -> bool:
+        state = (code, links, one.stamp, store.log_stamp(one), is_earlier(one), shown(row, one))
+        return pages.kept(f"runs/{names[row]}.html", digest(*state) if one.stamp else "")
+
+    changed = [row for row, one in enumerate(results) if not is_kept(row, one)]
 
     def write(share: Sequence[int]) -> None:
-        for one, shown in map(changed.__getitem__, share):
-            whole = one.whole()
-            pages.write("run.html", f"runs/{shown['name']}.html", **shown, **_content(whole, store.log(whole)))
+        for row in map(changed.__getitem__, share):
+            one = results[row].whole()
+            pages.write("run.html", f"runs/{names[row]}.html", **shown(row, one), **_content(one, store.log(one)))
 
     in_shares(write, len(changed))
 
 
-def _write_index(pages: Pages, named: Sequence[tuple[str, Result]]) -> None:
+def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) -> None:
     """The index of runs: one page, or one for each profile, setting and encoder."""
-    lines, averages = run_lines(named)
-    columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
-    shared = {"columns": columns, "is_earlier": is_earlier}
-    if len(lines) <= MOST_LINES:
-        pages.write("runs.html", "runs/index.html", lines=lines, places=[], runs=len(lines), **shared)
+
+    def write(page: str, rows: Sequence[int]) -> None:
+        lines, averages = run_lines([names[row] for row in rows], Chosen(results, rows))
+        columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
+        shown = {"lines": lines, "columns": columns, "places": [], "runs": len(rows), "is_earlier": is_earlier}
+        pages.write("runs.html", f"runs/{page}.html", **shown)
+
+    if len(results) <= MOST_LINES:
+        write("index", range(len(results)))
         return
-    by_place: dict[tuple[str, str, str], list[RunLine]] = {}
-    for line in lines:
-        spec = line.result.spec
-        by_place.setdefault((line.result.profile, spec.setting, spec.encoder), []).append(line)
+    by_place: dict[tuple[str, str, str], list[int]] = {}
+    for row, one in enumerate(results):
+        by_place.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(row)
     stems = slugs("/".join(place) for place in by_place)
-    places = [RunsPlace(f"index-{stems['/'.join(at)]}", *at, len(mine)) for at, mine in by_place.items()]
-    pages.write("runs.html", "runs/index.html", lines=[], places=places, runs=len(lines), **shared)
-    for place, mine in zip(places, by_place.values(), strict=True):
-        pages.write("runs.html", f"runs/{place.page}.html", lines=mine, places=[], runs=len(mine), **shared)
+    places = [RunsPlace(f"index-{stems['/'.join(at)]}", *at, len(rows)) for at, rows in by_place.items()]
+    pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(results))
+    for place, rows in zip(places, by_place.values(), strict=True):
+        write(place.page, rows)
 
 
-def run_lines(named: Sequence[tuple[str, Result]]) -> tuple[list[RunLine], dict[str, Metric]]:
-    """The lines of runs, given with the names of their pages, and the metric of each suite whose average is shown."""
+def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[RunLine], dict[str, Metric]]:
+    """The lines of runs, `names` being those of their pages, and the metric of each suite whose average is shown."""
     averages: dict[str, Metric] = {}
-    return [_line(name, one, averages) for name, one in named], averages
+    return [_line(name, one, averages) for name, one in zip(names, results, strict=True)], averages
 
 
 def _line(name: str, result: Result, averages: dict[str, Metric]) -> RunLine:
@@ -264,8 +271,8 @@ def _content(result: Result, log: str) -> dict[str, object]:
     }
 
 
-def _shortened(log: str) -> list[str]:
-    """The lines of a log; one line replaces the middle of a long log."""
+def _shortened(log: str) -> str:
+    """A log; one line replaces the middle of a long one."""
     lines, half = log.splitlines(), LOG_LINES // 2
     omitted = len(lines) - 2 * half
-    return lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]
+    return "\n".join(lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]])

@@ -5,7 +5,10 @@ Every Python process with this folder on its PYTHONPATH imports this file when i
 {"root": FOLDER, "trace": FILE}                     append a line for each operation below a folder to a file
 {"root": FOLDER, "at": LINE, "nth": N, "who": ["worker", "driver"], "delay": SECONDS, "count": FILE}
                                                     kill -9 at the nth time of an operation, in whatever process; the
-                                                    driver is the leader of the session
+                                                    driver is the leader of the session, and "head" the two processes
+                                                    without which a cluster of Ray has none
+                                                    "NOTICE", "PREEMPTED", "TIMEOUT" in place of "worker": a job of the
+                                                    stand-in for SLURM meets that, other processes are killed
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import re
 import signal
 import sys
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 _WRITING = os.O_WRONLY | os.O_RDWR
@@ -72,12 +77,25 @@ def _append(path: str, text: bytes) -> int:
 
 
 def _kill(who: list[str]) -> None:
-    driver = os.getsid(0)
+    driver, task = os.getsid(0), os.environ.get("STANDIN_TASK")
+    for manner in {"NOTICE", "PREEMPTED", "TIMEOUT"}.intersection(who if task else ()):
+        _append(f"{os.environ['STANDIN_FOLDER']}/meets-{task}", manner.encode())
+        return
+    for number in _of_head(driver) if "head" in who else ():
+        os.kill(number, signal.SIGKILL)
     if "driver" in who and driver != os.getpid():
         os.kill(driver, signal.SIGKILL)
-    if "worker" in who or driver == os.getpid():
+    if "head" not in who and (set(who) != {"driver"} or driver == os.getpid()):
         os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(10)  # nothing happens after it
+
+
+def _of_head(session: int) -> Iterator[int]:
+    """The processes of Ray's head in a session."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            of_head = entry.name.isdigit() and (entry / "comm").read_text().strip() in ("gcs_server", "raylet")
+            if of_head and os.getsid(int(entry.name)) == session:
+                yield int(entry.name)
 
 
 if "FAULT" in os.environ:

@@ -65,7 +65,7 @@ def test_an_evaluation_without_scores_has_no_table() -> None:
 def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
     results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
-    lines, columns = run_lines([(str(number), one) for number, one in enumerate(results)])
+    lines, columns = run_lines([str(number) for number in range(len(results))], results)
     assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
     assert [line.averages for line in lines] == [{"plugged": "12"}, {"sts": "70.00"}]
 
