@@ -36,7 +36,7 @@ def write_tables(path: Path, tables: Tables) -> None:
             for kind, columns in zip(_KINDS, parts, strict=True)
             for name in TYPES[kind]
         )
-        for piece in chain([len(header).to_bytes(8, "little"), header], numbers):
+        for piece in chain(map(memoryview, (len(header).to_bytes(8, "little"), header)), numbers):
             checksum = zlib.crc32(piece, checksum)
             stream.write(piece)
         stream.write(checksum.to_bytes(4, "little"))
