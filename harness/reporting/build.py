@@ -29,6 +29,7 @@ from harness.reporting.site.pages import Site, write_site
 from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.labs import labs_grid
 from harness.reporting.tables.neighbours import neighbour_grids
 from harness.reporting.tables.seen import seen_grid
 from harness.reporting.tables.worded import paper_grid, verdict_note
@@ -99,13 +100,24 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
         paper_grids.setdefault(paper, []).extend(more)
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)
+    labs = labs_grid(contents.repeated)
     seen = [seen_grid(table) for table in contents.seen]
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
     footer = "; ".join(filter(None, (made, contents.earlier)))
     site = Site(
-        contents, sentences, claims, papers, paper_grids, seen, figures, audit(published), footer, verdict_note(margin)
+        contents,
+        sentences,
+        claims,
+        labs,
+        papers,
+        paper_grids,
+        seen,
+        figures,
+        audit(published),
+        footer,
+        verdict_note(margin),
     )
     with new_folder(out) as folder:
         (folder.path / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins], contents.seen), "utf-8")
@@ -120,6 +132,7 @@ def _write_texts(site: Site, folder: Path) -> None:
         *map(summary_grid, site.contents.tables),
         *site.seen,
         *([site.claims] if site.claims else []),
+        *([site.labs] if site.labs else []),
         *(grid for some in site.paper_grids.values() for grid in some),
     ]
     (folder / "report.md").write_text(markdown(site.sentences, grids, site.footer), "utf-8")

@@ -16,6 +16,7 @@ from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
 from harness.store.arrays import NamedArrays
+from harness.store.labs import Copy, repeated
 
 if TYPE_CHECKING:
     import pandas
@@ -82,6 +83,11 @@ class Contents:
     def seen(self) -> list[SeenTable]:
         """One table for each profile, suite, setting and encoder with scores by what training has seen."""
         return seen_tables(frame_of(self.results, (SEEN, UNSEEN)), self.metrics)
+
+    @cached_property
+    def repeated(self) -> list[Sequence[Copy]]:
+        """The results of each run that several labs have."""
+        return [copies for copies in repeated(self.store) if self.profile in (None, copies[0].result.profile)]
 
     @property
     def earlier(self) -> str:
