@@ -61,6 +61,8 @@ def plan(
     readings: Names | None = None,
     released: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    tune: str | Sequence[str] = (),
+    trials: int | None = None,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
@@ -71,8 +73,9 @@ def plan(
     their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
     instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
-    hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files (default: the
-    variable HARNESS_DATA).
+    hyperparameters of all runs. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
+    `trials` configurations of each method, which reports compare at equal budgets. `results` is the folder of results,
+    `data_root` that of data files (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -90,8 +93,9 @@ def plan(
     from harness.store import Store
 
     selection = Selection(
-        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released
-    )
+        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released,
+        tune, trials,
+    )  # fmt: skip
     return make_plan(make_request(selection), Store(Path(results)))
 
 
@@ -109,6 +113,8 @@ def run(
     readings: Names | None = None,
     released: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    tune: str | Sequence[str] = (),
+    trials: int | None = None,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
     jobs: Jobs | None = None,
@@ -135,7 +141,8 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
+        figure=figure, paper=paper, readings=readings, released=released, set=set, tune=tune, trials=trials,
+        results=results, data_root=data_root,
     )  # fmt: skip
     return execute(
         chosen,
@@ -178,9 +185,12 @@ def execute(
     from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results
     from harness.store import Failure, Result
+    from harness.store.tunings import save_tuning
 
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
     _check_inputs(plan)
+    if plan.request.tuning:
+        save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = installed_trackers(track)
     if plan.todo:

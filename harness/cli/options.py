@@ -141,6 +141,13 @@ _GRID = (
         help="Instead of training: evaluate the profile's public weights, or those of a --table or --paper.",
     ),
     click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter in all runs."),
+    click.option(
+        "--tune",
+        multiple=True,
+        metavar="METHOD:KEY=V|W,...",
+        help="Tune a method, at equal budgets with others: its listed values, or a range LOW..HIGH.",
+    ),
+    click.option("--trials", type=int, metavar="N", help="With --tune: configurations of each method."),
     results_option,
     data_option,
 )
