@@ -55,6 +55,7 @@ def plan(
     encoders: Names | None = None,
     seeds: int | str | Sequence[int] | None = None,
     suites: Names | None = None,
+    tasks: Names | None = None,
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
@@ -69,13 +70,15 @@ def plan(
     """Look up which runs a selection means, which of them are done, and what is missing. Trains nothing.
 
     `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
-    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
-    their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
-    instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
+    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `tasks` are
+    the only ones of the suites that are scored, without averages. `seeds` is their number, or a list. `table`
+    ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper instead of a grid, and `readings`
+    ("paper,official") runs each of them once in every reading that its method has.
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
-    hyperparameters of all runs. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
-    `trials` configurations of each method, which reports compare at equal budgets. `results` is the folder of results,
-    `data_root` that of data files (default: the variable HARNESS_DATA).
+    hyperparameters of all runs; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
+    does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of
+    each method, which reports compare at equal budgets. `results` is the folder of results, `data_root` that of data
+    files (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -94,7 +97,7 @@ def plan(
 
     selection = Selection(
         profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released,
-        tune, trials,
+        tasks=tasks, tune=tune, trials=trials,
     )  # fmt: skip
     return make_plan(make_request(selection), Store(Path(results)))
 
@@ -107,6 +110,7 @@ def run(
     encoders: Names | None = None,
     seeds: int | str | Sequence[int] | None = None,
     suites: Names | None = None,
+    tasks: Names | None = None,
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
@@ -141,8 +145,8 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, released=released, set=set, tune=tune, trials=trials,
-        results=results, data_root=data_root,
+        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
+        tasks=tasks, tune=tune, trials=trials,
     )  # fmt: skip
     return execute(
         chosen,
@@ -432,18 +436,22 @@ def overlaps(
 
 
 def plan_model(
-    model: str,
+    model: str | None = None,
     *,
+    encoders: Names | None = None,
     pooling: str | None = None,
     trust_remote_code: bool = False,
     suites: Names | None = None,
+    tasks: Names | None = None,
     profile: str = DEFAULT_PROFILE,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
-    """Plan the evaluation of a saved model on suites, for `execute` to store its scores beside those of runs.
+    """Plan the evaluation of saved models on suites, for `execute` to store their scores beside those of runs.
 
-    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
+    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added.
+    `encoders` are evaluated too, as they are: names of the profile, NAME=FOLDER, or hub names; of a run's key, they
+    give the folder of its encoder. `tasks` are the only ones of the suites that are scored, without averages. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
     model of sentence-transformers. `trust_remote_code` allows code in its repository to be executed.
     """
@@ -455,5 +463,5 @@ def plan_model(
     from harness.store import Store
 
     store = Store(Path(results))
-    selection = Selection(profile, suites=suites, data_root=data_root)
+    selection = Selection(profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks)
     return make_plan(model_request(model, pooling, selection, store, trusted=trust_remote_code), store)

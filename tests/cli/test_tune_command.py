@@ -40,6 +40,7 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
         (TUNE[:4], "--tune and --trials go together"),
         (("--trials", "2"), "--tune and --trials go together"),
         ((*TUNE, "--table", "mcse:T2"), "--tune is for the methods of a grid; remove --table"),
+        ((*TUNE, "--set", "steps=1,2"), "--set steps=1,2 lists values, which make a grid, and --tune draws its own"),
         (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
     ],
 )
