@@ -60,6 +60,7 @@ def plan(
     paper: Names | None = None,
     readings: Names | None = None,
     released: bool = False,
+    redo: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -71,8 +72,9 @@ def plan(
     their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
     instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
-    hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files (default: the
-    variable HARNESS_DATA).
+    hyperparameters of all runs. `redo` trains them anew, whatever is kept of them: what they had moves to
+    RESULTS/.superseded once the new result is complete. `results` is the folder of results, `data_root` that of data
+    files (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -90,7 +92,20 @@ def plan(
     from harness.store import Store
 
     selection = Selection(
-        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released
+        profile,
+        methods,
+        settings,
+        encoders,
+        seeds,
+        suites,
+        table,
+        figure,
+        paper,
+        readings,
+        set,
+        data_root,
+        released,
+        redo,
     )
     return make_plan(make_request(selection), Store(Path(results)))
 
@@ -108,6 +123,7 @@ def run(
     paper: Names | None = None,
     readings: Names | None = None,
     released: bool = False,
+    redo: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
@@ -135,7 +151,8 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
+        figure=figure, paper=paper, readings=readings, released=released, redo=redo, set=set, results=results,
+        data_root=data_root,
     )  # fmt: skip
     return execute(
         chosen,

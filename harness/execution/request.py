@@ -32,7 +32,8 @@ class Selection:
 
     `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
     `released` evaluates the profile's public weights instead, of all or of those tables and papers. `seeds` is a number
-    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
+    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE. `redo` trains all of
+    them anew, whatever is kept of them.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -48,6 +49,7 @@ class Selection:
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
     released: bool = False
+    redo: bool = False
 
 
 @dataclass(frozen=True)
