@@ -72,9 +72,10 @@ def plan(
     their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
     instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
-    hyperparameters of all runs. `redo` trains them anew, whatever is kept of them: what they had moves to
-    RESULTS/.superseded once the new result is complete. `results` is the folder of results, `data_root` that of data
-    files (default: the variable HARNESS_DATA).
+    hyperparameters of all runs; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
+    does. `redo` trains them anew, whatever is kept of them: what they had moves to RESULTS/.superseded once the new
+    result is complete. `results` is the folder of results, `data_root` that of data files (default: the variable
+    HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:

@@ -107,7 +107,12 @@ track_option = names_option(
 
 _GRID = (
     profile_option,
-    names_option("--methods", "A,B[key=value]", "Method variants (default: the profile's).", registered("method")),
+    names_option(
+        "--methods",
+        "A,B[key=value]",
+        "Variants of methods, one for each value in [key=A|B] (default: the profile's).",
+        registered("method"),
+    ),
     names_option("--settings", "S,T", "Training settings (default: the profile's).", from_profile("settings")),
     names_option(
         "--encoders",
@@ -140,7 +145,13 @@ _GRID = (
         is_flag=True,
         help="Instead of training: evaluate the profile's public weights, or those of a --table or --paper.",
     ),
-    click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter in all runs."),
+    click.option(
+        "--set",
+        "set",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change a hyperparameter in all runs; of KEY=A,B, a variant for each value.",
+    ),
     results_option,
     data_option,
 )

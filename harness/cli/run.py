@@ -27,11 +27,13 @@ from harness.cli.tables import show_paper_tables, show_summaries
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
+from harness.spec import UNTRAINED
 
 if TYPE_CHECKING:
     from harness.execution.plan import Plan, PlannedRun
     from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.results import Results
+    from harness.store import Result
 
 _NOTES = {
     "trained": "trained; some suites are still to be evaluated",
@@ -282,7 +284,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        show_summaries(results.runs)
+        show_summaries([*results.runs, *_untrained(plan, results)])
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
@@ -298,6 +300,16 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         )
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _untrained(plan: Plan, results: Results) -> list[Result]:
+    """The untrained encoders of some runs that the store has besides them."""
+    known, encoders = {run.fingerprint for run in results.runs}, {run.spec.encoder for run in results.runs}
+    return [
+        run
+        for run in plan.store.indexed().of_profile(plan.request.profile.name)
+        if run.spec.setting == UNTRAINED and run.spec.encoder in encoders and run.fingerprint not in known
+    ]
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:

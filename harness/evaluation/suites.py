@@ -23,6 +23,8 @@ SentencePair = tuple[str, str, float]
 Subsets = Mapping[str, Sequence[SentencePair]]
 #: The registry kind of tasks with images.
 RETRIEVAL = "retrieval task"
+#: The registry kind of tasks of sentence pairs with scores.
+SIMILARITY = "similarity task"
 #: metric -> value
 Values = dict[str, float]
 
@@ -47,6 +49,16 @@ class SimilarityTask(Task, Protocol):
 
     def load(self, root: Path | None) -> Subsets:
         """Read the pairs of each subset."""
+
+
+class OwnTask(Task, Protocol):
+    """A task of a profile's own: its name, and the registry kind of the tasks that it stands beside."""
+
+    name: str
+    kind: str
+
+    def load(self, root: Path | None) -> object:
+        """Read what tasks of the kind read."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +110,33 @@ class Suite(ABC):
     #: The hub's type of its tasks, for model cards; cards leave out the scores of a suite without one.
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
-    kind: ClassVar[str] = "similarity task"
+    kind: ClassVar[str] = SIMILARITY
 
-    def __init__(self, tasks: Sequence[str]) -> None:
-        """`tasks` are registered names. Raises UserError for an empty list, a repeated or an unknown name."""
-        repeated = sorted({task for task in tasks if tasks.count(task) > 1})
-        if repeated or not tasks:
+    def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
+        """`tasks` are registered names and tasks of a profile.
+
+        Raises UserError for an empty list, a repeated or an unknown name, and a task of a kind that it does not take.
+        """
+        named = [task if isinstance(task, str) else task.name for task in tasks]
+        repeated = sorted({name for name in named if named.count(name) > 1})
+        if repeated or not named:
             wrong = f"names {', '.join(repeated)} twice" if repeated else "has no tasks"
             raise UserError(f"the suite '{self.name}' {wrong}; list each of its tasks once")
-        self._tasks: dict[str, Any] = {task: self.find(task) for task in tasks}
+        found = (self.find(task) if isinstance(task, str) else self._own(task) for task in tasks)
+        self._tasks: dict[str, Any] = dict(zip(named, found, strict=True))
+
+    @classmethod
+    def takes(cls, kind: str) -> bool:
+        """Whether tasks of a registry kind can be among its own."""
+        return kind == cls.kind
+
+    @classmethod
+    def _own(cls, task: OwnTask) -> OwnTask:
+        if not cls.takes(task.kind):
+            raise UserError(
+                f"the suite '{cls.name}' takes no {task.kind} such as '{task.name}'; name it in a suite of that kind"
+            )
+        return task
 
     @classmethod
     def find(cls, task: str) -> Any:

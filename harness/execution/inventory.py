@@ -14,7 +14,8 @@ from harness.corpora.base import CorpusSource
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.evaluation.retrieval import RetrievalTask
-from harness.evaluation.suites import RETRIEVAL, SimilarityTask, Suite
+from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
+from harness.execution.own_tasks import own_task
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
 from harness.keywords import check_keywords
@@ -23,7 +24,7 @@ from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import errors_of, get, get_class, suggest
 from harness.setting import read_with
-from harness.sources import Missing, digest
+from harness.sources import Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
 
 
@@ -107,7 +108,7 @@ class Inventory:
 
     def __getstate__(self) -> dict[str, object]:
         """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""
-        made = {"corpora", "suites", "_corpora"}
+        made = {"corpora", "suites", "tasks", "_corpora"}
         return {**{name: value for name, value in vars(self).items() if name not in made}, "_corpora": {}}
 
     def once(self, source: T) -> Ingredient[T]:
@@ -146,9 +147,10 @@ class Inventory:
         if table.registered is not None:
             with errors_of(kind, table.registered):
                 return FolderModel(get(kind, table.registered)())
-        if self.root is None:
-            return FolderModel(Path(str(table.folder)), "give the data root it lies in: --data-root or HARNESS_DATA")
-        return FolderModel(self.root / str(table.folder))
+        folder = Path(str(table.folder))
+        if self.root is None and not folder.is_absolute():
+            return FolderModel(folder, "give the data root it lies in: --data-root or HARNESS_DATA")
+        return FolderModel(placed(self.root, str(folder)))
 
     @cached_property
     def corpora(self) -> dict[str, UsedCorpus]:
@@ -181,7 +183,7 @@ class Inventory:
 
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""
-        return self._task("similarity task", name)
+        return self._task(SIMILARITY, name)
 
     def retrieval_content(self, task: str) -> str:
         """The fingerprint of a retrieval task's captions, images and stored features."""
@@ -192,6 +194,17 @@ class Inventory:
         return self._task(RETRIEVAL, name)
 
     @cached_property
+    def tasks(self) -> dict[str, OwnTask]:
+        """The profile's own tasks. Raises UserError for the name of a registered one."""
+        return {name: own_task(name, table) for name, table in self.profile.tasks.items()}
+
+    def check_tasks(self, suite: str) -> None:
+        """Read the profile's own tasks of a suite. Raises UserError naming file and line."""
+        for name in self.profile.suites[suite].tasks:
+            if name in self.tasks and not self.tasks[name].missing(self.root):
+                self.tasks[name].fingerprint(self.root)
+
+    @cached_property
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
         found = {}
@@ -199,7 +212,7 @@ class Inventory:
             with self._table(f"suites.{name}"):
                 suite = get_class("suite", name, Suite)
                 check_keywords(suite, table.options, self._place(f"suites.{name}"))
-                found[name] = suite(table.tasks, **table.options)
+                found[name] = suite([self.tasks.get(task, task) for task in table.tasks], **table.options)
         return found
 
     def suite(self, name: str) -> Suite:
@@ -231,7 +244,9 @@ class Inventory:
 
     def _task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._found:
-            self._found[kind, name] = Ingredient(get(kind, name), self.root)
+            own = self.tasks.get(name)
+            source = own if own is not None and own.kind == kind else get(kind, name)
+            self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
 
     @contextmanager

@@ -103,6 +103,8 @@ def make_plan(request: Request, store: Store) -> Plan:
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given)
     without_data = suites_without_data(request, inventory)
+    for name in request.suites:
+        inventory.check_tasks(name)
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
     ordered: dict[str, Experiment] = {}

@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.command_line import DEFAULT_PROFILE, parse_overrides
+from harness.command_line import DEFAULT_PROFILE
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.execution.inventory import Inventory
+from harness.execution.sweep import listed_values, one_value_each, swept
 from harness.grid import Overrides
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.papers.released import released_runs, released_spec
@@ -32,8 +33,8 @@ class Selection:
 
     `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
     `released` evaluates the profile's public weights instead, of all or of those tables and papers. `seeds` is a number
-    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE. `redo` trains all of
-    them anew, whatever is kept of them.
+    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE, and makes variants of
+    several values, in a list or joined by commas. `redo` trains all of them anew, whatever is kept of them.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -93,14 +94,15 @@ def make_request(selection: Selection) -> Request:
             "mcse,mcse@official"
         )
     encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
+    overrides, lists = listed_values(selection.set)
     return Request(
         profile=profile,
-        methods=[Variant.parse(text) for text in _listed(selection.methods) or profile.defaults.methods],
+        methods=swept(_listed(selection.methods) or profile.defaults.methods, overrides, lists),
         settings=[parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings],
         encoders=encoders,
         seeds=seeds if seeds is not None else tuple(range(profile.defaults.seeds)),
         suites=_listed(selection.suites) or [name for name, table in profile.suites.items() if not table.asked],
-        overrides=_overrides(selection.set),
+        overrides=overrides,
         given=given,
         data=data,
         selection=selection,
@@ -130,7 +132,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
     runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
-    return replace(runs, overrides=_overrides(selection.set))
+    return replace(runs, overrides=one_value_each(selection.set, f"--{option} selects its own runs"))
 
 
 def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
@@ -249,11 +251,6 @@ def _listed(names: Names | None) -> list[str]:
 
 def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
     return parse_seeds(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds)
-
-
-def _overrides(values: Mapping[str, object] | Sequence[str]) -> Overrides:
-    pairs = [f"{key}={value}" for key, value in values.items()] if isinstance(values, Mapping) else values
-    return parse_overrides(pairs)
 
 
 def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:

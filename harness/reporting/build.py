@@ -100,12 +100,6 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)
     seen = [seen_grid(table) for table in contents.seen]
-    grids = [
-        *map(summary_grid, contents.tables),
-        *seen,
-        *([claims] if claims else []),
-        *(grid for some in paper_grids.values() for grid in some),
-    ]
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
@@ -114,8 +108,19 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
         contents, sentences, claims, papers, paper_grids, seen, figures, audit(published), footer, verdict_note(margin)
     )
     with new_folder(out) as folder:
-        (folder.path / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
-        (folder.path / "report.tex").write_text(latex(grids, footer), "utf-8")
         (folder.path / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins], contents.seen), "utf-8")
+        _write_texts(site, folder.path)
         write_site(site, folder.path, folder.kept)
     return out / "index.html"
+
+
+def _write_texts(site: Site, folder: Path) -> None:
+    """All tables as Markdown and LaTeX."""
+    grids = [
+        *map(summary_grid, site.contents.tables),
+        *site.seen,
+        *([site.claims] if site.claims else []),
+        *(grid for some in site.paper_grids.values() for grid in some),
+    ]
+    (folder / "report.md").write_text(markdown(site.sentences, grids, site.footer), "utf-8")
+    (folder / "report.tex").write_text(latex(grids, site.footer), "utf-8")

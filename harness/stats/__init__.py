@@ -21,10 +21,19 @@ from harness.stats.resampling import (
     violation_ratio,
 )
 from harness.stats.summary import Interval, Summary, mean_interval, summarise
-from harness.stats.t_tests import ALPHA, TTest, paired_t_test, pooled_deviation, t_test, t_test_from_summaries
+from harness.stats.t_tests import (
+    ALPHA,
+    FEWEST_SEEDS,
+    TTest,
+    paired_t_test,
+    pooled_deviation,
+    t_test,
+    t_test_from_summaries,
+)
 
 __all__ = [
     "ALPHA",
+    "FEWEST_SEEDS",
     "Effect",
     "Equivalence",
     "Interval",

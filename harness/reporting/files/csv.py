@@ -10,7 +10,7 @@ from dataclasses import replace
 from harness.metrics import Score
 from harness.papers.published import Published
 from harness.plaintext import for_csv
-from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.seen import SeenTable
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.reporting.tables.cells import FilledTable, PaperCell
@@ -51,8 +51,10 @@ def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable], seen: Se
 
 
 def _summary(table: SummaryTable) -> Iterator[CsvFields]:
+    shown: set[Label] = set()
     for block in table.blocks:
-        for row in block.rows:
+        for row in (row for row in block.rows if row.label not in shown):
+            shown.add(row.label)
             baseline = block.baseline(row.label)
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
@@ -77,7 +79,7 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields["verdict"] = cell.verdict
+        fields |= {"verdict": cell.verdict, "p_holm": cell.corrected}
     return fields
 
 
@@ -89,11 +91,12 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
             score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
             cell = line.cells[column.name]
             yield {
-                **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": line.command},
+                **{"table": table, "profile": filled.profile, "command": line.command},
                 **score._asdict(),
                 "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
+                "p_holm": cell.corrected,
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 

@@ -14,7 +14,7 @@ from harness.papers.published import Paper
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.seeds.headline import Sentence
+from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
