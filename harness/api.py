@@ -55,6 +55,7 @@ def plan(
     encoders: Names | None = None,
     seeds: int | str | Sequence[int] | None = None,
     suites: Names | None = None,
+    tasks: Names | None = None,
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
@@ -68,9 +69,10 @@ def plan(
     """Look up which runs a selection means, which of them are done, and what is missing. Trains nothing.
 
     `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
-    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
-    their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
-    instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
+    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `tasks` are
+    the only ones of the suites that are scored, without averages. `seeds` is their number, or a list. `table`
+    ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper instead of a grid, and `readings`
+    ("paper,official") runs each of them once in every reading that its method has.
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
     hyperparameters of all runs; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
     does. `redo` trains them anew, whatever is kept of them: what they had moves to RESULTS/.superseded once the new
@@ -93,21 +95,9 @@ def plan(
     from harness.store import Store
 
     selection = Selection(
-        profile,
-        methods,
-        settings,
-        encoders,
-        seeds,
-        suites,
-        table,
-        figure,
-        paper,
-        readings,
-        set,
-        data_root,
-        released,
-        redo,
-    )
+        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released,
+        tasks=tasks, redo=redo,
+    )  # fmt: skip
     return make_plan(make_request(selection), Store(Path(results)))
 
 
@@ -119,6 +109,7 @@ def run(
     encoders: Names | None = None,
     seeds: int | str | Sequence[int] | None = None,
     suites: Names | None = None,
+    tasks: Names | None = None,
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
@@ -152,8 +143,8 @@ def run(
     """
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, released=released, redo=redo, set=set, results=results,
-        data_root=data_root,
+        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
+        tasks=tasks, redo=redo,
     )  # fmt: skip
     return execute(
         chosen,
@@ -440,18 +431,22 @@ def overlaps(
 
 
 def plan_model(
-    model: str,
+    model: str | None = None,
     *,
+    encoders: Names | None = None,
     pooling: str | None = None,
     trust_remote_code: bool = False,
     suites: Names | None = None,
+    tasks: Names | None = None,
     profile: str = DEFAULT_PROFILE,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
-    """Plan the evaluation of a saved model on suites, for `execute` to store its scores beside those of runs.
+    """Plan the evaluation of saved models on suites, for `execute` to store their scores beside those of runs.
 
-    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
+    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added.
+    `encoders` are evaluated too, as they are: names of the profile, NAME=FOLDER, or hub names; of a run's key, they
+    give the folder of its encoder. `tasks` are the only ones of the suites that are scored, without averages. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
     model of sentence-transformers. `trust_remote_code` allows code in its repository to be executed.
     """
@@ -463,5 +458,5 @@ def plan_model(
     from harness.store import Store
 
     store = Store(Path(results))
-    selection = Selection(profile, suites=suites, data_root=data_root)
+    selection = Selection(profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks)
     return make_plan(model_request(model, pooling, selection, store, trusted=trust_remote_code), store)

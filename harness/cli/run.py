@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import registered
+from harness.cli.completion import from_profile, registered
 from harness.cli.fetch import bring
 from harness.cli.options import (
     accept_option,
@@ -20,6 +20,7 @@ from harness.cli.options import (
     profile_option,
     results_option,
     suites_option,
+    tasks_option,
     track_option,
 )
 from harness.cli.output import echo
@@ -138,23 +139,26 @@ def run(
 
 
 @click.command("eval")
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
+@names_option("--encoders", "E,NAME=DIR", "More models, as `run` names its encoders.", from_profile("encoders"))
 @names_option(
     "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
 )
 @click.option("--trust-remote-code", is_flag=True, help="Allow code in the model's repository to be executed.")
 @suites_option
+@tasks_option
 @profile_option
 @results_option
 @data_option
 @device_option
 @track_option
 @click.pass_context
-def evaluate(context: click.Context, /, model: str, device: DeviceChoice, track: str, **options: Any) -> None:
-    """Evaluate a saved model, or evaluate a run on more suites.
+def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice, track: str, **options: Any) -> None:
+    """Evaluate saved models, or evaluate a run on more suites.
 
     MODEL is a folder that transformers or sentence-transformers saved, a hub name OWNER/NAME[@COMMIT], or the key of a
-    run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`.
+    run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`. --encoders
+    names more models, or the folder of a run's encoder.
     """
     from harness import api
     from harness.execution.tracking.installed import tracker_places
@@ -225,7 +229,7 @@ def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) ->
 def _axes(plan: Plan) -> Iterator[str]:
     """What is combined, and the progress of each table and figure; a run that two of them share counts in both."""
     request = plan.request
-    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites")}
+    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites", "tasks")}
     for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
         if values:
             yield f"{name:9} {', '.join(map(str, values))}"

@@ -101,7 +101,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
     paper's table whose teachers cannot be found. Raises UserError.
     """
-    inventory = Inventory(request.profile, data_root(request.data), request.given)
+    inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
     without_data = suites_without_data(request, inventory)
     for name in request.suites:
         inventory.check_tasks(name)
@@ -195,7 +195,7 @@ def _planned(
         result = None
     seeds = [] if result else store.seeds(*place)
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
-    todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
+    todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state: RunState = "missing"
     changed: tuple[str, ...] = ()
     if redo:

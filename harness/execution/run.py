@@ -92,6 +92,8 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
             scored = suite.evaluate(embedders[suite.remembers], inventory.root)
+            if inventory.part(name):
+                scored = scored.without_averages()
             evaluation = Evaluation(
                 suite=name,
                 protocol=protocol,
