@@ -61,6 +61,7 @@ def plan(
     paper: Names | None = None,
     readings: Names | None = None,
     released: bool = False,
+    redo: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     tune: str | Sequence[str] = (),
     trials: int | None = None,
@@ -77,8 +78,9 @@ def plan(
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
     hyperparameters of all runs; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
     does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of
-    each method, which reports compare at equal budgets. `results` is the folder of results, `data_root` that of data
-    files (default: the variable HARNESS_DATA).
+    each method, which reports compare at equal budgets. `redo` trains all anew, whatever is kept of them: what they had
+    moves to RESULTS/.superseded once the new result is complete. `results` is the folder of results, `data_root` that
+    of data files (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -97,7 +99,7 @@ def plan(
 
     selection = Selection(
         profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released,
-        tasks=tasks, tune=tune, trials=trials,
+        tasks=tasks, redo=redo, tune=tune, trials=trials,
     )  # fmt: skip
     return make_plan(make_request(selection), Store(Path(results)))
 
@@ -116,6 +118,7 @@ def run(
     paper: Names | None = None,
     readings: Names | None = None,
     released: bool = False,
+    redo: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
     tune: str | Sequence[str] = (),
     trials: int | None = None,
@@ -146,7 +149,7 @@ def run(
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
         figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
-        tasks=tasks, tune=tune, trials=trials,
+        tasks=tasks, redo=redo, tune=tune, trials=trials,
     )  # fmt: skip
     return execute(
         chosen,

@@ -37,6 +37,7 @@ class Selection:
     the tasks of the suites. `seeds` is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping
     or as texts KEY=VALUE, and makes variants of several values, in a list or joined by commas. `tune` are texts such as
     `mcse:lambda=0.01|0.1`, of which `trials` configurations each are run, beside the `methods` if any are named.
+    `redo` trains all of them anew, whatever is kept of them.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -52,6 +53,7 @@ class Selection:
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
     released: bool = False
+    redo: bool = False
     tasks: Names | None = None
     tune: str | Sequence[str] = ()
     trials: int | None = None
