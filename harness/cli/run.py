@@ -24,7 +24,7 @@ from harness.cli.options import (
     track_option,
 )
 from harness.cli.output import echo
-from harness.cli.tables import show_paper_tables, show_summaries
+from harness.cli.tables import show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
@@ -290,7 +290,10 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        show_summaries([*results.runs, *_untrained(plan, results)])
+        runs = [*results.runs, *_untrained(plan, results)]
+        show_summaries(runs)
+        if plan.request.tuning:
+            show_tuning(plan.request.tuning, runs)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
