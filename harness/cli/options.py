@@ -162,6 +162,13 @@ _GRID = (
         metavar="KEY=VALUE",
         help="Change a hyperparameter in all runs; of KEY=A,B, a variant for each value.",
     ),
+    click.option(
+        "--tune",
+        multiple=True,
+        metavar="METHOD:KEY=V|W,...",
+        help="Tune a method, at equal budgets with others: its listed values, or a range LOW..HIGH.",
+    ),
+    click.option("--trials", type=int, metavar="N", help="With --tune: configurations of each method."),
     results_option,
     data_option,
 )

@@ -13,6 +13,7 @@ from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.execution.inventory import Inventory
+from harness.execution.model_names import model_name
 from harness.execution.sweep import listed_values, one_value_each, swept
 from harness.grid import Overrides
 from harness.papers.needed import Runs, merged, wanted_runs
@@ -22,6 +23,7 @@ from harness.registry import get_class, names, suggest
 from harness.sources import data_root
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
+from harness.store.tunings import Tuning, make_tuning
 
 #: Several names: a sequence, or one text with commas.
 Names = str | Sequence[str]
@@ -33,9 +35,10 @@ class Selection:
 
     `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
     `released` evaluates the profile's public weights instead, of all or of those tables and papers. `tasks` are some of
-    the tasks of the suites. `seeds` is a number
-    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE, and makes variants of
-    several values, in a list or joined by commas.
+    the tasks of the suites. `seeds` is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping
+    or as texts KEY=VALUE, and makes variants of several values, in a list or joined by commas. `tune` are texts such as
+    `mcse:lambda=0.01|0.1`, of which `trials` configurations each are run, beside the `methods` if any are named.
+    `redo` trains all of them anew, whatever is kept of them.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -51,7 +54,10 @@ class Selection:
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
     released: bool = False
+    redo: bool = False
     tasks: Names | None = None
+    tune: str | Sequence[str] = ()
+    trials: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Request:
 
     `given` are encoders by name that the profile need not have, `data` the data root. `entries` names the tables and
     figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
-    `selection` is what the user named.
+    `selection` is what the user named, and `tuning` which of the methods are trials.
     """
 
     profile: Profile
@@ -76,6 +82,7 @@ class Request:
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
     tasks: Sequence[str] = ()
     selection: Selection = field(default_factory=Selection, compare=False)
+    tuning: Tuning | None = None
 
 
 def make_request(selection: Selection) -> Request:
@@ -118,6 +125,8 @@ def _of_all_tasks(selection: Selection) -> Request:
     data = Path(selection.data_root) if selection.data_root is not None else None
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    if (selection.tune or selection.trials is not None) and _other_runs(selection):
+        raise UserError(f"--tune is for the methods of a grid; remove --{_other_runs(selection)}")
     if selection.released:
         return replace(_released_request(selection, profile, data), selection=selection)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
@@ -130,9 +139,11 @@ def _of_all_tasks(selection: Selection) -> Request:
         )
     encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
     overrides, lists = listed_values(selection.set)
+    tuning = _tuning(selection, profile)
+    methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
     return Request(
         profile=profile,
-        methods=swept(_listed(selection.methods) or profile.defaults.methods, overrides, lists),
+        methods=swept([*methods, *(tuning.variants if tuning else ())], overrides, lists),
         settings=[parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings],
         encoders=encoders,
         seeds=seeds if seeds is not None else tuple(range(profile.defaults.seeds)),
@@ -141,7 +152,23 @@ def _of_all_tasks(selection: Selection) -> Request:
         given=given,
         data=data,
         selection=selection,
+        tuning=tuning,
     )
+
+
+def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
+    texts = [selection.tune] if isinstance(selection.tune, str) else list(selection.tune)
+    if not texts and selection.trials is None:
+        return None
+    if not texts or selection.trials is None:
+        raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
+    overrides = one_value_each(selection.set, "--tune draws its own")
+    return make_tuning(profile.name, overrides, texts, selection.trials)
+
+
+def _other_runs(selection: Selection) -> str:
+    """The option that selects runs instead of a grid; empty for none."""
+    return next((name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), "")
 
 
 def _check_named(selection: Selection) -> None:
@@ -223,13 +250,19 @@ def _listed_runs(
 
 
 def model_request(
-    model: str | None, pooling: str | None, selection: Selection, store: Store, *, trusted: bool = False
+    model: str | None,
+    pooling: str | None,
+    selection: Selection,
+    store: Store,
+    *,
+    trusted: bool = False,
+    name: str | None = None,
 ) -> Request:
     """Evaluate a model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT]; and encoders as such.
 
     A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
-    one of sentence-transformers; `trusted` allows code in its repository to be executed. Of a run, `encoders` of the
-    selection give the folder of its encoder.
+    one of sentence-transformers; `trusted` allows code in its repository to be executed. `name` is what a folder's
+    model is called (see `model_name`). Of a run, `encoders` of the selection give the folder of its encoder.
     """
     _check_named(selection)
     spec = None if model is None else _run_spec(model)
@@ -237,7 +270,16 @@ def model_request(
         models = [*([] if model is None else [model]), *_listed(selection.encoders)]
         if not models:
             raise UserError("no model is named; give a folder, a hub name or a run's key, or --encoders")
-        return _together([_outside_request(one, pooling, selection, trusted) for one in models])
+        if name is not None and (model is None or not Path(model).expanduser().is_dir()):
+            raise UserError("--name names the model of a folder; leave it out")
+        return _together(
+            [
+                _outside_request(one, pooling, selection, trusted, store, name if one == model else None)
+                for one in models
+            ]
+        )
+    if name is not None:
+        raise UserError("a run is called by its key; remove --name")
     if pooling is not None:
         raise UserError("a run is pooled as its method says; remove --pooling")
     if trusted:
@@ -277,10 +319,13 @@ def _together(requests: Sequence[Request]) -> Request:
     return replace(runs, tasks=first.tasks, selection=first.selection)
 
 
-def _outside_request(model: str, pooling: str | None, selection: Selection, trusted: bool) -> Request:
+def _outside_request(
+    model: str, pooling: str | None, selection: Selection, trusted: bool, store: Store, called: str | None
+) -> Request:
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        encoder = f"{folder.resolve().name}={folder}"
+        found = FolderModel(folder.resolve(), trusted=trusted)
+        encoder = f"{model_name(found, called, load_profile(selection.profile), store)}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))

@@ -4,6 +4,7 @@ Standard deviations are the sample form (n - 1). Tests are two-sided. No result 
 the result is None or the limit, as each docstring says.
 """
 
+from harness.stats.budget import expected_best
 from harness.stats.effects import Effect, hedges_g, holm
 from harness.stats.equivalence import (
     Equivalence,
@@ -44,6 +45,7 @@ __all__ = [
     "bootstrap_difference",
     "detectable_difference",
     "equivalence_test",
+    "expected_best",
     "hedges_g",
     "holm",
     "mean_interval",

@@ -1,4 +1,4 @@
-"""All pages of a report: overview, audit, seen pairs, profiles, papers, methods, runs and files of figures."""
+"""All pages of a report: overview, audit, seen pairs, tunings, profiles, papers, methods, runs and files of figures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Site:
     """What the pages show.
 
     `paper_grids` are the tables of each paper by its name, `legend` explains their verdicts. `seen` are the tables of
-    scores by what training has seen; without any, there is no such page.
+    scores by what training has seen, `tuned` those of each tuning by its key; without any, there is no such page.
     """
 
     contents: Contents
@@ -37,6 +37,7 @@ class Site:
     papers: Sequence[Paper]
     paper_grids: Mapping[str, Sequence[Grid]]
     seen: Sequence[Grid]
+    tuned: Mapping[str, Sequence[Grid]]
     figures: Sequence[ReportFigure]
     findings: Sequence[Finding]
     footer: str
@@ -64,6 +65,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     papers = slugs(paper.name for paper in site.papers)
     stems = slugs(figure.key for figure in site.figures if figure.svg)
     shared = {"profiles": profiles, "methods": methods, "papers": papers, "stems": stems, "seen": site.seen}
+    shared |= {"tuned": dict(_tuned(site))}
     pages = Pages(folder, kept, footer=site.footer, **shared)
     for name in ("style.css", "site.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
@@ -89,7 +91,9 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     if site.seen:
         beside = {grid.key: [figure for figure in site.figures if figure.beside == grid.key] for grid in site.seen}
         pages.write("seen.html", "seen.html", beside=beside)
-    navigation = digest(methods, profiles, bool(site.seen))
+    if site.tuned:
+        pages.write("tuned.html", "tuned.html")
+    navigation = digest(methods, profiles, bool(site.seen), bool(site.tuned))
     write_runs(pages, results, contents.store, navigation)
     for profile, stem in profiles.items():
         pages.write("profile.html", f"profiles/{stem}.html", profile=profile, **_profile(site, profile))
@@ -99,6 +103,15 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         pages.write("paper.html", f"papers/{papers[paper.name]}.html", paper=paper, grids=grids, figures=figures)
     for method, stem in methods.items():
         pages.write("method.html", f"methods/{stem}.html", name=method, **_method(contents, method, methods))
+
+
+def _tuned(site: Site) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Title, tables and figure of each tuning by its key."""
+    for report in site.contents.tuned:
+        grids = site.tuned[report.tuning.key]
+        keys = {grid.key for grid in grids}
+        figures = [figure for figure in site.figures if figure.beside in keys]
+        yield report.tuning.key, {"title": report.title, "grids": grids, "figures": figures}
 
 
 def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
