@@ -443,6 +443,7 @@ def plan_model(
     *,
     encoders: Names | None = None,
     pooling: str | None = None,
+    name: str | None = None,
     trust_remote_code: bool = False,
     suites: Names | None = None,
     tasks: Names | None = None,
@@ -456,7 +457,9 @@ def plan_model(
     `encoders` are evaluated too, as they are: names of the profile, NAME=FOLDER, or hub names; of a run's key, they
     give the folder of its encoder. `tasks` are the only ones of the suites that are scored, without averages. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
-    model of sentence-transformers. `trust_remote_code` allows code in its repository to be executed.
+    model of sentence-transformers. A folder's model is called `name`, or by the shortest end of its path that no other
+    model has; the same content is one run wherever it lies. `trust_remote_code` allows code in its repository to be
+    executed.
     """
     from harness.processors import passive_threads
 
@@ -467,4 +470,5 @@ def plan_model(
 
     store = Store(Path(results))
     selection = Selection(profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks)
-    return make_plan(model_request(model, pooling, selection, store, trusted=trust_remote_code), store)
+    request = model_request(model, pooling, selection, store, trusted=trust_remote_code, name=name)
+    return make_plan(request, store)

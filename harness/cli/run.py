@@ -144,6 +144,9 @@ def run(
 @names_option(
     "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
 )
+@click.option(
+    "--name", metavar="NAME", help="What a folder's model is called (default: as much of its path as it takes)."
+)
 @click.option("--trust-remote-code", is_flag=True, help="Allow code in the model's repository to be executed.")
 @suites_option
 @tasks_option
@@ -175,10 +178,9 @@ def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
     A run is done, trained (some suites are still to be evaluated), kept (its weights are there, its result is not),
-    redo (it is being trained anew), failed, stale (it has results of another
-    configuration only; the line says what has changed), missing, running (in another process), or damaged (its result
-    cannot be used, and it is not trained again). One that was handed to SLURM is running, queued, or lost where its job
-    was killed.
+    redo (it is being trained anew), failed, stale (it has results of another configuration only; the line says what has
+    changed), missing, running (in another process), or damaged (its result cannot be used, and it is not trained
+    again). One that was handed to SLURM is running, queued, or lost where its job was killed.
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts

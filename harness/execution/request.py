@@ -13,6 +13,7 @@ from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.execution.inventory import Inventory
+from harness.execution.model_names import model_name
 from harness.execution.sweep import listed_values, one_value_each, swept
 from harness.grid import Overrides
 from harness.papers.needed import Runs, merged, wanted_runs
@@ -249,13 +250,19 @@ def _listed_runs(
 
 
 def model_request(
-    model: str | None, pooling: str | None, selection: Selection, store: Store, *, trusted: bool = False
+    model: str | None,
+    pooling: str | None,
+    selection: Selection,
+    store: Store,
+    *,
+    trusted: bool = False,
+    name: str | None = None,
 ) -> Request:
     """Evaluate a model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT]; and encoders as such.
 
     A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
-    one of sentence-transformers; `trusted` allows code in its repository to be executed. Of a run, `encoders` of the
-    selection give the folder of its encoder.
+    one of sentence-transformers; `trusted` allows code in its repository to be executed. `name` is what a folder's
+    model is called (see `model_name`). Of a run, `encoders` of the selection give the folder of its encoder.
     """
     _check_named(selection)
     spec = None if model is None else _run_spec(model)
@@ -263,7 +270,16 @@ def model_request(
         models = [*([] if model is None else [model]), *_listed(selection.encoders)]
         if not models:
             raise UserError("no model is named; give a folder, a hub name or a run's key, or --encoders")
-        return _together([_outside_request(one, pooling, selection, trusted) for one in models])
+        if name is not None and (model is None or not Path(model).expanduser().is_dir()):
+            raise UserError("--name names the model of a folder; leave it out")
+        return _together(
+            [
+                _outside_request(one, pooling, selection, trusted, store, name if one == model else None)
+                for one in models
+            ]
+        )
+    if name is not None:
+        raise UserError("a run is called by its key; remove --name")
     if pooling is not None:
         raise UserError("a run is pooled as its method says; remove --pooling")
     if trusted:
@@ -303,10 +319,13 @@ def _together(requests: Sequence[Request]) -> Request:
     return replace(runs, tasks=first.tasks, selection=first.selection)
 
 
-def _outside_request(model: str, pooling: str | None, selection: Selection, trusted: bool) -> Request:
+def _outside_request(
+    model: str, pooling: str | None, selection: Selection, trusted: bool, store: Store, called: str | None
+) -> Request:
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        encoder = f"{folder.resolve().name}={folder}"
+        found = FolderModel(folder.resolve(), trusted=trusted)
+        encoder = f"{model_name(found, called, load_profile(selection.profile), store)}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))
