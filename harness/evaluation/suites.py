@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -73,6 +73,12 @@ class SuiteScores:
     parts: dict[str, dict[str, Values]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     arrays: Mapping[ArrayName, np.ndarray] = field(default_factory=dict)
+
+    def without_averages(self) -> SuiteScores:
+        """The same without means over tasks, which some tasks of a suite do not have."""
+        scores = {task: values for task, values in self.scores.items() if not _is_average(task)}
+        parts = {task: values for task, values in self.parts.items() if not _is_average(task)}
+        return replace(self, scores=scores, parts=parts)
 
 
 @runtime_checkable
@@ -215,6 +221,10 @@ class PairSuite(Suite):
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
         """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
+
+
+def _is_average(task: str) -> bool:
+    return task == AVERAGE or task.startswith(f"{AVERAGE}[")
 
 
 def pairs_of(subsets: Subsets) -> list[SentencePair]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +26,7 @@ from harness.registry import errors_of, get, get_class, suggest
 from harness.setting import read_with
 from harness.sources import Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
+from harness.store import Result
 
 
 class Checkable(Protocol):
@@ -99,9 +100,14 @@ class UsedCorpus:
 class Inventory:
     """The sources of a profile as ingredients. The same name always gives the same ingredient."""
 
-    def __init__(self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource]) -> None:
-        """`root` is the data root; `given` are encoders, by name, that the profile need not have."""
-        self.profile, self.root, self.given = profile, root, given
+    def __init__(
+        self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource], chosen: Collection[str] = ()
+    ) -> None:
+        """`root` is the data root; `given` are encoders, by name, that the profile need not have.
+
+        `chosen` are the only tasks that its suites have, where there are any.
+        """
+        self.profile, self.root, self.given, self.chosen = profile, root, given, tuple(chosen)
         self._found: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
@@ -200,20 +206,27 @@ class Inventory:
 
     def check_tasks(self, suite: str) -> None:
         """Read the profile's own tasks of a suite. Raises UserError naming file and line."""
-        for name in self.profile.suites[suite].tasks:
+        for name in self.part(suite) or self.profile.suites[suite].tasks:
             if name in self.tasks and not self.tasks[name].missing(self.root):
                 self.tasks[name].fingerprint(self.root)
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
-        found = {}
-        for name, table in self.profile.suites.items():
-            with self._table(f"suites.{name}"):
-                suite = get_class("suite", name, Suite)
-                check_keywords(suite, table.options, self._place(f"suites.{name}"))
-                found[name] = suite([self.tasks.get(task, task) for task in table.tasks], **table.options)
-        return found
+        return {name: self._made(name, self.part(name) or table.tasks) for name, table in self.profile.suites.items()}
+
+    def part(self, suite: str) -> tuple[str, ...]:
+        """The chosen tasks of a suite, where these are some of its tasks."""
+        tasks = self.profile.suites[suite].tasks
+        found = tuple(task for task in tasks if task in self.chosen)
+        return found if len(found) < len(tasks) else ()
+
+    def _made(self, name: str, tasks: Sequence[str]) -> Suite:
+        options = self.profile.suites[name].options
+        with self._table(f"suites.{name}"):
+            suite = get_class("suite", name, Suite)
+            check_keywords(suite, options, self._place(f"suites.{name}"))
+            return suite([self.tasks.get(task, task) for task in tasks], **options)
 
     def suite(self, name: str) -> Suite:
         """A suite of the profile. Raises UserError for an unknown name."""
@@ -225,10 +238,22 @@ class Inventory:
     def protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
         if suite not in self._protocols:
-            found = self.suites[suite]
-            data = read_by(found.identity(self.root), code_of("suite", suite))
-            self._protocols[suite] = EvaluationProtocol(version=found.version, data=data, metrics=found.metrics)
+            found = self._protocol_of(self.suites[suite])
+            # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
+            part = {"data": digest("some tasks", found.data)} if self.part(suite) else {}
+            self._protocols[suite] = found.model_copy(update=part)
         return self._protocols[suite]
+
+    def scored(self, result: Result, suite: str) -> bool:
+        """Whether a result has the scores of a suite, or of all its tasks where only some are chosen."""
+        if result.evaluated(suite, self.protocol(suite)) or not self.part(suite):
+            return result.evaluated(suite, self.protocol(suite))
+        whole = self._made(suite, self.profile.suites[suite].tasks)
+        return result.evaluated(suite, self._protocol_of(whole))
+
+    def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
+        data = read_by(suite.identity(self.root), code_of("suite", suite.name))
+        return EvaluationProtocol(version=suite.version, data=data, metrics=suite.metrics)
 
     def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
         """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is one."""

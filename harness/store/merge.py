@@ -16,6 +16,7 @@ from harness.store.arrays import read_named_arrays
 from harness.store.files import Store
 from harness.store.labs import check_identity, contributor, disagreement, lab_store, labs_of, same_training
 from harness.store.schema import Result
+from harness.store.tunings import read_tunings, save_tuning
 from harness.store.upgrade import has_old_name
 
 #: a result is new, has new evaluations, or was there already
@@ -53,8 +54,8 @@ class Contribution(NamedTuple):
 def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
     """Take the results of stores, by the names of their labs; what a source has of other labs keeps their names.
 
-    A result that cannot be used, or whose fingerprint does not follow from its content, is left out. Raises UserError
-    for a source without results, before anything is written.
+    Tunings, which declare what is compared, come along. A result that cannot be used, or whose fingerprint does not
+    follow from its content, is left out. Raises UserError for a source without results, before anything is written.
     """
     for store in sources.values():
         if not (store.files() or labs_of(store)):
@@ -66,6 +67,10 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
                 _take(into, one, done)
             except UserError as error:
                 done.problems.append(f"{error}; left out")
+        tunings, damaged = read_tunings(store)
+        done.problems += damaged
+        for tuning in tunings:
+            save_tuning(into, tuning)
     return done
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from plugin_packages import Install
 
 import harness
+from harness import api
 from harness.cli.run import status
 from harness.execution.plan import Plan, PlannedRun
 from harness.plugin_code import code_of, code_of_module
@@ -107,7 +108,7 @@ def test_what_a_method_does_not_import_is_no_part_of_it_and_neither_is_its_place
 
 def test_an_edited_method_is_trained_anew_and_status_says_so(lab: Path, tmp_path: Path) -> None:
     plan, run = planned(tmp_path)
-    first = harness.api.execute(plan)
+    first = api.execute(plan)
     assert not first.failures, first.failures
     (old,) = first.runs
     assert digest(old.identity) == old.fingerprint == run.fingerprint
@@ -119,7 +120,7 @@ def test_an_edited_method_is_trained_anew_and_status_says_so(lab: Path, tmp_path
     shown = CliRunner().invoke(status, [*words, "--set", "steps=2", "--set", "batch_size=8"], catch_exceptions=False)
     assert "stale    scaled/toy/toy-bert/seed-0  changed: method code" in shown.output
     assert "will be trained (method code)" in shown.output
-    (new,) = harness.api.execute(plan).runs
+    (new,) = api.execute(plan).runs
     assert new.losses.terms["text"][0] == pytest.approx(3 * old.losses.terms["text"][0], rel=1e-4)
     assert new.group != old.group, "a table never averages them"
     assert planned(tmp_path, set={"steps": 3, "batch_size": 8})[1].changed == ("settings: steps 2 -> 3",)
@@ -137,7 +138,7 @@ def test_code_that_changed_after_the_plan_is_not_run_under_its_name(lab: Path, t
     plan, _ = planned(tmp_path)
     edit(lab / "scales.py", "1.0", "2.0")
     forget()  # a process of its own imports the file of now
-    done = harness.api.execute(plan)
+    done = api.execute(plan)
     (failure,) = done.failures
     assert "the code of the method 'scaled' has changed since the run was planned" in failure.error
 

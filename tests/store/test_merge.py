@@ -24,6 +24,7 @@ from harness.sources import digest
 from harness.store import Result, Store
 from harness.store.labs import HERE, check_identity, contributor, labs_of, named_stores, repeated
 from harness.store.merge import merge
+from harness.store.tunings import make_tuning, read_tunings, save_tuning
 
 #: what a kill leaves half-written
 LEFTOVER = ".tmp"
@@ -148,9 +149,12 @@ def test_names_of_labs_survive_a_merge_of_merged_stores(labs: dict[str, Store], 
 
 
 def test_a_store_may_name_its_own_results(tmp_path: Path) -> None:
-    store = store_of(tmp_path / "mine", made(0), made(1))
+    store, other = store_of(tmp_path / "mine", made(0), made(1)), store_of(tmp_path / "b", made(0, "b"))
+    tuning = make_tuning("tiny", {}, ["simcse:temperature=0.05|0.1"], 2)
+    save_tuning(other, tuning)
     before = content(store)
-    merge(store, {"me": store, "b": store_of(tmp_path / "b", made(0, "b"))})
+    merge(store, {"me": store, "b": other})
+    assert read_tunings(store) == ([tuning], [])
     assert before.items() <= content(store).items()
     assert {contributor(store, one) for one in store.load()[0]} == {"me"}
 

@@ -11,12 +11,15 @@ from harness.metrics import Score
 from harness.papers.published import Published
 from harness.plaintext import for_csv
 from harness.reporting.seeds.groups import Cell, Label
+from harness.reporting.seeds.ranking import RankingTable
 from harness.reporting.seeds.seen import SeenTable
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
+from harness.reporting.seeds.tuned import TunedReport
 from harness.reporting.tables.cells import FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
-#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`.
+#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a ranking,
+#: `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
 COLUMNS = (
     *(
         "table",
@@ -35,22 +38,30 @@ COLUMNS = (
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
+    "flip",
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
 
 
-def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable], seen: Sequence[SeenTable] = ()) -> str:
+def tidy(
+    tables: Sequence[SummaryTable],
+    papers: Sequence[FilledTable],
+    seen: Sequence[SeenTable] = (),
+    tuned: Sequence[TunedReport] = (),
+    rankings: Sequence[RankingTable] = (),
+) -> str:
     """The text of report.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    for one in (*map(_summary, tables), *map(_seen, seen), *map(_paper, papers)):
+    ours = (*map(_summary, tables), *map(_ranking, rankings), *map(_seen, seen), *map(_tuned, tuned))
+    for one in (*ours, *map(_paper, papers)):
         writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in one)
     return stream.getvalue()
 
 
-def _summary(table: SummaryTable) -> Iterator[CsvFields]:
+def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
     shown: set[Label] = set()
     for block in table.blocks:
         for row in (row for row in block.rows if row.label not in shown):
@@ -59,7 +70,30 @@ def _summary(table: SummaryTable) -> Iterator[CsvFields]:
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = _measured(cell, baseline.label.variant if baseline else None)
-                yield {"table": "summary", "suite": table.suite, **shared, **column._asdict(), **measured}
+                yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
+
+
+def _ranking(table: RankingTable) -> Iterator[CsvFields]:
+    """Mean ranks, from best to worst, each with the next variant."""
+    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
+    following = [*(row.name for row in table.rows[1:]), None]
+    for row, after in zip(table.rows, following, strict=True):
+        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
+        yield {**shared, "variant": row.name, "n": row.seeds, **rank}
+
+
+def _tuned(report: TunedReport) -> Iterator[CsvFields]:
+    """The test scores of what was picked, and the expected best dev score of each number of trials."""
+    for table in report.tables:
+        yield from _summary(table, f"tuned {report.tuning.key}")
+    shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
+    for place in report.places:
+        where = {"setting": place.setting, "encoder": place.encoder}
+        for line in place.lines:
+            seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
+            for trials, summary in enumerate(line.expected, start=1):
+                number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
+                yield {**shared, **where, **seeds, **number}
 
 
 def _seen(table: SeenTable) -> Iterator[CsvFields]:
