@@ -28,13 +28,12 @@ import numpy as np
 from harness.caches import in_cache, kept_text
 from harness.errors import MissingData, UserError, first_line
 from harness.formatting import duration, fixed
+from harness.plaintext import LONGEST_NAME
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two lines about hashing, and without any after which it starts anew.
 LINE_EVERY_S, IDLE_S = 20.0, 5.0
-#: Bytes of the longest name in a folder, on every common file system.
-LONGEST_NAME = 255
 #: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
 ABANDONED_S = 86_400.0
 
@@ -139,7 +138,7 @@ def known_hash(name: str, compute: Callable[[], str]) -> str:
     text = kept_text(name)
     if text is not None and text[64:] == _check(text[:64]):
         return text[:64]
-    if text is not None and len(text) != 64:  # as of an earlier version
+    if text is not None:
         log.warning("the cached hash %s is damaged; it is computed again", name)
     found = compute()
     keep_text(name, found + _check(found))
@@ -234,6 +233,23 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(
         name if len(name.encode()) <= LONGEST_NAME else f".{digest(path.name)[:32]}.{os.getpid()}.tmp"
     )
+
+
+def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if that fails.
+
+    Raises FileExistsError for one that is there, which stays as it is.
+    """
+    folder.mkdir(parents=True)
+    try:
+        fill(folder)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from harness.checksums import DamagedError, put_aside, unsealed, write_note
+from harness.checksums import DamagedError, note_in, put_aside, write_note
 from harness.corpora.base import Media
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.projections import read_projections
@@ -140,12 +139,10 @@ def _ended(folder: Path, student: Student, method: Method) -> TrainingRecord | N
 def _record(note: Path) -> TrainingRecord | None:
     """The record of a training that has ended; None where there is none. Raises DamagedError."""
     try:
-        content = note.read_bytes()
-        # without a digest from an earlier version: a part of such a file, or another, is no record
-        return TrainingRecord(**json.loads(unsealed(content) or content))
+        return TrainingRecord(**note_in(note.read_bytes()))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, TypeError) as error:
         raise DamagedError(first_line(error)) from error
 
 
