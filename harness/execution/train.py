@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from harness.checksums import DamagedError, note_in, put_aside, write_note
+from harness.checksums import DamagedError, put_aside, unsealed, write_note
 from harness.corpora.base import Media
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.projections import read_projections
@@ -139,10 +140,12 @@ def _ended(folder: Path, student: Student, method: Method) -> TrainingRecord | N
 def _record(note: Path) -> TrainingRecord | None:
     """The record of a training that has ended; None where there is none. Raises DamagedError."""
     try:
-        return TrainingRecord(**note_in(note.read_bytes()))
+        content = note.read_bytes()
+        # of a run that ended under an earlier version: no digest; a part of such a file, or another, is no record
+        return TrainingRecord(**json.loads(unsealed(content) or content))
     except FileNotFoundError:
         return None
-    except (OSError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise DamagedError(first_line(error)) from error
 
 

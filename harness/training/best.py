@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from harness.checksums import DamagedError, check_folder
+from harness.checksums import CHECKSUMS, DamagedError, check_folder
 from harness.encoders.student import Student
 from harness.errors import first_line
 from harness.method import Method
@@ -32,11 +32,15 @@ def best_step(folder: Path) -> int:
 
 
 def check_best(folder: Path) -> None:
-    """Raise DamagedError where the best model of a training folder is not as it was written."""
+    """Raise DamagedError where the best model of a training folder is not as it was written.
+
+    Those of runs that ended under earlier versions, which exports and teachers read, have no checksums, and pass.
+    """
     best = folder / BEST
     if not best.is_dir():
         raise DamagedError("it is missing")
-    check_folder(best)
+    if (best / CHECKSUMS).exists() or (best / STEP_FILE).exists():
+        check_folder(best)
 
 
 def load_best(folder: Path, student: Student, method: Method) -> None:
