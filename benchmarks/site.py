@@ -46,7 +46,7 @@ from harness.papers.published import read_published
 results = harness.results(sys.argv[1])
 variants = sorted({run.spec.variant for run in results.runs} - {"simcse"})
 where = {"setting": "corpus-0", "encoder": "encoder-0"}
-tasks = set(results.frame["suite"]) & {"sts"}
+tasks = any("sts" in run.suites for run in results.runs)
 print(results.compare(variants[-1], "simcse", "sts.Avg.spearman", **where).conclusion() if tasks else "no sts")
 print(len(audit(read_published())), "findings")
 """

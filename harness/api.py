@@ -55,24 +55,32 @@ def plan(
     encoders: Names | None = None,
     seeds: int | str | Sequence[int] | None = None,
     suites: Names | None = None,
+    tasks: Names | None = None,
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
     readings: Names | None = None,
     released: bool = False,
+    redo: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    tune: str | Sequence[str] = (),
+    trials: int | None = None,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
     """Look up which runs a selection means, which of them are done, and what is missing. Trains nothing.
 
     `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
-    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `seeds` is
-    their number, or a list. `table` ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper
-    instead of a grid, and `readings` ("paper,official") runs each of them once in every reading that its method has.
+    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `tasks` are
+    the only ones of the suites that are scored, without averages. `seeds` is their number, or a list. `table`
+    ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper instead of a grid, and `readings`
+    ("paper,official") runs each of them once in every reading that its method has.
     `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
-    hyperparameters of all runs. `results` is the folder of results, `data_root` that of data files (default: the
-    variable HARNESS_DATA).
+    hyperparameters of all runs; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
+    does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of
+    each method, which reports compare at equal budgets. `redo` trains all anew, whatever is kept of them: what they had
+    moves to RESULTS/.superseded once the new result is complete. `results` is the folder of results, `data_root` that
+    of data files (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -90,8 +98,9 @@ def plan(
     from harness.store import Store
 
     selection = Selection(
-        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released
-    )
+        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released,
+        tasks=tasks, redo=redo, tune=tune, trials=trials,
+    )  # fmt: skip
     return make_plan(make_request(selection), Store(Path(results)))
 
 
@@ -103,12 +112,16 @@ def run(
     encoders: Names | None = None,
     seeds: int | str | Sequence[int] | None = None,
     suites: Names | None = None,
+    tasks: Names | None = None,
     table: Names | None = None,
     figure: Names | None = None,
     paper: Names | None = None,
     readings: Names | None = None,
     released: bool = False,
+    redo: bool = False,
     set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
+    tune: str | Sequence[str] = (),
+    trials: int | None = None,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
     jobs: Jobs | None = None,
@@ -136,6 +149,7 @@ def run(
     chosen = plan(
         profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
         figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
+        tasks=tasks, redo=redo, tune=tune, trials=trials,
     )  # fmt: skip
     return execute(
         chosen,
@@ -178,9 +192,12 @@ def execute(
     from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results
     from harness.store import Failure, Result
+    from harness.store.tunings import save_tuning
 
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
     _check_inputs(plan)
+    if plan.request.tuning:
+        save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = installed_trackers(track)
     if plan.todo:
@@ -422,20 +439,27 @@ def overlaps(
 
 
 def plan_model(
-    model: str,
+    model: str | None = None,
     *,
+    encoders: Names | None = None,
     pooling: str | None = None,
+    name: str | None = None,
     trust_remote_code: bool = False,
     suites: Names | None = None,
+    tasks: Names | None = None,
     profile: str = DEFAULT_PROFILE,
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
-    """Plan the evaluation of a saved model on suites, for `execute` to store its scores beside those of runs.
+    """Plan the evaluation of saved models on suites, for `execute` to store their scores beside those of runs.
 
-    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added. A
+    `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added.
+    `encoders` are evaluated too, as they are: names of the profile, NAME=FOLDER, or hub names; of a run's key, they
+    give the folder of its encoder. `tasks` are the only ones of the suites that are scored, without averages. A
     model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
-    model of sentence-transformers. `trust_remote_code` allows code in its repository to be executed.
+    model of sentence-transformers. A folder's model is called `name`, or by the shortest end of its path that no other
+    model has; the same content is one run wherever it lies. `trust_remote_code` allows code in its repository to be
+    executed.
     """
     from harness.processors import passive_threads
 
@@ -445,5 +469,6 @@ def plan_model(
     from harness.store import Store
 
     store = Store(Path(results))
-    selection = Selection(profile, suites=suites, data_root=data_root)
-    return make_plan(model_request(model, pooling, selection, store, trusted=trust_remote_code), store)
+    selection = Selection(profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks)
+    request = model_request(model, pooling, selection, store, trusted=trust_remote_code, name=name)
+    return make_plan(request, store)

@@ -25,6 +25,8 @@ _LATEX = {
 
 def visible(text: str) -> str:
     r"""Write control characters and marks of direction as escapes, such as \x1b; tabs and line feeds stay."""
+    if text.isprintable():  # most texts are: this is faster than a search
+        return text
     return _HIDDEN.sub(lambda found: _code(found.group()), text.replace("\r\n", "\n"))
 
 

@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two lines about hashing, and without any after which it starts anew.
 LINE_EVERY_S, IDLE_S = 20.0, 5.0
+#: Below it there is nothing; an absolute path joined to it is itself.
+NOWHERE = Path(os.devnull)
+#: How to get a file that is no data set's.
+OWN_FILE = "correct its path in the profile; './' begins one beside the profile, others lie below the data root"
 #: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
 ABANDONED_S = 86_400.0
 
@@ -61,11 +65,14 @@ class Source(ABC):
         """A hash of the content (hex). Called only if nothing is missing."""
 
     def require(self, root: Path | None) -> Path:
-        """The data root. Raises MissingData if anything is missing there."""
+        """The data root, or a folder of nothing if there is none and every file has a place of its own.
+
+        Raises MissingData if anything is missing.
+        """
         absent = self.missing(root)
-        if absent or root is None:
-            raise MissingData("; ".join(map(str, absent)) or "no data folder; set --data-root or HARNESS_DATA")
-        return root
+        if absent:
+            raise MissingData("; ".join(map(str, absent)))
+        return NOWHERE if root is None else root
 
 
 class Generated(Source):
@@ -76,11 +83,16 @@ class Generated(Source):
         return []
 
 
-class FileSource(Source):
-    """Files below the data root."""
+def placed(root: Path | None, name: str) -> Path:
+    """The path of a file that a profile names: below the data root, unless it is absolute."""
+    return (NOWHERE if root is None else root) / name
 
-    def __init__(self, files: Iterable[str], how: str) -> None:
-        """`files` are paths relative to the data root; `how` says how to get them."""
+
+class FileSource(Source):
+    """Files below the data root, or in places of their own."""
+
+    def __init__(self, files: Iterable[str], how: str = OWN_FILE) -> None:
+        """`files` are paths below the data root, or absolute; `how` says how to get them."""
         self.files = tuple(files)
         self.how = how
 
@@ -91,7 +103,7 @@ class FileSource(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """Files that do not exist."""
-        return [Missing(name, self.how) for name in self.files if root is None or not (root / name).is_file()]
+        return [Missing(name, self.how) for name in self.files if not placed(root, name).is_file()]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the files' bytes, in order."""

@@ -1,16 +1,25 @@
-"""Text files below the data root: lines, and tab-separated tables with a header; texts compared by their words."""
+"""Text files: lines, tab-separated tables with a header, tables of users; texts compared by their words.
+
+A table of a user is named .tsv (no quoting), .csv (quoted where it has to be) or .jsonl (an object a line), each plain
+or with .gz; its columns are chosen by name.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.errors import UserError
 
 _BLANK = re.compile(r"[\W_]+")
+#: endings of tables
+TABLES = (".tsv", ".csv", ".jsonl")
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -57,6 +66,85 @@ def read_table(path: Path, *columns: str) -> list[dict[str, str]]:
                 "correct the line or fetch the file again"
             )
     return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+class TableRow(NamedTuple):
+    """The wanted columns of one row of a table, as texts, and the line on which it begins."""
+
+    line: int
+    values: tuple[str, ...]
+
+
+def is_table(name: str) -> bool:
+    """Whether a file is a table by its name."""
+    return name.removesuffix(".gz").endswith(TABLES)
+
+
+def is_jsonl(path: Path) -> bool:
+    """Whether a table has an object on each line."""
+    return path.name.removesuffix(".gz").endswith(".jsonl")
+
+
+def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
+    """Yield the rows of a table, read lazily. Blank lines are skipped.
+
+    Raises UserError naming the line: for a missing column, a row of another length than the header, or what is no row.
+    """
+    if not is_table(path.name):
+        raise UserError(
+            f"{path} is no table; give a file named {', '.join(TABLES[:-1])} or {TABLES[-1]}, or these with .gz"
+        )
+    if is_jsonl(path):
+        yield from _objects(path, columns)
+        return
+    rows = cells_of(path)
+    line, header = next(rows, (1, []))
+    places = [_place(path, line, header, name) for name in columns]
+    for line, cells in rows:
+        if len(cells) != len(header):
+            raise UserError(f"{path}, line {line}: {len(cells)} fields, the header has {len(header)}; correct the line")
+        yield TableRow(line, tuple(cells[place] for place in places))
+
+
+def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of each line of a .tsv or .csv table that is not blank, with its number. Raises UserError."""
+    lines = (line.removesuffix("\r") for line in lines_of(path))
+    if path.name.removesuffix(".gz").endswith(".tsv"):
+        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip())
+        return
+    reader, start = csv.reader((f"{line}\n" for line in lines), strict=True), 1
+    try:
+        for cells in reader:
+            if cells:
+                yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{path}, line {start}: {error}; quote the field, or correct the line") from error
+
+
+def _place(path: Path, line: int, header: Sequence[str], name: str) -> int:
+    if header.count(name) != 1:
+        what = "two columns" if name in header else "no column"
+        raise UserError(
+            f"{path}, line {line}: {what} '{name}' among {', '.join(header) or 'none'}; name the column in the "
+            "profile, or correct the header"
+        )
+    return header.index(name)
+
+
+def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}, line {number}: no JSON object: {error}; correct the line") from error
+        values = [found.get(name) if isinstance(found, dict) else None for name in columns]
+        for name, value in zip(columns, values, strict=True):
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise UserError(f"{path}, line {number}: '{name}' is neither a text nor a number; correct the line")
+        yield TableRow(number, tuple(map(str, values)))
 
 
 def normalised_text(text: str) -> str:

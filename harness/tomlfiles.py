@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -37,11 +38,21 @@ class Table(BaseModel):
         return value
 
 
+#: where a mistake stands: a file, and the place in it
+Blame = Callable[[Sequence[str | int]], tuple[Path, Sequence[str | int]]]
+
+
 def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
     """Read a TOML file into a pydantic model with a `name`, the file's stem, and the `given` fields.
 
     `what` is what errors call the file. Raises UserError naming file, table and key.
     """
+    given = {"name": path.stem, **given}
+    return validated(toml_content(path, what, given), what, model, lambda place: (path, place), **given)
+
+
+def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
+    """The tables of a file. Raises UserError, also for a key among those that are `given`."""
     try:
         content = tomllib.loads(_text(path, what))
     except OSError as error:
@@ -50,18 +61,35 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
         raise UserError(f"the {what} {path} is nested too deeply to be read; remove brackets") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"the {what} {path} is not valid TOML: {error}; correct that line") from error
-    fixed = {"name": path.stem, **given}
-    for key in fixed.keys() & content.keys():
+    for key in content.keys() & set(given):
         raise UserError(f"the {what} {path} sets '{key}', which follows from the file itself; remove the line")
+    return content
+
+
+def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: Blame, **given: str) -> Model:
+    """The model of tables and `given` fields. Raises UserError naming the place that `blame` finds."""
     try:
-        return model.model_validate(content | fixed)
+        return model.model_validate({**content, **given})
     except ValidationError as error:
         first = error.errors()[0]
-        place = [str(part) for part in first["loc"]]
+        path, parts = blame(_there(content, first["loc"]))
+        place = [str(part) for part in parts]
         table, key = ".".join(place[:-1]) or "top level", place[-1] if place else "the file as a whole"
         message = first["msg"].removeprefix("Value error, ")
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error
+
+
+def _there(content: Any, place: Sequence[str | int]) -> list[str | int]:
+    """A place of pydantic without the names of the alternatives that it tried, which no file has."""
+    found: list[str | int] = []
+    for number, part in enumerate(place):
+        if isinstance(content, Mapping) and part not in content and number < len(place) - 1:
+            continue
+        found.append(part)
+        inside = isinstance(content, Mapping) or (isinstance(content, list) and isinstance(part, int))
+        content = content[part] if inside and (not isinstance(content, Mapping) or part in content) else None
+    return found
 
 
 def _text(path: Path, what: str) -> str:

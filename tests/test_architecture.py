@@ -22,6 +22,7 @@ FLOORS = {
     "locks": 0,
     "keywords": 0,
     "plaintext": 0,
+    "plugin_code": 0,
     "metrics": 0,
     "processors": 0,
     "seeds": 0,

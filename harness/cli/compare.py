@@ -49,6 +49,8 @@ def _show(found: Comparison) -> None:
     score = " ".join(found.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
     plain_table(("", "value", "95% interval", "p"), [*_means(found), *_tests(found)])
+    if line := found.without_untrained():
+        echo(line)
     for line in found.warnings():
         echo(f"warning: {line}")
     echo(found.conclusion())
@@ -58,12 +60,13 @@ def _means(found: Comparison) -> Iterator[TextRow]:
     from harness.reporting.tables.grids import summary_text
 
     digits = found.metric.digits
-    for side in (found.a, found.b):
+    for side in (found.a, found.b, *found.untrained):
         text = str(summary_text(side.summary, digits, extra=count_of(len(side.scores), "seed")))
         yield side.name, text, _between(side.interval, digits), ""
 
 
 def _tests(found: Comparison) -> Iterator[TextRow]:
+    from harness.reporting.seeds.comparison import ORDERED
     from harness.reporting.tables.grids import ABSENT
 
     digits, permuted = found.metric.digits, found.permutation
@@ -83,7 +86,7 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
     yield "difference, bootstrap", "", _between(found.bootstrap, digits), ""
     effect, order = found.effect, found.dominance
     yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
-    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below 0.5: {found.a.name} better)"
+    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {found.ahead.name} better)"
     yield "almost stochastic order", bound, "", ""
 
 

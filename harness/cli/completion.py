@@ -41,6 +41,13 @@ def registered(kind: str) -> Offer:
     return offer
 
 
+def tasks_of_profile(profile: str) -> Iterable[str]:
+    """Tasks of the suites of a profile."""
+    from harness.profiles import load_profile
+
+    return dict.fromkeys(task for suite in load_profile(profile).suites.values() for task in suite.tasks)
+
+
 def from_profile(table: Literal["settings", "encoders", "suites"]) -> Offer:
     """Names in a table of the profile."""
 

@@ -9,7 +9,15 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from harness.cli.completion import Offer, complete_profile, completer, from_papers, from_profile, registered
+from harness.cli.completion import (
+    Offer,
+    complete_profile,
+    completer,
+    from_papers,
+    from_profile,
+    registered,
+    tasks_of_profile,
+)
 from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.execution.resources import DeviceChoice, Jobs
 from harness.plaintext import LONGEST_NAME
@@ -86,6 +94,7 @@ accept_option = click.option(
     help="Agree to the licences of these data sets and models, which restrict use.",
 )
 suites_option = names_option("--suites", "A,B", "Evaluation suites (default: the profile's).", from_profile("suites"))
+tasks_option = names_option("--tasks", "T,U", "Only these tasks of the suites; no averages.", tasks_of_profile)
 device_option = click.option(
     "--device",
     default=DEFAULT_DEVICE,
@@ -119,7 +128,12 @@ track_option = names_option(
 
 _GRID = (
     profile_option,
-    names_option("--methods", "A,B[key=value]", "Method variants (default: the profile's).", registered("method")),
+    names_option(
+        "--methods",
+        "A,B[key=value]",
+        "Variants of methods, one for each value in [key=A|B] (default: the profile's).",
+        registered("method"),
+    ),
     names_option("--settings", "S,T", "Training settings (default: the profile's).", from_profile("settings")),
     names_option(
         "--encoders",
@@ -129,6 +143,7 @@ _GRID = (
     ),
     click.option("--seeds", metavar="N|0,3,7", help="Number of seeds from 0, or a list (default: the profile's)."),
     suites_option,
+    tasks_option,
     names_option(
         "--table",
         "PAPER:TABLE",
@@ -152,7 +167,20 @@ _GRID = (
         is_flag=True,
         help="Instead of training: evaluate the profile's public weights, or those of a --table or --paper.",
     ),
-    click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change one hyperparameter in all runs."),
+    click.option(
+        "--set",
+        "set",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Change a hyperparameter in all runs; of KEY=A,B, a variant for each value.",
+    ),
+    click.option(
+        "--tune",
+        multiple=True,
+        metavar="METHOD:KEY=V|W,...",
+        help="Tune a method, at equal budgets with others: its listed values, or a range LOW..HIGH.",
+    ),
+    click.option("--trials", type=int, metavar="N", help="With --tune: configurations of each method."),
     results_option,
     data_option,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import registered
+from harness.cli.completion import from_profile, registered
 from harness.cli.fetch import bring
 from harness.cli.options import (
     accept_option,
@@ -20,26 +20,44 @@ from harness.cli.options import (
     profile_option,
     results_option,
     suites_option,
+    tasks_option,
     track_option,
 )
 from harness.cli.output import echo
-from harness.cli.tables import show_paper_tables, show_summaries
+from harness.cli.tables import show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
+from harness.spec import UNTRAINED
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Plan
+    from harness.execution.plan import Plan, PlannedRun
     from harness.execution.resources import DeviceChoice, Jobs
     from harness.reporting.results import Results
+    from harness.store import Result
 
 _NOTES = {
     "trained": "trained; some suites are still to be evaluated",
     "failed": "failed earlier; will retry",
     "stale": "only results of another configuration; will be trained",
+    "kept": "nothing to train: kept weights are evaluated; --redo trains anew",
+    "redo": "trained anew; what they had moves to .superseded in the folder of results when that is done",
 }
 #: in the order in which they are shown
-_STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "stale", "missing", "damaged")
+_STATES = (
+    "done",
+    "running",
+    "queued",
+    "sent",
+    "trained",
+    "lost",
+    "failed",
+    "redo",
+    "kept",
+    "stale",
+    "missing",
+    "damaged",
+)
 
 
 @click.command()
@@ -66,6 +84,7 @@ _STATES = ("done", "running", "queued", "sent", "trained", "lost", "failed", "st
     help="Stop a run, or what runs are prepared by, after so long, such as 4h; it counts as failed.",
 )
 @track_option
+@click.option("--redo", is_flag=True, help="Train all of these runs anew, whatever is kept of them.")
 @click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -91,7 +110,8 @@ def run(
 ) -> None:
     """Train and evaluate a grid of runs.
 
-    A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume.
+    A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume. With
+    --redo, what a run had moves to RESULTS/.superseded once its new result is complete.
     """
     from harness import api
     from harness.execution.executors.time_limit import seconds_of
@@ -119,23 +139,29 @@ def run(
 
 
 @click.command("eval")
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
+@names_option("--encoders", "E,NAME=DIR", "More models, as `run` names its encoders.", from_profile("encoders"))
 @names_option(
     "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
 )
+@click.option(
+    "--name", metavar="NAME", help="What a folder's model is called (default: as much of its path as it takes)."
+)
 @click.option("--trust-remote-code", is_flag=True, help="Allow code in the model's repository to be executed.")
 @suites_option
+@tasks_option
 @profile_option
 @results_option
 @data_option
 @device_option
 @track_option
 @click.pass_context
-def evaluate(context: click.Context, /, model: str, device: DeviceChoice, track: str, **options: Any) -> None:
-    """Evaluate a saved model, or evaluate a run on more suites.
+def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice, track: str, **options: Any) -> None:
+    """Evaluate saved models, or evaluate a run on more suites.
 
     MODEL is a folder that transformers or sentence-transformers saved, a hub name OWNER/NAME[@COMMIT], or the key of a
-    run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`.
+    run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`. --encoders
+    names more models, or the folder of a run's encoder.
     """
     from harness import api
     from harness.execution.tracking.installed import tracker_places
@@ -151,9 +177,10 @@ def evaluate(context: click.Context, /, model: str, device: DeviceChoice, track:
 def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
-    A run is done, trained (some suites are still to be evaluated), failed, stale (it has results of another
-    configuration only), missing, running (in another process), or damaged (its result cannot be used, and it is not
-    trained again). One that was handed to SLURM is running, queued, or lost where its job was killed.
+    A run is done, trained (some suites are still to be evaluated), kept (its weights are there, its result is not),
+    redo (it is being trained anew), failed, stale (it has results of another configuration only; the line says what has
+    changed), missing, running (in another process), or damaged (its result cannot be used, and it is not trained
+    again). One that was handed to SLURM is running, queued, or lost where its job was killed.
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts
@@ -172,9 +199,7 @@ def status(**grid: Any) -> None:
             follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
             lines.append(("running", run.key, f"in another process; `{follow}` shows it"))
         else:
-            lines.append(
-                (run.state, run.key, one_line(run.failure.error) if run.failure and run.state == "failed" else "")
-            )
+            lines.append((run.state, run.key, _why(run)))
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
         echo(f"{state:8} {key}  {text}".rstrip())
     results = api.results(plan.store.root)
@@ -184,6 +209,13 @@ def status(**grid: Any) -> None:
             echo(f"unusable {problem}")
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
+
+
+def _why(run: PlannedRun) -> str:
+    """What went wrong with a run, or what has changed since its result."""
+    if run.failure and run.state == "failed":
+        return one_line(run.failure.error)
+    return f"changed: {one_line('; '.join(run.changed))}" if run.changed else ""
 
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -199,7 +231,7 @@ def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) ->
 def _axes(plan: Plan) -> Iterator[str]:
     """What is combined, and the progress of each table and figure; a run that two of them share counts in both."""
     request = plan.request
-    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites")}
+    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites", "tasks")}
     for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
         if values:
             yield f"{name:9} {', '.join(map(str, values))}"
@@ -216,8 +248,10 @@ def _problems(plan: Plan) -> Iterator[str]:
     for run in plan.damaged:
         yield f"damaged   {run.problem}"
     for state, note in _NOTES.items():
-        if count := sum(run.state == state for run in plan.todo):
-            yield f"{state:8} {count}: {note}"
+        if runs := [run for run in plan.todo if run.state == state]:
+            changed = {"; ".join(run.changed) for run in runs}
+            what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
+            yield f"{state:8} {len(runs)}: {note}{what}"
     for name, missing in plan.without_data.items():
         first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
@@ -256,7 +290,10 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        show_summaries(results.runs)
+        runs = [*results.runs, *_untrained(plan, results)]
+        show_summaries(runs)
+        if plan.request.tuning:
+            show_tuning(plan.request.tuning, runs)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
@@ -272,6 +309,16 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         )
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _untrained(plan: Plan, results: Results) -> list[Result]:
+    """The untrained encoders of some runs that the store has besides them."""
+    known, encoders = {run.fingerprint for run in results.runs}, {run.spec.encoder for run in results.runs}
+    return [
+        run
+        for run in plan.store.indexed().of_profile(plan.request.profile.name)
+        if run.spec.setting == UNTRAINED and run.spec.encoder in encoders and run.fingerprint not in known
+    ]
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from harness.reporting.tables.grids import Grid
     from harness.store import Result
+    from harness.store.tunings import Tuning
 
 
 def console() -> Console:
@@ -50,6 +51,18 @@ def show_summaries(results: Sequence[Result]) -> None:
 
     for summary in summary_tables(frame_of(results), metrics_of(results)):
         _show(summary_grid(summary), "setting / encoder")
+
+
+def show_tuning(tuning: Tuning, results: Sequence[Result]) -> None:
+    """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
+    from harness.reporting.seeds.summary import summary_tables
+    from harness.reporting.seeds.tuned import tuned_reports
+    from harness.reporting.tables.tuned import tuned_grids
+    from harness.store import frame_of, metrics_of
+
+    for report in tuned_reports([tuning], results, summary_tables(frame_of(results), metrics_of(results))):
+        for grid in tuned_grids(report):
+            _show(grid, "setting / encoder")
 
 
 def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result]) -> None:

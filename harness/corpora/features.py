@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.errors import UserError, first_line
 from harness.parquet import read_columns
-from harness.sources import FileSource, digest
+from harness.sources import OWN_FILE, FileSource, digest
 
 TRANSFORMS = ("none", "sqrt-standardise")
 #: image ids, or None if the file has none, and features (images, f) float32
@@ -27,7 +27,7 @@ class FeatureFile(FileSource):
     (mean 0, standard deviation 1), since averages of ReLU outputs are skewed and never negative.
     """
 
-    def __init__(self, file: str, how: str, transform: str = "none") -> None:
+    def __init__(self, file: str, how: str = OWN_FILE, transform: str = "none") -> None:
         super().__init__([file], how)
         if transform not in TRANSFORMS:
             raise UserError(f"transform = '{transform}' is unknown; write one of {', '.join(TRANSFORMS)}")
@@ -39,7 +39,7 @@ class FeatureFile(FileSource):
         try:
             return cls(**table)
         except TypeError as error:
-            raise UserError(f"a table of features needs file and how, and may have transform: {error}") from error
+            raise UserError(f"a table of features needs file, and may have how and transform: {error}") from error
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of content and transform."""

@@ -1,14 +1,15 @@
 """Sentences, triplets and captions in files below the data root.
 
 sentences-file: one sentence per line, UTF-8, plain or gzip; lines are split at line feeds only, and empty lines
-are skipped.
+are skipped. Or, with `column`, that column of a table (.tsv, .csv or .jsonl, see `harness.textfiles`).
 
 triplets-file: one triplet of natural language inference per line. Two formats are recognised by the header line: the
 CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg), and tab-separated text without quoting, plain or
-gzip, with at least those columns.
+gzip, with at least those columns. Or, with `columns`, three columns of a table.
 
-captions-file: a Parquet file with columns image_id and captions (a list of strings), or a text file with one
-caption per line, the layout of MCSE's preprocessing. A text file names no images; the Parquet file that it is matched
+captions-file: a Parquet file with columns image_id and captions (a list of strings), a table with an image's file name
+and one of its captions on a line (see `harness.corpora.captions`), or a text file with one caption per line, the layout
+of MCSE's preprocessing. A text file names no images; the Parquet file that it is matched
 to does (columns image_id, caption and captions, one row a line; see `harness.corpora.matching`).
 """
 
@@ -17,20 +18,21 @@ from __future__ import annotations
 import copy
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
+from harness.corpora.captions import CAPTION, IMAGE, captions_by_image
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
 from harness.errors import UserError
 from harness.parquet import read_columns
 from harness.seeds import generator
-from harness.sources import FileSource, Missing, digest
-from harness.textfiles import lines_of, read_lines
+from harness.sources import OWN_FILE, FileSource, Missing, digest
+from harness.textfiles import is_table, lines_of, read_lines, read_rows
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray
@@ -40,16 +42,21 @@ COLUMNS = ("sent0", "sent1", "hard_neg")
 
 
 class LimitedFile(FileSource, CorpusSource):
-    """A text file; the first `limit` rows if a limit is set."""
+    """A text file; the first `limit` rows if a limit is set. `columns` are those of a table, none in other files."""
 
-    def __init__(self, file: str, how: str, limit: int | None = None) -> None:
+    def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()) -> None:
         super().__init__([file], how)
         check_positive("limit", limit)
-        self.limit = limit
+        self.limit, self.columns = limit, tuple(columns)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of content and limit."""
-        return digest(super().fingerprint(root), self.limit)
+        """Hash of content, limit and columns."""
+        return digest(super().fingerprint(root), self.limit, *self.columns)
+
+    def check(self, root: Path | None) -> None:
+        """Refuse columns that the table does not have."""
+        if self.columns and not self.missing(root):
+            next(read_rows(self.paths(root)[0], *self.columns), None)
 
     def _check_limit(self, path: Path, found: int) -> None:
         if self.limit and found < self.limit:
@@ -59,9 +66,12 @@ class LimitedFile(FileSource, CorpusSource):
 
 
 class SentencesFile(LimitedFile):
-    """One sentence per line."""
+    """One sentence per line, or per row in the column `column` of a table; empty ones are skipped."""
 
     stream = "sentences"
+
+    def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, column: str | None = None) -> None:
+        super().__init__(file, how, limit, () if column is None else (column,))
 
     def load(self, root: Path | None) -> Sentences:
         """Read the sentences. Raises MissingData or UserError."""
@@ -75,8 +85,8 @@ class SentencesFile(LimitedFile):
         """Yield the sentences, read lazily. Raises UserError, at the end if there are fewer than the limit."""
         path = self.paths(root)[0]
         found = 0
-        for line in lines_of(path):
-            if text := line.strip():
+        for text in self._lines(path):
+            if text:
                 yield text
                 found += 1
             if found == self.limit:
@@ -85,16 +95,29 @@ class SentencesFile(LimitedFile):
             raise UserError(f"{path} is empty; fetch it again")
         self._check_limit(path, found)
 
+    def _lines(self, path: Path) -> Iterator[str]:
+        if self.columns:
+            return (" ".join(row.values[0].split()) for row in read_rows(path, *self.columns))
+        return (line.strip() for line in lines_of(path))
+
 
 class TripletsFile(LimitedFile):
-    """One triplet per line: premise, entailed and contradicted hypothesis."""
+    """One triplet per line: premise, entailed and contradicted hypothesis.
+
+    `columns` are their three columns in a table (.tsv, .csv or .jsonl), else sent0, sent1 and hard_neg.
+    """
 
     stream = "triplets"
+
+    def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()) -> None:
+        super().__init__(file, how, limit, columns)
+        if self.columns and len(self.columns) != len(COLUMNS):
+            raise UserError(f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile")
 
     def load(self, root: Path | None) -> Triplets:
         """Read the triplets. Raises MissingData, or UserError naming the line."""
         path = self.paths(root)[0]
-        rows = _read_triplets(path)[: self.limit]
+        rows = (_named_triplets(path, self.columns) if self.columns else _read_triplets(path))[: self.limit]
         self._check_limit(path, len(rows))
         return Triplets(*zip(*rows, strict=True))
 
@@ -102,6 +125,7 @@ class TripletsFile(LimitedFile):
 class CaptionsFile(FileSource, CorpusSource):
     """Captions with stored image features, with images, or with both.
 
+    In a table (.tsv, .csv or .jsonl), `image` and `caption` are the columns of the image's file name and the caption.
     `captions` is 'one' for one caption of each image, drawn once by `caption_seed` as MCSE does, or 'all' for every
     caption. `features` maps teacher -> [file, how, transform] of stored image features, matched by image_id if both
     files have it and by line otherwise. `images` is a folder below the data root with files named by image_id (with
@@ -118,14 +142,17 @@ class CaptionsFile(FileSource, CorpusSource):
     def __init__(
         self,
         file: str,
-        how: str,
+        how: str = OWN_FILE,
         captions: Literal["one", "all"] = "one",
         caption_seed: int = 0,
         features: Mapping[str, Mapping[str, str]] | None = None,
         images: str | None = None,
         matched: Mapping[str, str] | None = None,
+        image: str = IMAGE,
+        caption: str = CAPTION,
     ) -> None:
         super().__init__([file], how)
+        self.columns = (image, caption)
         if captions not in ("one", "all"):
             raise UserError(f"captions = '{captions}' is neither 'one' nor 'all'; write one of them in the profile")
         self.captions, self.caption_seed = captions, caption_seed
@@ -140,7 +167,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def load(self, root: Path | None) -> Pairs:
         """Count the captions; texts and features are read on access. Raises MissingData or UserError."""
-        counts = count_captions(self._file(root))
+        counts = count_captions(self._file(root), *self.columns)
         images = len(counts)
         image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
         texts = LazyTexts(images if image_of is None else len(image_of), lambda: list(self.texts(root)))
@@ -150,7 +177,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def texts(self, root: Path | None) -> Iterator[str]:
         """Yield one caption of each image, or all of them. Raises UserError."""
-        for image, texts in enumerate(read_captions(self._file(root))[1]):
+        for image, texts in enumerate(read_captions(self._file(root), *self.columns)[1]):
             if self.captions == "all" or len(texts) == 1:
                 yield from texts
             else:
@@ -159,11 +186,12 @@ class CaptionsFile(FileSource, CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
         matched = [self._all.fingerprint(root)] if self._all else []
-        return digest(super().fingerprint(root), self.captions, self.caption_seed, *matched)
+        return digest(self.images_fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
-        """Hash of the file's content."""
-        return super().fingerprint(root)
+        """Hash of the file's content, and of a table's columns."""
+        content = super().fingerprint(root)
+        return digest(content, *self.columns) if is_table(self.files[0]) else content
 
     def image_ids(self, root: Path | None) -> list[str] | None:
         """The ids in the captions' file, or in the one that it is matched to. Raises UserError."""
@@ -176,12 +204,14 @@ class CaptionsFile(FileSource, CorpusSource):
         return other
 
     def check(self, root: Path | None) -> None:
-        """Refuse `captions = all` of a file with one caption an image, where it would change nothing."""
+        """Refuse a table that cannot be read, and `captions = all` of a file with one caption an image."""
+        if is_table(self.files[0]) and not self.missing(root):
+            read_captions(self.paths(root)[0], *self.columns)
         if self.captions == "one" or self._all:
             return
-        lone = not self.files[0].endswith(".parquet")
+        lone = not self.files[0].endswith(".parquet") and not is_table(self.files[0])
         if not lone and not self.missing(root):
-            lone = bool((count_captions(self.paths(root)[0]) == 1).all())
+            lone = bool((count_captions(self.paths(root)[0], *self.columns) == 1).all())
         if lone:
             raise UserError(f"all captions of an image are asked for, and {self.files[0]} has one caption an image")
 
@@ -196,7 +226,7 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def _ids(self, root: Path | None) -> list[str] | None:
         known = self._matched is not None and not self._matched.missing(root)
-        return read_captions(self._file_of_lines(root) if known else self.paths(root)[0])[0]
+        return read_captions(self._file_of_lines(root) if known else self.paths(root)[0], *self.columns)[0]
 
     def _file_of_lines(self, root: Path | None) -> Path:
         """The file that the lines are matched to. Raises UserError if it belongs to other lines."""
@@ -208,6 +238,18 @@ class CaptionsFile(FileSource, CorpusSource):
                 f"{path} was matched to other captions than those of {lines}; remove it and {self._matched.how}"
             )
         return path
+
+
+def _named_triplets(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    rows = []
+    for row in read_rows(path, *columns):
+        texts = tuple(" ".join(text.split()) for text in row.values)
+        if not all(texts):
+            raise UserError(f"{path}, line {row.line}: a triplet needs three texts; correct the line or remove it")
+        rows.append(texts)
+    if not rows:
+        raise UserError(f"{path} has no triplets; give a table with rows")
+    return rows
 
 
 def _read_triplets(path: Path) -> list[tuple[str, ...]]:
@@ -233,8 +275,10 @@ def _read_triplets(path: Path) -> list[tuple[str, ...]]:
     return rows
 
 
-def count_captions(path: Path) -> np.ndarray:
+def count_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> np.ndarray:
     """The number of captions of each image, (images,). Raises UserError."""
+    if is_table(path.name):
+        return np.array([len(texts) for texts in captions_by_image(path, image, caption).values()], np.int64)
     if path.suffix != ".parquet":
         return np.ones(len(read_lines(path)), np.int64)
     _, listed = _columns(path)
@@ -245,8 +289,11 @@ def count_captions(path: Path) -> np.ndarray:
     return counts.astype(np.int64)
 
 
-def read_captions(path: Path) -> tuple[list[str] | None, list[list[str]]]:
+def read_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> tuple[list[str] | None, list[list[str]]]:
     """Image ids, or None for a text file, and the captions of each image. Raises UserError."""
+    if is_table(path.name):
+        found = captions_by_image(path, image, caption)
+        return list(found), list(found.values())
     if path.suffix != ".parquet":
         return None, [[line.strip() or " "] for line in read_lines(path)]
     names, listed = (column.to_pylist() for column in _columns(path))

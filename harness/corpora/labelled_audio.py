@@ -14,7 +14,7 @@ from harness.corpora.sounds import located, samples
 from harness.encoders.audio import energies, padded
 from harness.encoders.ragged import Ragged, cached_ragged
 from harness.errors import UserError
-from harness.sources import Missing, digest, file_hash
+from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 from harness.textfiles import read_table
 
 #: version of the filterbanks, part of the fingerprint
@@ -52,7 +52,7 @@ class LabelledAudio(CorpusSource):
     def __init__(
         self,
         path: str,
-        how: str,
+        how: str = OWN_FILE,
         index: str | None = None,
         label: str = "speaker_id",
         split: str | None = None,
@@ -67,7 +67,7 @@ class LabelledAudio(CorpusSource):
     def missing(self, root: Path | None) -> list[Missing]:
         """The archive or folder, and the index."""
         wanted = [name for name in (self.path, self.index) if name]
-        return [Missing(name, self.how) for name in wanted if root is None or not (root / name).exists()]
+        return [Missing(name, self.how) for name in wanted if not placed(root, name).exists()]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of contents and options."""

@@ -14,7 +14,7 @@ import numpy as np
 from harness.encoders.pictures import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
 from harness.errors import UserError
 from harness.parquet import read_columns
-from harness.sources import Missing, Source, digest
+from harness.sources import Missing, Source, digest, placed
 
 #: images decoded ahead of the teacher
 AHEAD = 512
@@ -114,7 +114,7 @@ class CaptionImages(Source):
     def missing(self, root: Path | None) -> list[Missing]:
         """The folder, and the file with the ids; nothing if the images are in the captions file."""
         absent = self._named.missing(root) if self._named else []
-        if self.images == COLUMN or (root is not None and (root / self.images).is_dir()):
+        if self.images == COLUMN or placed(root, self.images).is_dir():
             return absent
         return [*absent, Missing(self.images, f"{self.how}; this teacher needs the images themselves")]
 
@@ -135,7 +135,8 @@ class CaptionImages(Source):
         ids = self._ids(root)
         if ids is None:
             raise UserError(
-                f"{self.captions} has no image_id to find images by; use a Parquet file with image_id, or a matched one"
+                f"{self.captions} has no image_id to find images by; use a Parquet file with image_id, a table with "
+                "the images' file names, or a matched file"
             )
         return ids
 
@@ -143,7 +144,7 @@ class CaptionImages(Source):
         if self.images != COLUMN:
             files = cache(lambda: self._files(root))
             return lambda number: files()[number]
-        column = cache(lambda: read_columns((root or Path()) / self.captions, COLUMN).column(COLUMN))
+        column = cache(lambda: read_columns(placed(root, self.captions), COLUMN).column(COLUMN))
         return lambda number: column()[number].as_py() or b""
 
     def _files(self, root: Path | None) -> list[Path]:
@@ -152,6 +153,9 @@ class CaptionImages(Source):
         for name in self._names(root):
             found = next((name + suffix for suffix in SUFFIXES if name + suffix in there), None)
             if found is None:
-                raise UserError(f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}); fetch the images again")
+                raise UserError(
+                    f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}), which {self.captions} names; fetch the "
+                    "images again, or remove its captions"
+                )
             files.append(folder / found)
         return files

@@ -1,8 +1,9 @@
 """Captioned test images for the retrieval suite.
 
-Captions are in a Parquet file (columns image_id and captions), or in a tab-separated table, plain or gzip, with the
-columns split, image_id or image_no, and caption: one caption per line, images in order of their first line. Image
-features have one file per teacher, matched by image_id if both files have it and by the order of images otherwise.
+Captions are in a Parquet file (columns image_id and captions), in a tab-separated table, plain or gzip, with the
+columns split, image_id or image_no, and caption: one caption per line, images in order of their first line; or in a
+table of a user (see `harness.corpora.captions`). Image features have one file per teacher, matched by image_id if both
+files have it and by the order of images otherwise.
 
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
   moments of the training images, like the features used in training.
@@ -21,13 +22,14 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.corpora.base import Pairs
+from harness.corpora.captions import CAPTION, IMAGE
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
 from harness.sources import FileSource, Generated, Missing, digest
-from harness.textfiles import read_table
+from harness.textfiles import is_table, read_table
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,15 @@ class CaptionedFile(FileSource):
         features: Mapping[str, FeatureFile],
         split: str | None = None,
         images: str | None = None,
+        columns: tuple[str, str] = (IMAGE, CAPTION),
     ) -> None:
         """`features` are stored image features by teacher, `split` selects rows of a table.
 
-        `images` is a folder of image files named by image_id, for teachers without stored features.
+        `images` is a folder of image files named by image_id, for teachers without stored features. `columns` are those
+        of a user's table.
         """
         super().__init__([file], how)
-        self.name, self.features, self.split = name, features, split
+        self.name, self.features, self.split, self.columns = name, features, split, columns
         self.pixels = CaptionImages(file, images, how, self._ids) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
@@ -105,7 +109,8 @@ class CaptionedFile(FileSource):
         found = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
         if pixels := self._pixels(root):
             found["images"] = pixels.fingerprint(root)
-        return digest(super().fingerprint(root), self.split, found)
+        columns = self.columns if self.split is None and is_table(self.files[0]) else ()
+        return digest(super().fingerprint(root), self.split, found, *columns)
 
     def load(self, root: Path | None) -> CaptionedImages:
         """Read the captions; features are read on access. Raises MissingData or UserError."""
@@ -127,7 +132,9 @@ class CaptionedFile(FileSource):
 
     def _captions(self, root: Path | None) -> _Captions:
         path = FileSource(self.files, self.how).paths(root)[0]  # without features there are captions all the same
-        return _Captions(*read_captions(path)) if self.split is None else _split_captions(path, self.split)
+        if self.split is None:
+            return _Captions(*read_captions(path, *self.columns))
+        return _split_captions(path, self.split)
 
     def _pixels(self, root: Path | None) -> CaptionImages | None:
         """The image files, if they exist."""

@@ -16,7 +16,7 @@ from harness.checksums import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
-from harness.sources import Missing, digest, file_hash
+from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +50,13 @@ class ShardPairs(CorpusSource):
 
     stream = "pairs"
 
-    def __init__(self, path: str, how: str, limit: int | None = None, bad: int = 0) -> None:
+    def __init__(self, path: str, how: str = OWN_FILE, limit: int | None = None, bad: int = 0) -> None:
         check_positive("limit", limit)
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The folder, if it has no shards."""
-        found = root is not None and any((root / self.path).glob("*.tar"))
+        found = any(placed(root, self.path).glob("*.tar"))
         return [] if found else [Missing(f"{self.path}/*.tar", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:

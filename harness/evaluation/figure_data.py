@@ -30,7 +30,16 @@ from harness.evaluation.figure_arrays import (
 )
 from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
 from harness.evaluation.sts import cosines_and_gold
-from harness.evaluation.suites import RETRIEVAL, SimilarityTask, Suite, SuiteScores, Values, pairs_of, sentences_of
+from harness.evaluation.suites import (
+    RETRIEVAL,
+    SIMILARITY,
+    SimilarityTask,
+    Suite,
+    SuiteScores,
+    Values,
+    pairs_of,
+    sentences_of,
+)
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
 from harness.sources import digest
@@ -38,7 +47,6 @@ from harness.sources import digest
 #: Triples of captions, one for each of KDMCSE's Figures 8 to 12.
 TRIPLES = 5
 Arrays = dict[str, np.ndarray]
-_SIMILARITY = "similarity task"
 
 
 class FiguresSuite(Suite):
@@ -57,7 +65,7 @@ class FiguresSuite(Suite):
     name = "figures"
     version = 2
     metrics = ()
-    kind = _SIMILARITY
+    kind = SIMILARITY
     asks_teacher = True
 
     def __init__(
@@ -81,16 +89,22 @@ class FiguresSuite(Suite):
     @classmethod
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
         """Return a similarity or retrieval task by name. Raises UserError for one that is neither."""
-        for kind in (RETRIEVAL, _SIMILARITY):
+        for kind in (RETRIEVAL, SIMILARITY):
             if task in registry.names(kind):
                 found: SimilarityTask | RetrievalTask = registry.get(kind, task)
                 return found
         raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
 
+    @classmethod
+    def takes(cls, kind: str) -> bool:
+        """Whether tasks of a registry kind can be among its own."""
+        return kind in (RETRIEVAL, SIMILARITY)
+
     @property
     def image_tasks(self) -> list[str]:
         """Its retrieval tasks by name."""
-        return [name for name in self._tasks if name in registry.names(RETRIEVAL)]
+        own = {name: getattr(task, "kind", None) for name, task in self._tasks.items()}
+        return [name for name, kind in own.items() if kind == RETRIEVAL or name in registry.names(RETRIEVAL)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash the protocol, its options, the tasks and their contents."""

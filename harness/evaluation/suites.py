@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -23,6 +23,8 @@ SentencePair = tuple[str, str, float]
 Subsets = Mapping[str, Sequence[SentencePair]]
 #: The registry kind of tasks with images.
 RETRIEVAL = "retrieval task"
+#: The registry kind of tasks of sentence pairs with scores.
+SIMILARITY = "similarity task"
 #: metric -> value
 Values = dict[str, float]
 
@@ -49,6 +51,16 @@ class SimilarityTask(Task, Protocol):
         """Read the pairs of each subset."""
 
 
+class OwnTask(Task, Protocol):
+    """A task of a profile's own: its name, and the registry kind of the tasks that it stands beside."""
+
+    name: str
+    kind: str
+
+    def load(self, root: Path | None) -> object:
+        """Read what tasks of the kind read."""
+
+
 @dataclass(frozen=True)
 class SuiteScores:
     """The scores of one evaluation: `scores` are task -> metric -> value, `parts` are task -> part -> metric -> value.
@@ -61,6 +73,12 @@ class SuiteScores:
     parts: dict[str, dict[str, Values]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     arrays: Mapping[ArrayName, np.ndarray] = field(default_factory=dict)
+
+    def without_averages(self) -> SuiteScores:
+        """The same without means over tasks, which some tasks of a suite do not have."""
+        scores = {task: values for task, values in self.scores.items() if not _is_average(task)}
+        parts = {task: values for task, values in self.parts.items() if not _is_average(task)}
+        return replace(self, scores=scores, parts=parts)
 
 
 @runtime_checkable
@@ -98,15 +116,33 @@ class Suite(ABC):
     #: The hub's type of its tasks, for model cards; cards leave out the scores of a suite without one.
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
-    kind: ClassVar[str] = "similarity task"
+    kind: ClassVar[str] = SIMILARITY
 
-    def __init__(self, tasks: Sequence[str]) -> None:
-        """`tasks` are registered names. Raises UserError for an empty list, a repeated or an unknown name."""
-        repeated = sorted({task for task in tasks if tasks.count(task) > 1})
-        if repeated or not tasks:
+    def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
+        """`tasks` are registered names and tasks of a profile.
+
+        Raises UserError for an empty list, a repeated or an unknown name, and a task of a kind that it does not take.
+        """
+        named = [task if isinstance(task, str) else task.name for task in tasks]
+        repeated = sorted({name for name in named if named.count(name) > 1})
+        if repeated or not named:
             wrong = f"names {', '.join(repeated)} twice" if repeated else "has no tasks"
             raise UserError(f"the suite '{self.name}' {wrong}; list each of its tasks once")
-        self._tasks: dict[str, Any] = {task: self.find(task) for task in tasks}
+        found = (self.find(task) if isinstance(task, str) else self._own(task) for task in tasks)
+        self._tasks: dict[str, Any] = dict(zip(named, found, strict=True))
+
+    @classmethod
+    def takes(cls, kind: str) -> bool:
+        """Whether tasks of a registry kind can be among its own."""
+        return kind == cls.kind
+
+    @classmethod
+    def _own(cls, task: OwnTask) -> OwnTask:
+        if not cls.takes(task.kind):
+            raise UserError(
+                f"the suite '{cls.name}' takes no {task.kind} such as '{task.name}'; name it in a suite of that kind"
+            )
+        return task
 
     @classmethod
     def find(cls, task: str) -> Any:
@@ -185,6 +221,10 @@ class PairSuite(Suite):
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
         """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
+
+
+def _is_average(task: str) -> bool:
+    return task == AVERAGE or task.startswith(f"{AVERAGE}[")
 
 
 def pairs_of(subsets: Subsets) -> list[SentencePair]:

@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, told
 from harness.evaluation.probes.base import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values
-from harness.evaluation.transfer_tasks import Labelled
+from harness.evaluation.transfer_tasks import TRANSFER, Labelled
 from harness.metrics import Metric
 from harness.sources import digest
 
@@ -48,7 +48,7 @@ class TransferSuite(Suite):
     hub_task = "text-classification"
     version = 2
     metrics = (Metric("acc"), Metric("devacc", shown=False))
-    kind = "transfer task"
+    kind = TRANSFER
 
     def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
         """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approaches.

@@ -29,6 +29,8 @@ _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
     "originals are in SimCSE's SentEval archive (its download_dataset.sh)"
 )
+#: the registry kind of classification tasks
+TRANSFER = "transfer task"
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,7 @@ class TransferFiles(FileSource):
             ([row[column].split() for column in self._columns], self._class(path, line, row["label"]))
             for line, row in enumerate(table, start=2)
         ]
-        rows.sort(key=lambda row: (*map(len, row[0]), row[1]))
-        texts, labels = zip(*rows, strict=True)
-        sides = tuple([" ".join(words) for words in side] for side in zip(*texts, strict=True))
-        return Labelled(sides, np.array(labels, dtype=np.int64))
+        return in_order(rows)
 
     def _class(self, path: Path, line: int, label: str) -> int:
         if label not in self.classes:
@@ -74,6 +73,14 @@ class TransferFiles(FileSource):
                 f"{path}, line {line}: the label '{label}' is none of {', '.join(self.classes)}; correct the line"
             )
         return self.classes.index(label)
+
+
+def in_order(rows: list[tuple[list[list[str]], int]]) -> Labelled:
+    """Samples in SentEval's order, from the words of each side, and the class, of one or more samples."""
+    rows.sort(key=lambda row: (*map(len, row[0]), row[1]))
+    texts, labels = zip(*rows, strict=True)
+    sides = tuple([" ".join(words) for words in side] for side in zip(*texts, strict=True))
+    return Labelled(sides, np.array(labels, dtype=np.int64))
 
 
 def _files(name: str) -> dict[str, str]:

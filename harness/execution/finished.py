@@ -18,6 +18,7 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.sources import data_root
 from harness.spec import RunSpec
 from harness.store import Result, Store, find_results
+from harness.store.redo import redo_of
 from harness.training.best import BEST, check_best
 
 
@@ -62,6 +63,11 @@ class FinishedRun:
         return open_model(self._best() if self.resolved.trains else self._untrained(), self.pooling)
 
     def _best(self) -> Path:
+        if redo_of(self.store, self.result.fingerprint):
+            raise UserError(
+                f"{self.result.spec.key} is being trained anew, and its former weights are in "
+                f"{self.store.root / '.superseded'}; `{self._command(self.store.root)}` finishes that"
+            )
         best = self.store.work(self.result.fingerprint) / BEST
         if not (best / "config.json").is_file():
             raise UserError(
@@ -93,8 +99,8 @@ class FinishedRun:
         """Whether an encoder is found by its name alone."""
         return encoder in self.profile.encoders or "/" in encoder
 
-    def _command(self) -> str:
-        """The command that trains the run again, in another folder: in this one it is finished."""
+    def _command(self, results: str | Path = "AGAIN") -> str:
+        """The command that trains the run, again in another folder unless one is given: in its own it is finished."""
         spec = self.result.spec
         return harness_command(
             "run",
@@ -104,7 +110,7 @@ class FinishedRun:
             encoders=spec.encoder if self._is_named(spec.encoder) else f"{spec.encoder}=FOLDER",
             seeds=f"{spec.seed},",
             set=self.result.overrides,
-            results="AGAIN",
+            results=results,
         )
 
 

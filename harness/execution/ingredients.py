@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from harness.encoders.locate import ModelSource
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
-from harness.execution.teachers import RUN, NamedTeacher, RoleFeatures, RunModel, TeacherFinder
+from harness.execution.teachers import RUN, FrozenModel, NamedTeacher, RoleFeatures, RunModel, TeacherFinder
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.inputs import FeatureKind, Stream
 from harness.method import Feature
+from harness.plugin_code import code_of
 from harness.sources import Missing, digest
 from harness.spec import RunSpec, fresh_size
 from harness.store import BACKEND_VERSION
@@ -61,12 +63,13 @@ class Ingredients:
 class Experiment:
     """One run, resolved: its values, its ingredients, and the runs that are its teachers.
 
-    A teacher's own teachers come before it.
+    A teacher's own teachers come before it. `code` are the hashes of what it runs of other packages, by kind and name.
     """
 
     resolved: Resolved
     ingredients: Ingredients
     teachers: tuple[Experiment, ...] = ()
+    code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -89,19 +92,20 @@ class Experiment:
         return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
 
     @cached_property
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> dict[str, Any]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""
         run, read = self.resolved, self.ingredients
-        identity: dict[str, object] = {
+        identity: dict[str, Any] = {
             "method": run.spec.variant.name,
             "reading": run.spec.variant.reading,
             "encoder": read.encoder.fingerprint,
             "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
+        code = {f"{kind} {name}": found for (kind, name), found in self.code.items()}
         if read.dev is None:
             heads = {role: [source.fingerprint for source in one.needs] for role, one in read.features.items()}
-            return identity | ({"heads": heads} if heads else {})
+            return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
         identity |= {
             "backend": BACKEND_VERSION,
             "training": run.training.model_dump(),
@@ -113,6 +117,7 @@ class Experiment:
         later: dict[str, object] = {
             "patches": [source.fingerprint for source in read.patches.values()],
             "setting_options": dict(run.spec.setting.options),
+            "code": code,
         }
         return {**identity, **{key: value for key, value in later.items() if value}}
 
@@ -120,6 +125,14 @@ class Experiment:
     def fingerprint(self) -> str:
         """The digest of the identity."""
         return digest(self.identity)
+
+    def check_code(self) -> None:
+        """Raise UserError where this process would run other code of a package than the run was planned with."""
+        for (kind, name), planned in self.code.items():
+            if code_of(kind, name) != planned:
+                raise UserError(
+                    f"the code of the {kind} '{name}' has changed since the run was planned; run the same command again"
+                )
 
     def fingerprint_of(self, seed: int | None) -> str:
         """The fingerprint that the run would have with another seed."""
@@ -138,6 +151,7 @@ class Experiments:
         self.inventory, self.overrides = inventory, overrides
         self._known: dict[RunSpec, Experiment] = {}
         self._unfinished: set[RunSpec] = set()
+        self._code = cache(code_of)
 
     def of(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers.
@@ -169,7 +183,8 @@ class Experiments:
             projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
             images = published.images if published and projected else None
             heads = {"image": finder.features(Feature(images), ())} if images else {}
-            return Experiment(run, Ingredients(encoder, features=heads))
+            ingredients = Ingredients(encoder, features=heads)
+            return Experiment(run, ingredients, code=self._code_of(run, ingredients))
         corpora = tuple(inventory.corpus(name, run) for name in run.streams)
         pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
         features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
@@ -178,7 +193,17 @@ class Experiments:
             stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
         }
         ingredients = Ingredients(encoder, corpora, features, patches, inventory.dev(run.dev))
-        return Experiment(run, ingredients, tuple(teachers.values()))
+        return Experiment(run, ingredients, tuple(teachers.values()), self._code_of(run, ingredients))
+
+    def _code_of(self, run: Resolved, read: Ingredients) -> dict[tuple[str, str], str]:
+        """The hashes of what a run executes of other packages."""
+        used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
+        used += [("setting option", name) for name, _ in run.spec.setting.options if run.trains]
+        used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]
+        models = [model.source for one in read.features.values() for model in one.teacher.models]
+        used += [("teacher kind", model.kind) for model in models if isinstance(model, FrozenModel | RunModel)]
+        found = {(kind, name): self._code(kind, name) for kind, name in used}
+        return {place: code for place, code in found.items() if code}
 
     def _teacher(self, name: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,16 +14,19 @@ from harness.corpora.base import CorpusSource
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.evaluation.retrieval import RetrievalTask
-from harness.evaluation.suites import RETRIEVAL, SimilarityTask, Suite
+from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
+from harness.execution.own_tasks import own_task
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
 from harness.keywords import check_keywords
+from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
 from harness.registry import errors_of, get, get_class, suggest
 from harness.setting import read_with
-from harness.sources import Missing
+from harness.sources import Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
+from harness.store import Result
 
 
 class Checkable(Protocol):
@@ -57,8 +60,15 @@ class Ingredient(Generic[S]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content, or which part of it is absent."""
-        return f"absent: {self.missing[0].what}" if self.missing else self.source.fingerprint(self.root)
+        """A hash of the content, and of the code of another package that reads it; or which part of it is absent."""
+        if self.missing:
+            return f"absent: {self.missing[0].what}"
+        return read_by(self.source.fingerprint(self.root), code_of_module(type(self.source).__module__))
+
+
+def read_by(content: str, code: str) -> str:
+    """The fingerprint of what code of another package reads or computes; the content's own for code ''."""
+    return digest(content, code) if code else content
 
 
 @dataclass(frozen=True)
@@ -83,22 +93,28 @@ class UsedCorpus:
     @cached_property
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
-        return self.plain.source.images_fingerprint(self.plain.root)
+        source = self.plain.source
+        return read_by(source.images_fingerprint(self.plain.root), code_of_module(type(source).__module__))
 
 
 class Inventory:
     """The sources of a profile as ingredients. The same name always gives the same ingredient."""
 
-    def __init__(self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource]) -> None:
-        """`root` is the data root; `given` are encoders, by name, that the profile need not have."""
-        self.profile, self.root, self.given = profile, root, given
+    def __init__(
+        self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource], chosen: Collection[str] = ()
+    ) -> None:
+        """`root` is the data root; `given` are encoders, by name, that the profile need not have.
+
+        `chosen` are the only tasks that its suites have, where there are any.
+        """
+        self.profile, self.root, self.given, self.chosen = profile, root, given, tuple(chosen)
         self._found: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""
-        made = {"corpora", "suites", "_corpora"}
+        made = {"corpora", "suites", "tasks", "_corpora"}
         return {**{name: value for name, value in vars(self).items() if name not in made}, "_corpora": {}}
 
     def once(self, source: T) -> Ingredient[T]:
@@ -137,9 +153,10 @@ class Inventory:
         if table.registered is not None:
             with errors_of(kind, table.registered):
                 return FolderModel(get(kind, table.registered)())
-        if self.root is None:
-            return FolderModel(Path(str(table.folder)), "give the data root it lies in: --data-root or HARNESS_DATA")
-        return FolderModel(self.root / str(table.folder))
+        folder = Path(str(table.folder))
+        if self.root is None and not folder.is_absolute():
+            return FolderModel(folder, "give the data root it lies in: --data-root or HARNESS_DATA")
+        return FolderModel(placed(self.root, str(folder)))
 
     @cached_property
     def corpora(self) -> dict[str, UsedCorpus]:
@@ -172,7 +189,7 @@ class Inventory:
 
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""
-        return self._task("similarity task", name)
+        return self._task(SIMILARITY, name)
 
     def retrieval_content(self, task: str) -> str:
         """The fingerprint of a retrieval task's captions, images and stored features."""
@@ -183,15 +200,33 @@ class Inventory:
         return self._task(RETRIEVAL, name)
 
     @cached_property
+    def tasks(self) -> dict[str, OwnTask]:
+        """The profile's own tasks. Raises UserError for the name of a registered one."""
+        return {name: own_task(name, table) for name, table in self.profile.tasks.items()}
+
+    def check_tasks(self, suite: str) -> None:
+        """Read the profile's own tasks of a suite. Raises UserError naming file and line."""
+        for name in self.part(suite) or self.profile.suites[suite].tasks:
+            if name in self.tasks and not self.tasks[name].missing(self.root):
+                self.tasks[name].fingerprint(self.root)
+
+    @cached_property
     def suites(self) -> dict[str, Suite]:
         """The profile's evaluation suites. Raises UserError for an unknown task or option."""
-        found = {}
-        for name, table in self.profile.suites.items():
-            with self._table(f"suites.{name}"):
-                suite = get_class("suite", name, Suite)
-                check_keywords(suite, table.options, self._place(f"suites.{name}"))
-                found[name] = suite(table.tasks, **table.options)
-        return found
+        return {name: self._made(name, self.part(name) or table.tasks) for name, table in self.profile.suites.items()}
+
+    def part(self, suite: str) -> tuple[str, ...]:
+        """The chosen tasks of a suite, where these are some of its tasks."""
+        tasks = self.profile.suites[suite].tasks
+        found = tuple(task for task in tasks if task in self.chosen)
+        return found if len(found) < len(tasks) else ()
+
+    def _made(self, name: str, tasks: Sequence[str]) -> Suite:
+        options = self.profile.suites[name].options
+        with self._table(f"suites.{name}"):
+            suite = get_class("suite", name, Suite)
+            check_keywords(suite, options, self._place(f"suites.{name}"))
+            return suite([self.tasks.get(task, task) for task in tasks], **options)
 
     def suite(self, name: str) -> Suite:
         """A suite of the profile. Raises UserError for an unknown name."""
@@ -203,10 +238,22 @@ class Inventory:
     def protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
         if suite not in self._protocols:
-            found = self.suites[suite]
-            data = found.identity(self.root)
-            self._protocols[suite] = EvaluationProtocol(version=found.version, data=data, metrics=found.metrics)
+            found = self._protocol_of(self.suites[suite])
+            # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
+            part = {"data": digest("some tasks", found.data)} if self.part(suite) else {}
+            self._protocols[suite] = found.model_copy(update=part)
         return self._protocols[suite]
+
+    def scored(self, result: Result, suite: str) -> bool:
+        """Whether a result has the scores of a suite, or of all its tasks where only some are chosen."""
+        if result.evaluated(suite, self.protocol(suite)) or not self.part(suite):
+            return result.evaluated(suite, self.protocol(suite))
+        whole = self._made(suite, self.profile.suites[suite].tasks)
+        return result.evaluated(suite, self._protocol_of(whole))
+
+    def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
+        data = read_by(suite.identity(self.root), code_of("suite", suite.name))
+        return EvaluationProtocol(version=suite.version, data=data, metrics=suite.metrics)
 
     def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
         """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is one."""
@@ -222,7 +269,9 @@ class Inventory:
 
     def _task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._found:
-            self._found[kind, name] = Ingredient(get(kind, name), self.root)
+            own = self.tasks.get(name)
+            source = own if own is not None and own.kind == kind else get(kind, name)
+            self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
 
     @contextmanager

@@ -13,11 +13,10 @@ from harness.corpora.seen import EMPTY, SeenRows, cached_hashes, text_hashes
 from harness.errors import MissingData, UserError
 from harness.evaluation.retrieval import RetrievalSuite, seen_images
 from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import RETRIEVAL, PairSuite, SentencePair, SimilarityTask, Suite, pairs_of
+from harness.evaluation.suites import PairSuite, SentencePair, Suite, pairs_of
 from harness.execution.inventory import Ingredient, Inventory
 from harness.execution.seen import CorpusRows, seen_rows
 from harness.grid import check_setting
-from harness.registry import get
 from harness.setting import kept_rows, read_with
 from harness.spec import Variant
 
@@ -124,15 +123,14 @@ class SettingData:
 
     def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
-        source: SimilarityTask = get("similarity task", task)
-        subsets = source.load(self.inventory.root)
+        subsets = self.inventory.dev(task).source.load(self.inventory.root)
         yield self._pairs(suite, task, "", pairs_of(subsets))
         if len(subsets) > 1:
             yield from (self._pairs(suite, task, name, pairs) for name, pairs in subsets.items())
 
     def image_overlap(self, suite: str, task: str) -> ImageOverlap:
         """The overlap of a retrieval task."""
-        data = get(RETRIEVAL, task).load(self.inventory.root)
+        data = self.inventory.retrieval_task(task).source.load(self.inventory.root)
         seen = seen_images(data, self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
 

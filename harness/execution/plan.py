@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
+from harness.execution.changes import changes
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.request import Request
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
-from harness.sources import Missing, data_root
+from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
+from harness.store.attempts import has_training
 from harness.store.names import check_names
+from harness.store.redo import begins_to_redo, redo_of
 
 #: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results;
-#: `damaged`: it has a result that cannot be used
-RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged"]
+#: `damaged`: it has a result that cannot be used; `redo`: it is trained anew, whatever is kept of it; `kept`: there are
+#: the weights of a training that ended, and no result
+RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged", "redo", "kept"]
 
 
 @dataclass(frozen=True)
 class PlannedRun:
     """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
 
-    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand.
+    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. Of a
+    stale one, `changed` says in what it differs from its newest result. `redo` is the command that asked to train it
+    anew (see `harness.store.redo`).
     """
 
     experiment: Experiment
@@ -38,6 +44,8 @@ class PlannedRun:
     failure: Failure | None = None
     absent: tuple[Missing, ...] = ()
     problem: str = ""
+    changed: tuple[str, ...] = ()
+    redo: str = ""
 
     @property
     def key(self) -> str:
@@ -93,8 +101,10 @@ def make_plan(request: Request, store: Store) -> Plan:
     Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
     paper's table whose teachers cannot be found. Raises UserError.
     """
-    inventory = Inventory(request.profile, data_root(request.data), request.given)
+    inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
     without_data = suites_without_data(request, inventory)
+    for name in request.suites:
+        inventory.check_tasks(name)
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
     ordered: dict[str, Experiment] = {}
@@ -113,15 +123,30 @@ def make_plan(request: Request, store: Store) -> Plan:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
     declarations().save()
     failures = store.failures()
+    asked = {one.fingerprint for one in ordered.values() if one.resolved.spec in {run.spec for run in runs}}
+    redo = _to_redo(request, asked, ordered.values(), store)
     planned = []
     for experiment in ordered.values():
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
         suites = [name for name in wanted if name not in without_data]
-        planned.append(_planned(experiment, inventory, suites, store, failures))
+        planned.append(_planned(experiment, inventory, suites, store, failures, redo.get(experiment.fingerprint, "")))
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
     return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
+
+
+def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:
+    """The runs to train anew, by fingerprint: those of commands that were stopped, and those asked for.
+
+    The same command again goes on with what it has not done, rather than from the start.
+    """
+    noted = {one.fingerprint: redo_of(store, one.fingerprint) for one in experiments}
+    found = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
+    command = digest(sorted(asked))
+    if request.selection.redo and (command not in found.values() or begins_to_redo(store, command)):
+        found = dict.fromkeys(asked, command) | found
+    return found
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
@@ -152,7 +177,12 @@ def _check_names(request: Request, spec: RunSpec) -> None:
 
 
 def _planned(
-    experiment: Experiment, inventory: Inventory, suites: Sequence[str], store: Store, failures: Sequence[Failure]
+    experiment: Experiment,
+    inventory: Inventory,
+    suites: Sequence[str],
+    store: Store,
+    failures: Sequence[Failure],
+    redo: str,
 ) -> PlannedRun:
     place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
     check_names(*place, suites)
@@ -160,20 +190,32 @@ def _planned(
         result = store.find(*place, experiment.fingerprint)
     except UserError as error:
         return PlannedRun(experiment, experiment.group, "damaged", (), problem=str(error))
+    group = result.group if result else ""
+    if redo:
+        result = None
+    seeds = [] if result else store.seeds(*place)
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
-    todo = tuple(name for name in suites if result is None or not result.evaluated(name, inventory.protocol(name)))
+    todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state: RunState = "missing"
-    if result is not None and not todo:
+    changed: tuple[str, ...] = ()
+    if redo:
+        state = "redo"
+    elif result is not None and not todo:
         state = "done"
     elif failure is not None:
         state = "failed"
     elif result is not None:
         state = "trained"
+    elif has_training(store, experiment.fingerprint):
+        state = "kept"
     elif store.has_key(*place):
         state = "stale"
-    group = result.group if result else _group(experiment, store.seeds(*place))
+        others = sorted((one for one in seeds if one.spec == place[1]), key=lambda one: one.finished)
+        changed = changes(others[-1], experiment) if others else ()
+    group = group or _group(experiment, seeds)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
-    return PlannedRun(experiment, group, state, todo, result, failure, tuple(dict.fromkeys(absent)))
+    absences = tuple(dict.fromkeys(absent))
+    return PlannedRun(experiment, group, state, todo, result, failure, absences, changed=changed, redo=redo)
 
 
 def _group(experiment: Experiment, others: Sequence[Result]) -> str:

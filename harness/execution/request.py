@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.command_line import DEFAULT_PROFILE, parse_overrides
+from harness.command_line import DEFAULT_PROFILE
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.execution.inventory import Inventory
+from harness.execution.model_names import model_name
+from harness.execution.sweep import listed_values, one_value_each, swept
 from harness.grid import Overrides
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.papers.released import released_runs, released_spec
 from harness.profiles import Profile, load_profile
-from harness.registry import get_class, names
+from harness.registry import get_class, names, suggest
 from harness.sources import data_root
-from harness.spec import RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
+from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
+from harness.store.tunings import Tuning, make_tuning
 
 #: Several names: a sequence, or one text with commas.
 Names = str | Sequence[str]
@@ -31,8 +34,11 @@ class Selection:
     """Runs as a user names them; None takes the profile's default.
 
     `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
-    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `seeds` is a number
-    of seeds from 0, or a list; `set` changes hyperparameters, as a mapping or as texts KEY=VALUE.
+    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `tasks` are some of
+    the tasks of the suites. `seeds` is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping
+    or as texts KEY=VALUE, and makes variants of several values, in a list or joined by commas. `tune` are texts such as
+    `mcse:lambda=0.01|0.1`, of which `trials` configurations each are run, beside the `methods` if any are named.
+    `redo` trains all of them anew, whatever is kept of them.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -48,6 +54,10 @@ class Selection:
     set: Mapping[str, object] | Sequence[str] = ()
     data_root: str | Path | None = None
     released: bool = False
+    redo: bool = False
+    tasks: Names | None = None
+    tune: str | Sequence[str] = ()
+    trials: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class Request:
 
     `given` are encoders by name that the profile need not have, `data` the data root. `entries` names the tables and
     figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
-    `selection` is what the user named.
+    `selection` is what the user named, and `tuning` which of the methods are trials.
     """
 
     profile: Profile
@@ -70,16 +80,53 @@ class Request:
     data: Path | None = None
     wanted: Mapping[RunSpec, Sequence[str]] | None = None
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
+    tasks: Sequence[str] = ()
     selection: Selection = field(default_factory=Selection, compare=False)
+    tuning: Tuning | None = None
 
 
 def make_request(selection: Selection) -> Request:
     """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
+    request = _of_all_tasks(selection)
+    return request if selection.tasks is None else _of_tasks(request, selection.tasks)
+
+
+def _of_tasks(request: Request, names: Names) -> Request:
+    """A request for some tasks of its suites; suites without one are left out. Raises UserError for an unknown task."""
+    tasks = {name: request.profile.suites[name].tasks for name in request.suites if name in request.profile.suites}
+    known = {task for each in tasks.values() for task in each}
+    chosen = _joined(_listed(names), known)
+    for name in chosen:
+        if name not in known:
+            hint = suggest(name, sorted(known))
+            raise UserError(f"--tasks {name}: no such task in the suites {', '.join(request.suites)}; {hint}")
+
+    def left(suites: Iterable[str]) -> list[str]:
+        return [name for name in suites if name not in tasks or {*tasks[name]} & {*chosen}]
+
+    wanted = None if request.wanted is None else {spec: left(suites) for spec, suites in request.wanted.items()}
+    return replace(request, suites=left(request.suites), wanted=wanted, tasks=chosen)
+
+
+def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
+    """Names of tasks that were split at commas, joined where a known one has commas itself: MTEB(eng, v1):STS."""
+    found, start = [], 0
+    while start < len(parts):
+        ends = range(len(parts), start, -1)
+        end = next((end for end in ends if ", ".join(parts[start:end]) in known), start + 1)
+        found.append(", ".join(parts[start:end]))
+        start = end
+    return list(dict.fromkeys(found))
+
+
+def _of_all_tasks(selection: Selection) -> Request:
     _check_named(selection)
     profile = load_profile(selection.profile)
     data = Path(selection.data_root) if selection.data_root is not None else None
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    if (selection.tune or selection.trials is not None) and _other_runs(selection):
+        raise UserError(f"--tune is for the methods of a grid; remove --{_other_runs(selection)}")
     if selection.released:
         return replace(_released_request(selection, profile, data), selection=selection)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
@@ -91,23 +138,42 @@ def make_request(selection: Selection) -> Request:
             "mcse,mcse@official"
         )
     encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
+    overrides, lists = listed_values(selection.set)
+    tuning = _tuning(selection, profile)
+    methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
     return Request(
         profile=profile,
-        methods=[Variant.parse(text) for text in _listed(selection.methods) or profile.defaults.methods],
+        methods=swept([*methods, *(tuning.variants if tuning else ())], overrides, lists),
         settings=[parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings],
         encoders=encoders,
         seeds=seeds if seeds is not None else tuple(range(profile.defaults.seeds)),
         suites=_listed(selection.suites) or [name for name, table in profile.suites.items() if not table.asked],
-        overrides=_overrides(selection.set),
+        overrides=overrides,
         given=given,
         data=data,
         selection=selection,
+        tuning=tuning,
     )
+
+
+def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
+    texts = [selection.tune] if isinstance(selection.tune, str) else list(selection.tune)
+    if not texts and selection.trials is None:
+        return None
+    if not texts or selection.trials is None:
+        raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
+    overrides = one_value_each(selection.set, "--tune draws its own")
+    return make_tuning(profile.name, overrides, texts, selection.trials)
+
+
+def _other_runs(selection: Selection) -> str:
+    """The option that selects runs instead of a grid; empty for none."""
+    return next((name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), "")
 
 
 def _check_named(selection: Selection) -> None:
     """Refuse an empty list of names, such as that of an unset shell variable, which would stand for the default."""
-    for option in ("methods", "settings", "encoders", "suites", "table", "figure", "paper", "readings"):
+    for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
         given = getattr(selection, option)
         if given is not None and not _listed(given):
             raise UserError(f"--{option} names nothing; give a name, or leave the option out for the default")
@@ -117,7 +183,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
     """The runs of tables and figures, each once. Encoders may be given folders, not chosen."""
     option = next(name for name in ("table", "figure", "paper") if getattr(selection, name))
     encoders, given = _encoders(_listed(selection.encoders))
-    chosen = {"methods": selection.methods, "settings": selection.settings, "suites": selection.suites}
+    chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
     chosen |= {} if len(given) == len(encoders) else {"encoders": selection.encoders}
     for name, value in chosen.items():
         if value is not None:
@@ -128,7 +194,7 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
     runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
-    return replace(runs, overrides=_overrides(selection.set))
+    return replace(runs, overrides=one_value_each(selection.set, f"--{option} selects its own runs"))
 
 
 def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
@@ -140,7 +206,7 @@ def _released_request(selection: Selection, profile: Profile, data: Path | None)
     encoders, given = _encoders(_listed(selection.encoders))
     tables, papers = _listed(selection.table), _listed(selection.paper)
     refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
-    refused += ["suites"] if tables or papers else []
+    refused += ["suites", "tasks"] if tables or papers else []
     refused += ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
     for name in refused:
         if getattr(selection, name):
@@ -184,24 +250,43 @@ def _listed_runs(
 
 
 def model_request(
-    model: str, pooling: str | None, selection: Selection, store: Store, *, trusted: bool = False
+    model: str | None,
+    pooling: str | None,
+    selection: Selection,
+    store: Store,
+    *,
+    trusted: bool = False,
+    name: str | None = None,
 ) -> Request:
-    """Evaluate one model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT].
+    """Evaluate a model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT]; and encoders as such.
 
     A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
-    one of sentence-transformers; `trusted` allows code in its repository to be executed.
+    one of sentence-transformers; `trusted` allows code in its repository to be executed. `name` is what a folder's
+    model is called (see `model_name`). Of a run, `encoders` of the selection give the folder of its encoder.
     """
-    try:
-        spec = RunSpec.parse(model)
-    except SpecError:
-        return _outside_request(model, pooling, selection, trusted)
-    if spec.variant.name not in names("method"):
-        return _outside_request(model, pooling, selection, trusted)
+    _check_named(selection)
+    spec = None if model is None else _run_spec(model)
+    if spec is None:
+        models = [*([] if model is None else [model]), *_listed(selection.encoders)]
+        if not models:
+            raise UserError("no model is named; give a folder, a hub name or a run's key, or --encoders")
+        if name is not None and (model is None or not Path(model).expanduser().is_dir()):
+            raise UserError("--name names the model of a folder; leave it out")
+        return _together(
+            [
+                _outside_request(one, pooling, selection, trusted, store, name if one == model else None)
+                for one in models
+            ]
+        )
+    if name is not None:
+        raise UserError("a run is called by its key; remove --name")
     if pooling is not None:
         raise UserError("a run is pooled as its method says; remove --pooling")
     if trusted:
         raise UserError("a run executes no code of a repository; remove --trust-remote-code")
-    request = make_request(replace(selection, encoders=spec.encoder))
+    request = make_request(replace(selection, encoders=selection.encoders or spec.encoder))
+    if list(request.encoders) != [spec.encoder]:
+        raise UserError(f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none")
     first, *others = find_results(store, str(spec), request.profile.name)
     if any(other.overrides != first.overrides for other in others):
         raise UserError(
@@ -212,10 +297,35 @@ def model_request(
     return replace(runs, overrides=first.overrides)
 
 
-def _outside_request(model: str, pooling: str | None, selection: Selection, trusted: bool) -> Request:
+def _run_spec(model: str) -> RunSpec | None:
+    """The run that a key names; None for what is no key of a registered method."""
+    try:
+        spec = RunSpec.parse(model)
+    except SpecError:
+        return None
+    return spec if spec.variant.name in names("method") else None
+
+
+def _together(requests: Sequence[Request]) -> Request:
+    """The models of several requests as one; they may differ in their pooling."""
+    first, *others = requests
+    if not others:
+        return first
+    wanted = {RunSpec(one.methods[0], Variant(UNTRAINED), one.encoders[0], 0): tuple(one.suites) for one in requests}
+    given = {name: source for one in requests for name, source in one.given.items()}
+    if len(wanted) < len(requests):
+        raise UserError("two of the models have one name; give --encoders NAME=FOLDER with names of their own")
+    runs = _listed_runs(first.profile, wanted, given, first.data, {})
+    return replace(runs, tasks=first.tasks, selection=first.selection)
+
+
+def _outside_request(
+    model: str, pooling: str | None, selection: Selection, trusted: bool, store: Store, called: str | None
+) -> Request:
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        encoder = f"{folder.resolve().name}={folder}"
+        found = FolderModel(folder.resolve(), trusted=trusted)
+        encoder = f"{model_name(found, called, load_profile(selection.profile), store)}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))
@@ -247,11 +357,6 @@ def _listed(names: Names | None) -> list[str]:
 
 def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
     return parse_seeds(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds)
-
-
-def _overrides(values: Mapping[str, object] | Sequence[str]) -> Overrides:
-    pairs = [f"{key}={value}" for key, value in values.items()] if isinstance(values, Mapping) else values
-    return parse_overrides(pairs)
 
 
 def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from harness.execution.train import Bench, Trained, run_features, train
 from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.logs import running_log
+from harness.store.redo import end_redo, new_results
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
@@ -43,13 +45,16 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
         evaluations = _evaluate(run, inventory, found, bench)
         log(Event("done", run.key))
     result = _result(run, inventory, machine, found, started, evaluations)
+    into = new_results(store, run.fingerprint)
     # arrays and log before the result: what counts as done is complete
     for evaluation in evaluations:
         arrays = _saved(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
         if arrays.is_file():
-            store.save_arrays(result, evaluation, read_named_arrays(arrays))
-    store.save_log(result, log.text())
-    result = store.save(result)
+            into.save_arrays(result, evaluation, read_named_arrays(arrays))
+    into.save_log(result, log.text())
+    result = into.save(result)
+    end_redo(store, result.profile, result.spec, result.fingerprint)
+    _forget(store, run)
     log.path.unlink()
     listen(Event("done", run.key, result=result))
     return result
@@ -63,6 +68,14 @@ def log_file(store: Store, run: PlannedRun) -> Path:
 def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
     """The file of one evaluation until the run ends; its arrays lie beside it."""
     return store.work(run.fingerprint) / f"scores-{suite}-{protocol.key}.json"
+
+
+def _forget(store: Store, run: PlannedRun) -> None:
+    """Remove what was kept of evaluations until the run ended: the result has it. Damaged files stay aside."""
+    for path in store.work(run.fingerprint).glob("scores-*"):
+        if path.suffix in (".json", ".npz"):
+            path.unlink()
+    shutil.rmtree(store.work(run.fingerprint) / "mteb", ignore_errors=True)
 
 
 def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
@@ -79,6 +92,8 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
             scored = suite.evaluate(embedders[suite.remembers], inventory.root)
+            if inventory.part(name):
+                scored = scored.without_averages()
             evaluation = Evaluation(
                 suite=name,
                 protocol=protocol,
@@ -197,6 +212,7 @@ def _result(
         started=started,
         finished=_now(),
         warnings=list(found.warnings),
+        identity=run.experiment.identity,
     )
 
 

@@ -24,11 +24,12 @@ from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
 from harness.execution.events import Stage
-from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus
+from harness.execution.inventory import Checkable, Ingredient, Inventory, UsedCorpus, read_by
 from harness.execution.pairs import FeatureContext, KnownPairs
 from harness.grid import Resolved
 from harness.inputs import FeatureKind
 from harness.method import Feature
+from harness.plugin_code import code_of
 from harness.registry import errors_of, suggest
 from harness.seeds import generator
 from harness.sources import Generated, Missing, Source, digest
@@ -80,7 +81,7 @@ class _Maker(ABC):
 
 
 @dataclass(frozen=True)
-class _FrozenModel(Source):
+class FrozenModel(Source):
     """A pretrained model and how it is read."""
 
     kind: str
@@ -89,19 +90,22 @@ class _FrozenModel(Source):
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
+        """The model's missing files."""
         absent = self.model.missing(root)
         return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
 
     def fingerprint(self, root: Path | None) -> str:
-        """The model's fingerprint with the kind, the pooling if the kind depends on it, and a precision below fp32."""
+        """The model's with the kind, the pooling if the kind depends on it, their code, and a precision below fp32."""
         fingerprint = self.model.fingerprint(root)
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
+        fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind))
         if declared_teacher(self.kind).pooled:
-            return digest(self.kind, self.pooling, fingerprint)
+            return digest(self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling)))
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
     def folder(self, context: FeatureContext) -> Path:
+        """The model's folder."""
         return self.model.path()
 
 
@@ -133,7 +137,7 @@ class _ModelTeacher(_Maker):
     """A pretrained model, or the encoder of a run."""
 
     name: str
-    model: Ingredient[_FrozenModel | RunModel]
+    model: Ingredient[FrozenModel | RunModel]
 
     def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
         """The model, and the corpus's image files if it reads them."""
@@ -430,7 +434,7 @@ class TeacherFinder:
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
-            model = _FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
+            model = FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
             return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))

@@ -30,14 +30,13 @@ from harness.method import Dimensions, Method, Patches
 from harness.seeds import derive_seed, generator
 from harness.spec import fresh_size
 from harness.store import Store
+from harness.store.attempts import RECORD_FILE
 from harness.training.best import BEST, check_best, load_best
 from harness.training.checkpoint import checkpoints
 from harness.training.record import TrainingProgress, TrainingRecord
 from harness.training.streams import TrainingData, rows_read
 from harness.training.trainer import Trainer
 
-#: The record of a training that has ended, in its folder.
-RECORD_FILE = "trained.json"
 #: Seconds between two looks at a teacher that another process trains.
 PATIENCE_S = 0.5
 
@@ -76,6 +75,7 @@ class Trained:
 
 def train(experiment: Experiment, bench: Bench) -> Trained:
     """Train a run, resume its training, or load what it ended with. Raises UserError or TrainingError."""
+    experiment.check_code()
     run, read = experiment.resolved, experiment.ingredients
     source, device = read.encoder.source, torch.device(bench.device)
     if read.dev is None:

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from functools import partial
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.profiles.layers import blamed, layers_of, merged, shipped_file, shipped_profiles
 from harness.profiles.schema import Profile, Rule, Training, check_readings
 from harness.registry import suggest
-from harness.tomlfiles import read_toml
+from harness.tomlfiles import read_toml, validated
 
 __all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles"]
 
 
-def shipped_profiles() -> list[str]:
-    """Names of the profiles in this package, sorted."""
-    return sorted(Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml"))
-
-
 def load_profile(name: str) -> Profile:
-    """Load a shipped profile by name, or a profile file by a path that ends in .toml.
+    """Load a shipped profile by name, or a profile file by a path that ends in .toml, with what it extends.
 
     Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a shipped
     profile, because results name their profile.
     """
     shipped = shipped_profiles()
     if name.endswith(".toml"):
-        path = Path(name)
-        if path.stem in shipped:
-            raise UserError(
-                f"the profile {path} has the name of a shipped profile; rename the file, for example to "
-                f"my-{path.name}, or use --profile {path.stem}"
-            )
-        return read_toml(path, "profile", Profile, origin="file")
+        layers = layers_of(Path(name))
+        return validated(
+            merged(layers), "profile", Profile, partial(blamed, layers), name=Path(name).stem, origin="file"
+        )
     if name not in shipped:
         hint = suggest(name, shipped)
         raise UserError(f"unknown profile '{name}'; {hint} (a profile file of your own: --profile ./{name}.toml)")
-    return read_toml(Path(str(files(__package__) / f"{name}.toml")), "profile", Profile, origin="package")
+    return read_toml(shipped_file(name), "profile", Profile, origin="package")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
 from harness.errors import UserError
@@ -216,6 +216,74 @@ class ReleasedTable(ModelTable):
         return self
 
 
+class SimilarityTable(Table):
+    """Sentence pairs with scores in a table (.tsv, .csv or .jsonl), for the suites sts and geometry, and for `dev`."""
+
+    kind: Literal["similarity"]
+    file: Name
+    sentence1: Annotated[Name, Field(description="the column of the first sentence")] = "sentence1"
+    sentence2: Annotated[Name, Field(description="the column of the second sentence")] = "sentence2"
+    score: Annotated[Name, Field(description="the column of the scores")] = "score"
+    scale: Annotated[
+        tuple[float, float], Field(description="the scores of unrelated and of equal meaning; others are refused")
+    ] = (0.0, 5.0)
+    subset: Annotated[Name | None, Field(description="the column of subsets, which are scored apart too")] = None
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.scale[0] >= self.scale[1]:
+            raise ValueError("scale is the lowest and the highest score, in this order")
+        return self
+
+
+class ClassificationTable(Table):
+    """Texts, or pairs of texts, with labels in tables (.tsv, .csv or .jsonl), for the suite transfer.
+
+    One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev` where it is there.
+    """
+
+    kind: Literal["classification"]
+    file: Annotated[Name | None, Field(description="the only file")] = None
+    train: Name | None = None
+    dev: Name | None = None
+    test: Name | None = None
+    text: Annotated[Name, Field(description="the column of the texts")] = "text"
+    text2: Annotated[Name | None, Field(description="the column of the second texts, where samples are pairs")] = None
+    label: Annotated[Name, Field(description="the column of the labels, which may be any texts or numbers")] = "label"
+
+    @model_validator(mode="after")
+    def _one_protocol(self) -> Self:
+        if bool(self.file) == bool(self.train) or bool(self.train) != bool(self.test) or (self.dev and not self.train):
+            raise ValueError("set 'file' alone, or 'train' and 'test', or these and 'dev'")
+        return self
+
+
+class RetrievalTable(Table):
+    """Images with captions, for the suite retrieval."""
+
+    kind: Literal["retrieval"]
+    captions: Annotated[Name, Field(description="a table with an image and a caption on a line, or Parquet")]
+    images: Annotated[Name, Field(description="the folder of the image files")]
+    image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
+    caption: Annotated[Name, Field(description="the column of the captions")] = "caption"
+
+
+def _kind_of_task(table: Any) -> str:
+    return str(table.get("kind") if isinstance(table, dict) else getattr(table, "kind", None))
+
+
+TaskTable = Annotated[
+    Annotated[SimilarityTable, Tag("similarity")]
+    | Annotated[ClassificationTable, Tag("classification")]
+    | Annotated[RetrievalTable, Tag("retrieval")],
+    Discriminator(
+        _kind_of_task,
+        custom_error_type="kind",
+        custom_error_message="its kind must be 'similarity', 'classification' or 'retrieval'",
+    ),
+]
+
+
 class SuiteTable(OpenTable):
     """The tasks of an evaluation suite, with the options of that suite."""
 
@@ -249,7 +317,10 @@ class Profile(Table):
 
     name: Name
     origin: Literal["package", "file"]
-    description: str
+    extends: Annotated[
+        Name | None, Field(description="the profile whose tables are taken over: a shipped one, or the path of a file")
+    ] = None
+    description: Annotated[str, Field(description="one line for `harness list profiles`")]
     images: Annotated[str | None, Field(description="the default image teacher")] = None
     dev: Annotated[Name, Field(description="the similarity task that selects the best checkpoint")]
     defaults: Defaults
@@ -261,6 +332,7 @@ class Profile(Table):
     released: Annotated[
         dict[str, ReleasedTable], Field(description="public weights, by the name of their encoder")
     ] = {}
+    tasks: Annotated[dict[Name, TaskTable], Field(description="tasks of your own, for suites and `dev`")] = {}
     training: Training = Training()
     hyperparameters: tuple[Rule, ...] = ()
     suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]

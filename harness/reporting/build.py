@@ -19,6 +19,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import shown_runs
 from harness.reporting.figures.papers import Material, ReportFigure, training_figures
 from harness.reporting.figures.seen import seen_figures
+from harness.reporting.figures.tuned import tuned_figures
 from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import latex
 from harness.reporting.files.markdown import markdown
@@ -30,7 +31,9 @@ from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
+from harness.reporting.tables.ranking import ranking_grid
 from harness.reporting.tables.seen import seen_grid
+from harness.reporting.tables.tuned import tuned_grids
 from harness.reporting.tables.worded import paper_grid, verdict_note
 from harness.store import StaleIndexError, Store
 
@@ -69,7 +72,7 @@ def write_report(store: Store, out: Path, profile: str | None = None, margin: fl
 
 
 def report_figures(contents: Contents) -> list[ReportFigure]:
-    """The papers' figures, those that can be drawn from other profiles, training curves, and gains on seen pairs."""
+    """The papers' figures, those drawn from other profiles, training curves, gains on seen pairs, and tunings."""
     papers, published, found = read_papers(), read_published(), []
     for profile in dict.fromkeys([PAPER_PROFILE, *contents.profiles]):
         material = Material(profile, contents, papers, published)
@@ -78,7 +81,7 @@ def report_figures(contents: Contents) -> list[ReportFigure]:
     for profile in contents.profiles:
         tables = [table for table in contents.tables if table.profile == profile]
         found += training_figures(profile, shown_runs(contents.results, tables))
-    return found + seen_figures(contents.seen)
+    return found + seen_figures(contents.seen) + tuned_figures(contents.tuned)
 
 
 def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margin: float = DEFAULT_MARGIN) -> Path:
@@ -100,22 +103,42 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)
     seen = [seen_grid(table) for table in contents.seen]
-    grids = [
-        *map(summary_grid, contents.tables),
-        *seen,
-        *([claims] if claims else []),
-        *(grid for some in paper_grids.values() for grid in some),
-    ]
+    tuned = {report.tuning.key: tuned_grids(report) for report in contents.tuned}
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
     footer = "; ".join(filter(None, (made, contents.earlier)))
     site = Site(
-        contents, sentences, claims, papers, paper_grids, seen, figures, audit(published), footer, verdict_note(margin)
+        contents,
+        sentences,
+        claims,
+        papers,
+        paper_grids,
+        seen,
+        tuned,
+        figures,
+        audit(published),
+        footer,
+        verdict_note(margin),
     )
     with new_folder(out) as folder:
-        (folder.path / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
-        (folder.path / "report.tex").write_text(latex(grids, footer), "utf-8")
-        (folder.path / "report.csv").write_text(tidy(contents.tables, [*filled, *stand_ins], contents.seen), "utf-8")
+        (folder.path / "report.csv").write_text(
+            tidy(contents.tables, [*filled, *stand_ins], contents.seen, contents.tuned, contents.rankings), "utf-8"
+        )
+        _write_texts(site, folder.path)
         write_site(site, folder.path, folder.kept)
     return out / "index.html"
+
+
+def _write_texts(site: Site, folder: Path) -> None:
+    """All tables as Markdown and LaTeX."""
+    grids = [
+        *map(summary_grid, site.contents.tables),
+        *map(ranking_grid, site.contents.rankings),
+        *(grid for some in site.tuned.values() for grid in some),
+        *site.seen,
+        *([site.claims] if site.claims else []),
+        *(grid for some in site.paper_grids.values() for grid in some),
+    ]
+    (folder / "report.md").write_text(markdown(site.sentences, grids, site.footer), "utf-8")
+    (folder / "report.tex").write_text(latex(grids, site.footer), "utf-8")

@@ -12,10 +12,13 @@ from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.metrics import SEEN, UNSEEN, Metrics
 from harness.profiles import load_profile
+from harness.reporting.seeds.ranking import RankingTable, ranking_tables
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.seeds.tuned import TunedReport, tuned_reports
 from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
 from harness.store.arrays import NamedArrays
+from harness.store.tunings import Tuning, read_tunings
 
 if TYPE_CHECKING:
     import pandas
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 class Contents:
     """What a report shows. `profile` is set if `results` and `failures` are those of one profile only.
 
-    `warnings` name the result files that cannot be read; `unreadable` gets a line for each file of arrays that turns
-    out to be damaged.
+    `warnings` name the files of results and tunings that cannot be read; `unreadable` gets a line for each file of
+    arrays that turns out to be damaged.
     """
 
     store: Store
@@ -37,6 +40,7 @@ class Contents:
     methods: Sequence[MethodFacts] = ()
     profile: str | None = None
     warnings: Sequence[str] = ()
+    tunings: Sequence[Tuning] = ()
     unreadable: list[str] = field(default_factory=list)
 
     @classmethod
@@ -50,7 +54,10 @@ class Contents:
             run = harness_command("run", profile=profile or "tiny", results=str(store.root))
             raise UserError(f"{store.root} has {what}; run `{run}` first")
         failures = [failure for failure in store.failures() if name in (None, failure.profile)]
-        return cls(store, results, failures, profile=name, warnings=indexed.problems)
+        tunings, problems = read_tunings(store)
+        mine = [tuning for tuning in tunings if name in (None, tuning.profile)]
+        warnings = (*indexed.problems, *problems)
+        return cls(store, results, failures, profile=name, warnings=warnings, tunings=mine)
 
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; none where a file of them is damaged, which is noted."""
@@ -77,6 +84,16 @@ class Contents:
     def tables(self) -> list[SummaryTable]:
         """One table for each profile and suite."""
         return summary_tables(frame_of(self.results, ()), self.metrics)
+
+    @cached_property
+    def rankings(self) -> list[RankingTable]:
+        """The variants of each profile and suite ranked over settings and encoders."""
+        return ranking_tables(self.tables)
+
+    @cached_property
+    def tuned(self) -> list[TunedReport]:
+        """The tunings at equal budgets that have results."""
+        return tuned_reports(self.tunings, self.results, self.tables)
 
     @cached_property
     def seen(self) -> list[SeenTable]:

@@ -4,6 +4,7 @@ Standard deviations are the sample form (n - 1). Tests are two-sided. No result 
 the result is None or the limit, as each docstring says.
 """
 
+from harness.stats.budget import expected_best
 from harness.stats.effects import Effect, hedges_g, holm
 from harness.stats.equivalence import (
     Equivalence,
@@ -13,6 +14,7 @@ from harness.stats.equivalence import (
     seeds_to_decide,
 )
 from harness.stats.power import detectable_difference, power_of_t_test, seeds_needed
+from harness.stats.ranking import Ranking, bootstrap_ranking
 from harness.stats.resampling import (
     Permutation,
     almost_stochastic_order,
@@ -21,20 +23,32 @@ from harness.stats.resampling import (
     violation_ratio,
 )
 from harness.stats.summary import Interval, Summary, mean_interval, summarise
-from harness.stats.t_tests import ALPHA, TTest, paired_t_test, pooled_deviation, t_test, t_test_from_summaries
+from harness.stats.t_tests import (
+    ALPHA,
+    FEWEST_SEEDS,
+    TTest,
+    paired_t_test,
+    pooled_deviation,
+    t_test,
+    t_test_from_summaries,
+)
 
 __all__ = [
     "ALPHA",
+    "FEWEST_SEEDS",
     "Effect",
     "Equivalence",
     "Interval",
     "Permutation",
+    "Ranking",
     "Summary",
     "TTest",
     "almost_stochastic_order",
     "bootstrap_difference",
+    "bootstrap_ranking",
     "detectable_difference",
     "equivalence_test",
+    "expected_best",
     "hedges_g",
     "holm",
     "mean_interval",

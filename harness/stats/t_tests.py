@@ -10,6 +10,8 @@ from harness.stats.summary import Summary, check_level, noise, summarise
 
 #: The level of significance wherever a paper names none.
 ALPHA = 0.05
+#: Fewer seeds on a side get no verdict: two say next to nothing about a spread.
+FEWEST_SEEDS = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from harness.errors import UserError
 from harness.sources import write_text
 from harness.store.files import Store
 
+#: The record of a training that has ended, in the run's work folder.
+RECORD_FILE = "trained.json"
 #: Deaths after which a run is carried out after all others.
 LAST_AFTER = 2
 
@@ -50,6 +52,11 @@ def in_progress(store: Store, fingerprint: str) -> bool:
             return not free
     except (OSError, UserError):  # a folder of another user: the note has to do
         return True
+
+
+def has_training(store: Store, fingerprint: str) -> bool:
+    """Whether a run's work folder has the record of a training that ended."""
+    return (store.work(fingerprint) / RECORD_FILE).is_file()
 
 
 def begin_attempt(store: Store, fingerprint: str) -> None:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -31,8 +31,12 @@ def write_tables(path: Path, tables: Tables) -> None:
     header = json.dumps({"rows": rows, "texts": list(tables.texts)}).encode()
     checksum = 0
     with replaced(path) as stream:
-        numbers = (columns[name] for kind, columns in zip(_KINDS, parts, strict=True) for name in TYPES[kind])
-        for piece in chain([len(header).to_bytes(8, "little"), header], (array.tobytes() for array in numbers)):
+        numbers: Iterator[Any] = (
+            np.ascontiguousarray(columns[name])
+            for kind, columns in zip(_KINDS, parts, strict=True)
+            for name in TYPES[kind]
+        )
+        for piece in chain([len(header).to_bytes(8, "little"), header], numbers):
             checksum = zlib.crc32(piece, checksum)
             stream.write(piece)
         stream.write(checksum.to_bytes(4, "little"))

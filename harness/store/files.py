@@ -4,6 +4,7 @@ RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a fi
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
 RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
 RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
+RESULTS/.superseded/                                        what runs had that were done anew (redo.py)
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (submissions.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
@@ -20,6 +21,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import reduce
+from glob import escape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -150,12 +152,15 @@ class Store:
         found = self.find(result.profile, result.spec, result.fingerprint)
         kept = found.merged(result) if found else result
         write_text(self.path(kept), sealed(kept.model_dump_json()))
-        failed = self._failure_path(result.fingerprint)
-        for path, failure in _failures([*old_failures(failed.parent), failed]):
-            if failure.concerns(result.profile, result.spec, result.fingerprint):
-                path.with_suffix(".log").unlink(missing_ok=True)
-                path.unlink(missing_ok=True)
+        self.forget_failure(result.profile, result.spec, result.fingerprint)
         return kept
+
+    def files_of(self, profile: str, spec: Spec, fingerprint: str) -> list[Path]:
+        """The files of a training's result that are there: its own of every schema, then its log and arrays."""
+        path = self._path(profile, spec, fingerprint)
+        results = [*old_files(path, fingerprint), path]
+        beside = [each for result in results for each in sorted(path.parent.glob(f"{escape(result.stem)}.*"))]
+        return [each for each in dict.fromkeys((*results, *beside)) if each.is_file()]
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
         """Write the arrays of one evaluation, before the result; a file that exists is kept."""
@@ -206,6 +211,14 @@ class Store:
             write_text(path.with_suffix(".log"), log)
         write_text(path, sealed(failure.model_dump_json()))
         return path
+
+    def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
+        """Remove the record of a run's failure with its log."""
+        failed = self._failure_path(fingerprint)
+        for path, failure in _failures([*old_failures(failed.parent), failed]):
+            if failure.concerns(profile, spec, fingerprint):
+                path.with_suffix(".log").unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""

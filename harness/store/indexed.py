@@ -60,7 +60,7 @@ class IndexedResult(Result):
         def __getattr__(self, name: str) -> Any:
             if name == "evaluations":
                 return self._owner.tables.evaluations_of(self._row)
-            return getattr(self.whole(), name) if name in ("dev", "losses") else super().__getattr__(name)
+            return getattr(self.whole(), name) if name in ("dev", "losses", "identity") else super().__getattr__(name)
 
     def __eq__(self, other: object) -> bool:
         return self.whole() == (other.whole() if isinstance(other, IndexedResult) else other)
@@ -112,6 +112,7 @@ class IndexedResults(Sequence[Result]):
         if isinstance(rows, range):
             return self._some(np.array(rows, dtype=np.int64))
         found = IndexedResult.model_construct(**self.tables.fields(rows))
+        del found.__dict__["identity"]  # its default: that of the file is read when it is asked for
         found._owner, found._row = self, rows
         return found
 

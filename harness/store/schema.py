@@ -125,7 +125,8 @@ class Result(Record):
     seeds join such a group, and `harness results upgrade` replaces it where it can.
     From schema 3 on, a result's file holds a digest of itself (`harness.checksums`), which is no part of the record.
     `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
-    `warnings` are those of training.
+    `warnings` are those of training. `identity` is what the fingerprint is a hash of, by name, which older files do not
+    hold: it tells what has changed where a run has another fingerprint.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
@@ -149,6 +150,7 @@ class Result(Record):
     started: str
     finished: str
     warnings: list[str]
+    identity: dict[str, JsonValue] = {}
 
     @property
     def current(self) -> list[Evaluation]:

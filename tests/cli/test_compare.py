@@ -10,7 +10,12 @@ import pytest
 import scipy.stats
 from builders import result
 from cli_words import Typed
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from harness.metrics import Metric, Score
+from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.groups import Label
 from harness.store import DevCurve, Store
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
@@ -65,7 +70,7 @@ def test_all_tests_in_one_table_and_one_sentence(shelf: Shelf, typed: Typed) -> 
         assert name in out
     assert "p = 0.0079 (least possible 0.0079)" in out
     assert "Hedges' g" in out
-    assert "at most 0.00 (below 0.5: mcse better)" in out
+    assert "at most 0.00 (below 0.2: mcse better)" in out
     assert "warning" not in out
     interval, p = pooled.confidence_interval(), f"{pooled.pvalue:.4f}"
     assert out.splitlines()[-1] == (
@@ -79,12 +84,12 @@ def test_smaller_is_better_where_it_is(shelf: Shelf, typed: Typed) -> None:
     shelf.put("mcse", MCSE)
     _, out, _ = typed("compare", "mcse", "simcse", "--metric", "geometry.STS-B.alignment")
     assert "mcse is better than simcse (-1.600" in out
-    assert "at most 0.00 (below 0.5: mcse better)" in out
+    assert "at most 0.00 (below 0.2: mcse better)" in out
 
 
 def test_what_is_not_shown_is_said_with_the_seeds_it_takes(shelf: Shelf, typed: Typed) -> None:
     shelf.put("simcse", [70.0, 71.0, 72.0])
-    shelf.put("mcse", [70.5, 71.5, 72.5])
+    shelf.put("mcse", [71.5, 72.5, 70.5])
     out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
     assert "No significant difference between mcse and simcse (+0.50" in out
     assert out.splitlines()[-1].endswith("if real, 64 seeds each give 80% power.")
@@ -94,7 +99,7 @@ def test_warnings(shelf: Shelf, typed: Typed) -> None:
     shelf.put("simcse", [70.0, 71.0])
     shelf.put("mcse", [72.0, 72.0, 72.0], seeds=[1, 2, 3])
     out = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
-    assert "simcse has 2 seeds: unreliable below 3 seeds" in out
+    assert out.splitlines()[-1] == "Too few seeds to compare mcse and simcse (3 and 2 seeds; 3 each are the fewest)."
     assert "mcse has a deviation of zero" in out
     assert "the seeds differ: 1,2,3 and 0,1; paired tests use 1 common seed" in out
     assert "selected on" not in out
@@ -116,7 +121,7 @@ def test_one_seed_is_too_few(shelf: Shelf, typed: Typed) -> None:
     shelf.put("none", [60.0], setting="none")
     code, out, _ = typed("compare", "simcse", "none", "--metric", "sts.Avg", "--setting", "wiki")
     assert code == 0
-    assert "Too few seeds to compare simcse and none." in out
+    assert "Too few seeds to compare simcse and none (5 and 1 seed; 3 each are the fewest)." in out
 
 
 def test_full_keys_cross_settings(shelf: Shelf, typed: Typed) -> None:
@@ -134,6 +139,52 @@ def test_runs_without_overrides_are_meant_unless_set_says_otherwise(shelf: Shelf
         shelf.put("mcse", [value + shift for value in MCSE], steps=steps)
     assert "71.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg")[1]
     assert "76.80 ± 0.53" in typed("compare", "mcse", "simcse", "--metric", "sts.Avg", "--set", "steps=9")[1]
+
+
+def test_tests_that_disagree_are_named_and_nothing_is_decided(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", [70.0, 72.0, 74.0, 76.0])
+    shelf.put("mcse", [70.9, 73.0, 75.1, 77.0])
+    _, out, _ = typed("compare", "mcse", "simcse", "--metric", "sts.Avg")
+    assert out.splitlines()[-1].startswith("Undecided between mcse and simcse (+1.00, 95% interval -3.")
+    assert out.splitlines()[-1].endswith(
+        "the tests disagree; a difference by the paired t-test; none by the pooled t-test, Welch's t-test, "
+        "the permutation test, the bootstrap, almost stochastic order."
+    )
+
+
+@settings(max_examples=40)
+@given(st.lists(st.floats(60, 61), min_size=3, max_size=6), st.lists(st.floats(60, 61), min_size=3, max_size=6))
+def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> None:
+    sides = [
+        Side(Label("tiny", name, "toy", "bert", ""), dict(enumerate(values)), 0, frozenset())
+        for name, values in (("mcse", a), ("simcse", b))
+    ]
+    one = Comparison(*sides, Score("sts", "Avg", "spearman"), Metric("spearman"), frozenset())
+    said, shown = one.conclusion(), [test.p < 0.05 for test in (one.pooled, one.welch, one.paired) if test]
+    if " is better " in said or " is worse " in said:
+        assert all(shown)
+        assert one.ahead.name == ("mcse" if " is better " in said else "simcse")
+    elif said.startswith("No significant"):
+        assert not any(shown)
+        assert one.bootstrap is not None
+        assert one.bootstrap.low <= 0 <= one.bootstrap.high
+    else:
+        assert said.startswith(("Undecided", "No conclusion"))
+
+
+def test_the_untrained_encoder_stands_beside_both(shelf: Shelf, typed: Typed) -> None:
+    shelf.put("simcse", SIMCSE)
+    shelf.put("mcse", MCSE)
+    words = ("compare", "mcse", "simcse", "--metric", "sts.Avg")
+    missing = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders bert"
+    assert f"No row of the untrained bert; `{missing}` adds it" in typed(*words)[1]
+    shelf.put("none[pooling=mean]", [71.0], setting="none")
+    out = typed(*words)[1]
+    assert "No row of the untrained" not in out
+    assert "none[pooling=mean]" in out
+    assert "71.00 (1 seed)" in out
+    assert "warning: the untrained encoder, none[pooling=mean], is ahead of simcse" in out.splitlines()
+    assert "ahead of" not in typed("compare", "mcse", "simcse", "--metric", "geometry.STS-B.uniformity")[1]
 
 
 MISTAKES = [

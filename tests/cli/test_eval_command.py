@@ -198,6 +198,36 @@ def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -
     assert theirs == pytest.approx(ours, abs=1e-6)
 
 
+def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model: Path, tmp_path: Path) -> None:
+    """Identity is content; a name is never shared, and an evaluation of before is found again."""
+    first, second, copy = (tmp_path / place / "model" for place in ("a", "b", "copy"))
+    shutil.copytree(model, first)
+    shutil.copytree(model, second)
+    shutil.copytree(model, copy)
+    pooling = json.loads((second / "1_Pooling" / "config.json").read_text())
+    changed = {**pooling, "pooling_mode_max_tokens": False, "pooling_mode_cls_token": True}
+    (second / "1_Pooling" / "config.json").write_text(json.dumps(changed))
+    for folder, suite in ((first, "sts"), (second, "geometry"), (copy, "sts")):
+        done = harness(tmp_path, "eval", str(folder), "--suites", suite, "--pooling", "modules")
+        assert done.exit_code == 0, done.output
+    assert "nothing to do" in done.output, "the same content in another folder"
+    named = {result["spec"]["encoder"]: set(suites(result)) for result in results(tmp_path)}
+    assert named == {"model": {"sts"}, "b/model": {"geometry"}}
+    (stored,) = (tmp_path / "results").rglob("none*/none/model/*.json")
+    old = Store(tmp_path / "results").read(stored).model_copy(update={"identity": {}})
+    stored.unlink()
+    Store(tmp_path / "results").save(old)
+    again = harness(tmp_path, "eval", str(first), "--suites", "sts", "--pooling", "modules")
+    assert "nothing to do" in again.output, "a result without an identity tells its content by its fingerprint"
+    for name, why in (("model", "another model has this name"), ("mine", "knows this model as b/model")):
+        refused = harness(tmp_path, "eval", str(second), "--suites", "sts", "--pooling", "modules", "--name", name)
+        assert why in str(refused.exception)
+    third = shutil.copytree(second, tmp_path / "third")
+    (third / "1_Pooling" / "config.json").write_text(json.dumps({**changed, "pooling_mode_mean_tokens": True}))
+    request = model_request(str(third), "modules", Selection("tiny"), Store(tmp_path / "results"), name="mine")
+    assert list(request.encoders) == ["mine"]
+
+
 def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
     folder = str(student_folder())
     refused = harness(tmp_path, "eval", folder)

@@ -23,6 +23,7 @@ from harness.registry import get_class, suggest
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.store.attempts import LAST_AFTER, attempt, settle_attempt
+from harness.store.redo import begin_redo
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +124,7 @@ def execute(
     """
     _check_writable(plan.store)
     check_cache()
+    _begin_to_redo(plan)
     listed = jobs_of(plan, chunk, limit_s)
     runs = [job for job in listed if isinstance(job, RunJob)]
     for run in runs:
@@ -132,6 +134,16 @@ def execute(
     options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings or {})
     ends = kind(options).execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
+
+
+def _begin_to_redo(plan: Plan) -> None:
+    """Note the runs to train anew, by the commands that asked for it, and move their former work away."""
+    asked: dict[str, dict[str, str]] = {}
+    for run in plan.todo:
+        if run.redo:
+            asked.setdefault(run.redo, {})[run.fingerprint] = run.key
+    for command, runs in asked.items():
+        begin_redo(plan.store, runs, command)
 
 
 def check_executor(name: str | None, settings: Mapping[str, str]) -> None:

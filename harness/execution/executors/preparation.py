@@ -57,6 +57,7 @@ class Preparation(Job):
         """Make it on the allocation's device; events have the preparation's key."""
         from harness.execution.train import Bench
 
+        self.experiment.check_code()
         machine = machine_of(allocation)
         with time_limit(self.limit_s):
             self.make(Bench(self.store, machine.device, lambda event: listen(self._own(event))))

@@ -16,6 +16,7 @@ from harness.execution.events import Listener
 from harness.execution.executors.base import Executor, ExecutorOptions
 from harness.execution.executors.job import End, Job
 from harness.execution.executors.queue import RETRY_S, Queue
+from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
 from harness.execution.resources import Allocation
 
@@ -66,7 +67,9 @@ class Ray(Executor):
             return super().execute(jobs, listen)
 
     def check(self, job: Job) -> None:
-        """Refuse a job that needs a GPU where the cluster has none."""
+        """Refuse a job that needs a GPU where the cluster has none, and one that would replace a result from afar."""
+        if not self.shared and isinstance(job, RunJob) and job.run.redo:
+            raise UserError("--redo replaces results in a folder that nodes see; leave out --no-shared-folder")
         if self._card_mb is None:
             job.check("cpu")
 

@@ -19,6 +19,7 @@ from harness.store import Failure, Result, Spec
 from harness.store.attempts import begin_attempt, end_attempt, settle_attempt
 from harness.store.logs import running_log
 from harness.store.names import remove_leftovers_of
+from harness.store.redo import end_redo, redo_of
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,9 @@ class RunJob(Job):
             check_precision(self.run.resolved.training.precision, found)
 
     def finished(self) -> Result | None:
-        """Its result, where every suite that it was planned to evaluate has been."""
+        """Its result, where every suite that it was planned to evaluate has been; None while it is done anew."""
+        if redo_of(self.store, self.id):
+            return None
         found = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
         done = found and all(found.evaluated(suite, protocol(suite)) for suite in self.run.todo)
@@ -78,6 +81,7 @@ class RunJob(Job):
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
+        end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # of a process that was killed there
         if finished := self.finished():
             listen(Event("done", self.key, result=finished))
             return finished

@@ -73,14 +73,14 @@ class _Drawn:
 
     def _axes(self, y_label: str) -> None:
         bottom, middle = HEIGHT - BOTTOM, TOP + (HEIGHT - TOP - BOTTOM) / 2
-        for value in self.ys:
-            height = self._y(value)
-            self._line("grid", LEFT, height, WIDTH - RIGHT, height)
+        heights, places = list(map(self._y, self.ys)), list(map(self._x, self.xs))
+        self._lines("grid", [f"M{LEFT},{height:.1f}H{WIDTH - RIGHT}" for height in heights])
+        self._lines("tick", [f"M{place:.1f},{bottom}v4" for place in places])
+        self._lines("axis", [f"M{LEFT},{bottom}H{WIDTH - RIGHT}"])
+        for value, height in zip(self.ys, heights, strict=True):
             self._text(_tick(value, self.ys), LEFT - 6, height + 4, "end")
-        for value in self.xs:
-            self._line("tick", self._x(value), bottom, self._x(value), bottom + 4)
-            self._text(_tick(value, self.xs), self._x(value), bottom + 17)
-        self._line("axis", LEFT, bottom, WIDTH - RIGHT, bottom)
+        for value, place in zip(self.xs, places, strict=True):
+            self._text(_tick(value, self.xs), place, bottom + 17)
         self._text(X_LABEL, LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 6)
         self._text(y_label, 12, middle, transform=f"rotate(-90 12 {middle:g})")
 
@@ -94,9 +94,8 @@ class _Drawn:
             line = "M" + " ".join(f"{x},{y}" for x, y in places)
             Tree.SubElement(self.root, "path", {"d": line, "class": kind, **dashed})
 
-    def _line(self, kind: str, *ends: float) -> None:
-        names = zip(("x1", "y1", "x2", "y2"), ends, strict=True)
-        Tree.SubElement(self.root, "line", {"class": kind, **{name: f"{value:.1f}" for name, value in names}})
+    def _lines(self, kind: str, lines: Sequence[str]) -> None:
+        Tree.SubElement(self.root, "path", {"class": kind, "d": "".join(lines)})
 
     def _text(self, text: str, x: float, y: float, anchor: str = "middle", **more: str) -> None:
         place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}

@@ -10,13 +10,16 @@ from dataclasses import replace
 from harness.metrics import Score
 from harness.papers.published import Published
 from harness.plaintext import for_csv
-from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.groups import Cell, Label
+from harness.reporting.seeds.ranking import RankingTable
 from harness.reporting.seeds.seen import SeenTable
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
+from harness.reporting.seeds.tuned import TunedReport
 from harness.reporting.tables.cells import FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
-#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`.
+#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a ranking,
+#: `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
 COLUMNS = (
     *(
         "table",
@@ -35,29 +38,62 @@ COLUMNS = (
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
+    "flip",
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
 
 
-def tidy(tables: Sequence[SummaryTable], papers: Sequence[FilledTable], seen: Sequence[SeenTable] = ()) -> str:
+def tidy(
+    tables: Sequence[SummaryTable],
+    papers: Sequence[FilledTable],
+    seen: Sequence[SeenTable] = (),
+    tuned: Sequence[TunedReport] = (),
+    rankings: Sequence[RankingTable] = (),
+) -> str:
     """The text of report.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    for one in (*map(_summary, tables), *map(_seen, seen), *map(_paper, papers)):
+    ours = (*map(_summary, tables), *map(_ranking, rankings), *map(_seen, seen), *map(_tuned, tuned))
+    for one in (*ours, *map(_paper, papers)):
         writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in one)
     return stream.getvalue()
 
 
-def _summary(table: SummaryTable) -> Iterator[CsvFields]:
+def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
+    shown: set[Label] = set()
     for block in table.blocks:
-        for row in block.rows:
+        for row in (row for row in block.rows if row.label not in shown):
+            shown.add(row.label)
             baseline = block.baseline(row.label)
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = _measured(cell, baseline.label.variant if baseline else None)
-                yield {"table": "summary", "suite": table.suite, **shared, **column._asdict(), **measured}
+                yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
+
+
+def _ranking(table: RankingTable) -> Iterator[CsvFields]:
+    """Mean ranks, from best to worst, each with the next variant."""
+    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
+    following = [*(row.name for row in table.rows[1:]), None]
+    for row, after in zip(table.rows, following, strict=True):
+        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
+        yield {**shared, "variant": row.name, "n": row.seeds, **rank}
+
+
+def _tuned(report: TunedReport) -> Iterator[CsvFields]:
+    """The test scores of what was picked, and the expected best dev score of each number of trials."""
+    for table in report.tables:
+        yield from _summary(table, f"tuned {report.tuning.key}")
+    shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
+    for place in report.places:
+        where = {"setting": place.setting, "encoder": place.encoder}
+        for line in place.lines:
+            seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
+            for trials, summary in enumerate(line.expected, start=1):
+                number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
+                yield {**shared, **where, **seeds, **number}
 
 
 def _seen(table: SeenTable) -> Iterator[CsvFields]:
@@ -77,7 +113,7 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields["verdict"] = cell.verdict
+        fields |= {"verdict": cell.verdict, "p_holm": cell.corrected}
     return fields
 
 
@@ -89,11 +125,12 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
             score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
             cell = line.cells[column.name]
             yield {
-                **{"table": table, "profile": filled.profile, "p_holm": cell.corrected, "command": line.command},
+                **{"table": table, "profile": filled.profile, "command": line.command},
                 **score._asdict(),
                 "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
+                "p_holm": cell.corrected,
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 

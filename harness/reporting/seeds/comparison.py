@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, Metric, Score
 from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.summary import without_untrained
+from harness.spec import UNTRAINED
 from harness.stats import (
     ALPHA,
+    FEWEST_SEEDS,
     Effect,
     Interval,
     Permutation,
@@ -26,8 +29,8 @@ from harness.stats import (
     t_test,
 )
 
-#: fewer seeds than these get a warning
-FEW_SEEDS = 3
+#: a bound on almost stochastic order below it says that one side is better (Ulmer et al. 2022)
+ORDERED = 0.2
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class Side:
 class Comparison:
     """Tests of a against b. A test that needs more seeds is None.
 
-    `tasks` are those of the suite: their scores make up the average.
+    `tasks` are those of the suite: their scores make up the average. `untrained` are the scores of the same encoders
+    before training.
     """
 
     a: Side
@@ -77,10 +81,11 @@ class Comparison:
     score: Score
     metric: Metric
     tasks: frozenset[str]
+    untrained: tuple[Side, ...] = ()
 
     @property
     def pooled(self) -> TTest | None:
-        """The independent t-test that the papers use; the conclusion follows it."""
+        """The independent t-test that the papers use."""
         return t_test(self.a.values, self.b.values)
 
     @property
@@ -114,17 +119,50 @@ class Comparison:
         return hedges_g(self.a.summary, self.b.summary)
 
     @property
+    def ahead(self) -> Side:
+        """The side with the better mean; a if they are equal."""
+        return self.b if self._is_better(self.b, self.a) else self.a
+
+    @property
     def dominance(self) -> float | None:
-        """The almost-stochastic-order bound of 'a is better than b'."""
-        better, worse = (self.a, self.b) if self.metric.larger_is_better else (self.b, self.a)
-        return almost_stochastic_order(better.values, worse.values)
+        """The almost-stochastic-order bound of 'the side ahead is better than the other'."""
+        better, worse = (self.a, self.b) if self.ahead is self.a else (self.b, self.a)
+        larger, smaller = (better, worse) if self.metric.larger_is_better else (worse, better)
+        return almost_stochastic_order(larger.values, smaller.values)
+
+    def decisions(self) -> dict[str, int]:
+        """What each test says by its name: 1 if a has the larger mean, -1 if b has, 0 if it does not tell them apart.
+
+        A test that could not tell them apart at these numbers of seeds is left out.
+        """
+        found: dict[str, tuple[float, bool]] = {}
+        named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch}
+        named |= {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
+        found |= {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
+        difference, permutation, interval = self.permutation.difference, self.permutation, self.bootstrap
+        if permutation.smallest < ALPHA:
+            found["the permutation test"] = difference, permutation.p < ALPHA
+        if interval:
+            found["the bootstrap"] = difference, not interval.low <= 0 <= interval.high
+        if self.dominance is not None:
+            found["almost stochastic order"] = difference, self.dominance < ORDERED
+        return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in found.items()}
+
+    def _is_better(self, one: Side, other: Side) -> bool:
+        difference = one.summary.mean - other.summary.mean
+        return difference > 0 if self.metric.larger_is_better else difference < 0
+
+    def without_untrained(self) -> str:
+        """How to add the untrained encoder; empty where one of the compared scores is one, or it is there."""
+        labels = [side.label for side in (self.a, self.b, *self.untrained)]
+        if any(label.setting == UNTRAINED for label in labels):
+            return ""
+        return without_untrained(labels[0].profile, sorted({label.encoder for label in labels}))
 
     def warnings(self) -> Iterator[str]:
         """Yield what weakens the comparison."""
         for side in (self.a, self.b):
             std = side.summary.std
-            if len(side.scores) < FEW_SEEDS:
-                yield f"{side.name} has {count_of(len(side.scores), 'seed')}: unreliable below {FEW_SEEDS} seeds"
             if std is not None and std <= abs(side.summary.mean) * 1e-12:
                 yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
             if side.older:
@@ -135,26 +173,44 @@ class Comparison:
         if self.a.scores.keys() != self.b.scores.keys():
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {self.a.seeds} and {self.b.seeds}; paired tests use {common}"
-        pooled, welch = self.pooled, self.welch
-        if pooled and welch and (pooled.p < ALPHA) != (welch.p < ALPHA):
-            yield "the pooled and Welch's test disagree: the deviations are unequal; trust Welch's"
+        for side in self.untrained:
+            behind = [one.name for one in (self.a, self.b) if self._is_better(side, one)]
+            if behind:
+                yield f"the untrained encoder, {side.name}, is ahead of {' and '.join(behind)}"
 
     def conclusion(self) -> str:
-        """Return one sentence."""
-        test, digits = self.pooled, self.metric.digits
-        a, b = self.a, self.b
-        if test is None:
-            return f"Too few seeds to compare {a.name} and {b.name}."
+        """Return one sentence, which none of the tests contradicts."""
+        test, digits, a, b = self.pooled, self.metric.digits, self.a, self.b
+        counts = [len(side.scores) for side in (a, b)]
+        if test is None or min(counts) < FEWEST_SEEDS:
+            has = f"{counts[0]} and {count_of(counts[1], 'seed')}; {FEWEST_SEEDS} each are the fewest"
+            return f"Too few seeds to compare {a.name} and {b.name} ({has})."
         low, high = fixed(test.low, digits), fixed(test.high, digits)
         size = f"{signed(test.difference, digits)}, 95% interval {low} to {high}"
         if not a.summary.std and not b.summary.std:
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
+        size += f", {p_value(test.p)}"
+        decisions = self.decisions()
+        if len(set(decisions.values())) > 1:
+            return f"Undecided between {a.name} and {b.name} ({size}): the tests disagree; {_disagreement(decisions)}."
         if test.p < ALPHA:
             gained = (test.difference > 0) == self.metric.larger_is_better
-            return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size}, {p_value(test.p)})."
-        variances = [(side.summary.std or 0.0) ** 2 for side in (a, b)]
+            return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size})."
+        return f"No significant difference between {a.name} and {b.name} ({size}){self._power(test.difference)}."
+
+    def _power(self, difference: float) -> str:
+        """The seeds that would show the difference if it is real; empty where no number of seeds suffices."""
+        variances = [(side.summary.std or 0.0) ** 2 for side in (self.a, self.b)]
         try:
-            power = f"; if real, {seeds_needed(test.difference, (sum(variances) / 2) ** 0.5)} seeds each give 80% power"
-        except ValueError:  # no number of seeds suffices
-            power = ""
-        return f"No significant difference between {a.name} and {b.name} ({size}, {p_value(test.p)}){power}."
+            return f"; if real, {seeds_needed(difference, (sum(variances) / 2) ** 0.5)} seeds each give 80% power"
+        except ValueError:
+            return ""
+
+
+def _disagreement(decisions: Mapping[str, int]) -> str:
+    """Which tests say what."""
+    said = {1: "a difference up by", -1: "a difference down by", 0: "none by"}
+    if {1, -1} - set(decisions.values()):
+        said |= dict.fromkeys((1, -1), "a difference by")
+    names = {value: [name for name, one in decisions.items() if one == value] for value in (1, -1, 0)}
+    return "; ".join(f"{said[value]} {', '.join(some)}" for value, some in names.items() if some)

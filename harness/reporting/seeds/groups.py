@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
-from harness.stats import ALPHA, Summary, TTest, summarise, t_test_from_summaries
+from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, summarise, t_test_from_summaries
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
@@ -38,12 +38,22 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`."""
+    """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
+
+    `corrected` is the test's p-value after Holm's correction over all tests of a table, None outside of one.
+    """
 
     values: tuple[float, ...]
     summary: Summary
     test: TTest | None = None
     verdict: Significance | None = None
+    corrected: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether its verdict is significant, after the correction where there is one."""
+        shown = self.verdict in (Significance.BETTER, Significance.WORSE)
+        return shown and (self.corrected is None or self.corrected < ALPHA)
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Cell:
@@ -173,15 +183,19 @@ def _in_groups(
 
 
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA) -> Cell:
-    """Return a cell with its t-test against another and the verdict at a level of significance."""
-    test = t_test_from_summaries(cell.summary, against.summary)
+    """Return a cell with its t-test against another and the verdict at a level of significance.
+
+    Below FEWEST_SEEDS on a side there is neither.
+    """
+    enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
+    test = t_test_from_summaries(cell.summary, against.summary) if enough else None
     if test is None:
-        return replace(cell, test=None, verdict=None)
+        return replace(cell, test=None, verdict=None, corrected=None)
     verdict = Significance.NONE
     if test.p < alpha:
         gained = (test.difference > 0) == metric.larger_is_better
         verdict = Significance.BETTER if gained else Significance.WORSE
-    return replace(cell, test=test, verdict=verdict)
+    return replace(cell, test=test, verdict=verdict, corrected=None)
 
 
 def trained_apart(one: Mapping[str, str], other: Mapping[str, str]) -> str:

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value, points
 from harness.metrics import AVERAGE, Column
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
-from harness.reporting.seeds.summary import BASELINE, Block, Row, SummaryTable
+from harness.reporting.seeds.sentences import Sentence, SentenceKind
+from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.untrained import untrained_sentences
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.grids import summary_text
-from harness.spec import CONTROLS, UNTRAINED, SpecError, Variant
+from harness.spec import CONTROLS, SpecError, Variant
 from harness.verdicts import Agreement, Significance
 
 #: a row without a baseline gets a sentence only up to this number of metrics
 MOST_METRICS = 2
-SentenceKind = Literal["better", "worse", "mixed", "even", "untested", "control", "note"]
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence about a `place` (setting, encoder and profile, or a paper's table)."""
-
-    place: str
-    text: str
-    kind: SentenceKind
 
 
 def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> list[Sentence]:
     """Describe every comparison with the baseline on a suite's average, the controls, and the papers' coverage.
 
-    Sentences about one place follow one another.
+    Sentences about one place follow one another. Where an untrained encoder is ahead of trained methods, that comes
+    first.
     """
-    found = [sentence for table in tables for block in table.blocks for sentence in _block(table, block)]
+    blocks = [(table, block) for table in tables for block in table.blocks]
+    found = [sentence for table, block in blocks for sentence in untrained_sentences(table, block)]
+    found.sort(key=lambda sentence: sentence.kind != "untrained")
+    found += [sentence for table, block in blocks for sentence in _block(table, block)]
     found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
     places = {place: number for number, place in enumerate(dict.fromkeys(sentence.place for sentence in found))}
     found.sort(key=lambda sentence: places[sentence.place])
@@ -46,15 +40,16 @@ def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> l
 def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
     place = f"{block.setting} / {block.encoder}, profile {table.profile}"
     columns = [column for column in table.columns if column.task == AVERAGE]
-    for row in block.rows:
+    trained = block.trained
+    for row in trained or block.rows:
         mine = [column for column in columns if column in row.cells]
-        if not mine or (row.is_baseline and len(block.rows) > 1):
+        if not mine or (block.is_baseline(row) and len(trained) > 1):
             continue
         base = block.baseline(row.label)
         both = [column for column in mine if base and column in base.cells]
         if base is None or not both:
             if len(mine) <= MOST_METRICS:
-                yield Sentence(place, _uncompared(table, row, mine), "note")
+                yield Sentence(place, _uncompared(table, block, row, mine), "note")
         elif len(both) > 1 or not table.metric(both[0]).larger_is_better:
             yield Sentence(place, _several(table, row, base, both), _kind([row.cells[column] for column in both]))
         else:
@@ -68,19 +63,19 @@ def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
 def _kind(cells: Sequence[Cell]) -> SentenceKind:
     if all(cell.test is None for cell in cells):
         return "untested"
-    verdicts = {cell.verdict for cell in cells} & {Significance.BETTER, Significance.WORSE}
+    verdicts = {cell.verdict for cell in cells if cell.holds}
     if len(verdicts) > 1:
         return "mixed"
     return "better" if Significance.BETTER in verdicts else "worse" if verdicts else "even"
 
 
-def _uncompared(table: SummaryTable, row: Row, columns: Sequence[Column]) -> str:
+def _uncompared(table: SummaryTable, block: Block, row: Row, columns: Sequence[Column]) -> str:
     """The scores of a row that has no baseline."""
     metrics = [(row.cells[column], table.metric(column)) for column in columns]
     scores = " and ".join(f"{summary_text(cell.summary, metric.digits)} {metric.title}" for cell, metric in metrics)
     seeds = count_of(max(cell.summary.n for cell, _ in metrics), "seed")
-    reason = "" if row.is_baseline else f"; not compared, no {BASELINE} run"
-    reason = "; not trained" if row.label.setting == UNTRAINED else reason
+    reason = "" if block.is_baseline(row) else f"; not compared, no {block.base} run"
+    reason = reason if row.is_trained else "; not trained"
     return f"{row.label} scores {scores} ({table.suite} average, {seeds}){reason}."
 
 
@@ -92,9 +87,8 @@ def _several(table: SummaryTable, row: Row, base: Row, columns: Sequence[Column]
         difference = cell.summary.mean - base.cells[column].summary.mean
         gained = (difference > 0) == metric.larger_is_better
         side = f"{'lower' if difference < 0 else 'higher'} ({'better' if gained else 'worse'}"
-        doubt = ", not significant" if cell.verdict is Significance.NONE else ""
-        p = f", {p_value(cell.test.p)}" if cell.test else ""
-        parts.append(f"{metric.title} {fixed(abs(difference), metric.digits)} {side}{doubt}{p})")
+        certainty = "".join(f", {text}" for text in _certainty(cell))
+        parts.append(f"{metric.title} {fixed(abs(difference), metric.digits)} {side}{certainty})")
     seeds = _seeds(row.cells[columns[0]], base.cells[columns[0]])
     apart = trained_apart(row.training, base.training)
     seeds += f"; trained with {apart}" if apart else ""
@@ -108,25 +102,35 @@ def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell:
     size = fixed(abs(difference), metric.digits)
     if float(size) == 0:
         claim = f"{row.label} and {other.label} differ by {size} {metric.title}"
-    elif cell.verdict in (Significance.BETTER, Significance.WORSE):
+    elif cell.holds:
         claim = f"{row.label} {'beats' if difference > 0 else 'trails'} {other.label} by {size} {metric.title}"
     else:
         side = "higher" if difference > 0 else "lower"
         claim = f"{row.label} scores {size} {metric.title} {side} than {other.label}"
     certainty = [f"{table.suite} average", _seeds(cell, against)]
     if cell.test:
-        certainty += ["not significant"] if cell.verdict is Significance.NONE else []
         low, high = fixed(cell.test.low, metric.digits), fixed(cell.test.high, metric.digits)
-        certainty += [p_value(cell.test.p), f"95 % interval {low} to {high}"]
+        certainty += [*_certainty(cell), f"95 % interval {low} to {high}"]
     apart = trained_apart(row.training, other.training)
     certainty += [f"trained with {apart}"] if apart else []
     return f"{claim} ({', '.join(certainty)})"
 
 
+def _certainty(cell: Cell) -> list[str]:
+    """What the test of a cell says, before and after the correction over its table."""
+    if cell.test is None:
+        return []
+    found = [] if cell.holds else ["not significant"]
+    found += [p_value(cell.test.p)]
+    if cell.corrected is not None and p_value(cell.corrected) != found[-1]:
+        found += [f"{p_value(cell.corrected).removeprefix('p ').removeprefix('= ')} after Holm's correction"]
+    return found
+
+
 def _seeds(cell: Cell, against: Cell) -> str:
     n, m = cell.summary.n, against.summary.n
     seeds = f"{count_of(n, 'seed')} each" if n == m else f"{n} and {count_of(m, 'seed')}"
-    return seeds if cell.test else f"{seeds}: too few to test"
+    return seeds if cell.test else f"{seeds}: {Agreement.TOO_FEW} to test"
 
 
 def _control(table: SummaryTable, row: Row, full: Row, column: Column) -> str:

@@ -52,13 +52,21 @@ def compare_variants(
     lines = suite[(suite["task"] == score.task) & (suite["metric"] == score.metric)]
     groups = {label: group for (label, _), group in kept_groups(lines).items()}
     labels = _choose(groups, *wanted)
-    sides = []
-    for label in labels:
+
+    def side(label: Label) -> Side:
         group = groups[label]
         dev = {one.dev.task for one in results if one.group == group.group and one.dev.best_step is not None}
-        sides.append(Side(label, group.scores[score.column], group.older, frozenset(dev)))
-    first, second = sides
-    return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())))
+        return Side(label, group.scores[score.column], group.older, frozenset(dev))
+
+    first, second = map(side, labels)
+    untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))
+    return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())), untrained)
+
+
+def _is_untrained(label: Label, labels: Sequence[Label]) -> bool:
+    """Whether a label is that of an untrained encoder of other labels, and none of them."""
+    places = {(one.profile, one.encoder) for one in labels}
+    return label.setting == UNTRAINED and (label.profile, label.encoder) in places and label not in labels
 
 
 def described(text: str, shared: LabelFields) -> dict[str, str]:

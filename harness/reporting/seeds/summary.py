@@ -1,22 +1,28 @@
-"""Tables over seeds: one for each profile and suite, each cell tested against plain SimCSE."""
+"""Tables over seeds: one for each profile and suite, each cell tested against plain SimCSE.
+
+Untrained encoders have no setting: their rows stand in the blocks of every setting.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from harness.command_line import harness_command
 from harness.formatting import count_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.spec import UNTRAINED
-from harness.stats import ALPHA
+from harness.stats import ALPHA, FEWEST_SEEDS, holm
 
 if TYPE_CHECKING:
     import pandas
 
 BASELINE = "simcse"
+#: how an encoder is usually read before training
+UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 
 @dataclass(frozen=True)
@@ -31,22 +37,37 @@ class Row:
     cells: Mapping[Column, Cell]
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether other rows of the block are compared with this one."""
-        return self.label.variant == BASELINE
+    def is_trained(self) -> bool:
+        """Whether its runs were trained; an untrained encoder is not."""
+        return self.label.setting != UNTRAINED
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one setting and encoder, the baseline first."""
+    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others."""
 
     setting: str
     encoder: str
     rows: tuple[Row, ...]
+    base: str = BASELINE
+
+    def is_baseline(self, row: Row) -> bool:
+        """Whether other rows of the block are compared with this one."""
+        return row.label.variant == self.base
 
     def baseline(self, label: Label) -> Row | None:
-        """Return the plain SimCSE row with a label's overrides; None for that row itself or if there is none."""
-        return None if label.variant == BASELINE else self.by_label.get(label._replace(variant=BASELINE))
+        """Return the base variant's row with a label's overrides; None for that row itself or if there is none."""
+        return None if label.variant == self.base else self.by_label.get(label._replace(variant=self.base))
+
+    @property
+    def trained(self) -> list[Row]:
+        """The rows without those of the untrained encoder."""
+        return [row for row in self.rows if row.is_trained]
+
+    @property
+    def untrained(self) -> list[Row]:
+        """The rows of the untrained encoder."""
+        return [row for row in self.rows if not row.is_trained]
 
     @cached_property
     def by_label(self) -> Mapping[Label, Row]:
@@ -56,7 +77,7 @@ class Block:
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """The scores of one profile's runs in one suite."""
+    """The scores of one profile's runs in one suite. `about` tells tables of one profile and suite apart."""
 
     profile: str
     suite: str
@@ -64,11 +85,12 @@ class SummaryTable:
     metrics: Mapping[str, Metric]
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
+    about: str = ""
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of all blocks."""
-        return [row for block in self.blocks for row in block.rows]
+        """The rows of all blocks, each once."""
+        return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
     def metric(self, column: Column) -> Metric:
         """Return the metric of a column."""
@@ -85,9 +107,15 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
     A suite without averages, such as `figures`, has no table.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
+    untrained: dict[str, set[str]] = {}
     for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
         kept.setdefault((label.profile, suite), {})[label] = group
-    tables = [_table(*place, groups, metrics.get(place[1], {})) for place, groups in kept.items()]
+        if label.setting == UNTRAINED:
+            untrained.setdefault(label.profile, set()).add(label.encoder)
+    tables = [
+        _table(*place, groups, metrics.get(place[1], {}), untrained.get(place[0], set()))
+        for place, groups in kept.items()
+    ]
     return [table for table in tables if table.columns]
 
 
@@ -100,18 +128,42 @@ def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
     return frame if kept.all() else frame[kept]
 
 
-def _table(profile: str, suite: str, groups: Mapping[Label, Group], declared: Mapping[str, Metric]) -> SummaryTable:
+def _table(
+    profile: str,
+    suite: str,
+    groups: Mapping[Label, Group],
+    declared: Mapping[str, Metric],
+    untrained: Collection[str],
+) -> SummaryTable:
+    """A table of groups; `untrained` are the encoders that have untrained runs in any suite of the profile."""
     columns = _columns(groups.values(), declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
         rows.append(Row(label, group.group, group.seeds, group.older, group.training, group.cells_of(columns)))
+    blocks = blocks_of(rows, metrics)
+    lacking = {block.encoder for block in blocks if block.trained} - set(untrained)
+    notes = (*notes_on(metrics, blocks), without_untrained(profile, sorted(lacking)))
+    return SummaryTable(profile, suite, columns, metrics, blocks, tuple(filter(None, notes)))
+
+
+def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE) -> tuple[Block, ...]:
+    """Arrange rows by setting and encoder, and test each against the row of the variant `base`.
+
+    Rows of an untrained encoder stand in each of its blocks. Holm's correction is over all tests.
+    """
+    untrained: dict[str, list[Row]] = {}
     places: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        places.setdefault((row.label.setting, row.label.encoder), []).append(row)
+        if row.is_trained:
+            places.setdefault((row.label.setting, row.label.encoder), []).append(row)
+        else:
+            untrained.setdefault(row.label.encoder, []).append(row)
+    trained = {encoder for _, encoder in places}
+    places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = tuple(_block(places[place], *place, metrics) for place in order)
-    return SummaryTable(profile, suite, columns, metrics, blocks, tuple(_notes(metrics, blocks)))
+    blocks = [_block([*places[at], *untrained.get(at[1], ())], *at, metrics, base) for at in order]
+    return _corrected(blocks)
 
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
@@ -124,10 +176,12 @@ def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[C
     return tuple(column for column in wanted if column in there)
 
 
-def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str, Metric]) -> Block:
-    mine = sorted(rows, key=lambda row: (row.label.overrides, not row.is_baseline, row.label.variant))
-    block = Block(setting, encoder, tuple(mine))
-    return replace(block, rows=tuple(_tested(row, block.baseline(row.label), metrics) for row in mine))
+def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str, Metric], base: str) -> Block:
+    def place(row: Row) -> tuple[object, ...]:
+        return row.is_trained, row.label.overrides, row.label.variant != base, row.label.variant
+
+    block = Block(setting, encoder, tuple(sorted(rows, key=place)), base)
+    return replace(block, rows=tuple(_tested(row, block.baseline(row.label), metrics) for row in block.rows))
 
 
 def _tested(row: Row, baseline: Row | None, metrics: Mapping[str, Metric]) -> Row:
@@ -136,23 +190,47 @@ def _tested(row: Row, baseline: Row | None, metrics: Mapping[str, Metric]) -> Ro
     return replace(row, cells={**row.cells, **tested})
 
 
-def _notes(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
+def _corrected(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Apply Holm's correction to all tests. The average over one task is the test of that task, not another one."""
+    rows = [row for block in blocks for row in block.rows]
+    tests = list(dict.fromkeys((row.label, cell.test) for row in rows for cell in row.cells.values() if cell.test))
+    adjusted = dict(zip(tests, holm([test.p for _, test in tests]), strict=True))
+
+    def of(row: Row, cell: Cell) -> Cell:
+        return replace(cell, corrected=adjusted[row.label, cell.test]) if cell.test else cell
+
+    def of_row(row: Row) -> Row:
+        return replace(row, cells={column: of(row, cell) for column, cell in row.cells.items()})
+
+    return tuple(replace(block, rows=tuple(map(of_row, block.rows))) for block in blocks)
+
+
+def notes_on(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
+    """Say how the numbers of blocks are made and compared, and what is not."""
     rows = [row for block in blocks for row in block.rows]
     yield "Mean ± sample standard deviation over seeds."
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
         yield "Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}."
-    if any(cell.test for row in rows for cell in row.cells.values()):
+    tests = {(row.label, cell.test) for row in rows for cell in row.cells.values() if cell.test}
+    if tests:
         yield (
-            f"* better and † worse than {BASELINE} in the same setting and encoder, p < {ALPHA} "
-            "(independent two-sample t-test, two-sided, equal variances, not corrected for the number of cells)."
+            f"* better and † worse than {blocks[0].base} in the same setting and encoder, p < {ALPHA} (independent "
+            "two-sample t-test, two-sided, equal variances) after Holm's correction over the table's "
+            f"{count_of(len(tests), 'test')}; (*) and (†) only without the correction."
         )
     for block in blocks:
         if block.setting != UNTRAINED:
             yield from _untested(block)
-    older = sum(row.older for row in rows)
+    older = sum({row.label: row.older for row in rows}.values())
     if older:
         yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+
+
+def without_untrained(profile: str, encoders: Sequence[str]) -> str:
+    """Name the command that evaluates encoders before training; empty for none."""
+    command = harness_command("run", profile=profile, methods=UNTRAINED_VARIANTS, encoders=encoders)
+    return f"No row of the untrained {' and '.join(encoders)}; `{command}` adds it, without training." * bool(encoders)
 
 
 def older_text(count: int) -> str:
@@ -162,9 +240,10 @@ def older_text(count: int) -> str:
 
 def _untested(block: Block) -> Iterator[str]:
     where = f"Not tested in {block.setting} / {block.encoder}"
-    rows = [row for row in block.rows if not row.is_baseline and block.baseline(row.label) is None]
+    rows = [row for row in block.trained if not block.is_baseline(row) and block.baseline(row.label) is None]
     if rows:
-        yield f"{where}, no {BASELINE} run with the same overrides: {', '.join(str(row.label) for row in rows)}."
-    few = [str(row.label) for row in block.rows if len(row.seeds) < 2]
+        missing = f"no {block.base} run with the same overrides"
+        yield f"{where}, {missing}: {', '.join(str(row.label) for row in rows)}."
+    few = [f"{row.label} ({len(row.seeds)})" for row in block.trained if len(row.seeds) < FEWEST_SEEDS]
     if few:
-        yield f"{where}, only one seed: {', '.join(few)}."
+        yield f"{where}, too few seeds (fewer than {FEWEST_SEEDS}): {', '.join(few)}."

@@ -1,4 +1,4 @@
-"""All pages of a report: overview, audit, seen pairs, profiles, papers, methods, runs and files of figures."""
+"""All pages of a report: overview, audit, seen pairs, tunings, profiles, papers, methods, runs and files of figures."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from harness.papers.published import Paper
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.seeds.headline import Sentence
+from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.ranking import ranking_grid
 from harness.sources import digest
 from harness.store import Result
 
@@ -28,7 +29,7 @@ class Site:
     """What the pages show.
 
     `paper_grids` are the tables of each paper by its name, `legend` explains their verdicts. `seen` are the tables of
-    scores by what training has seen; without any, there is no such page.
+    scores by what training has seen, `tuned` those of each tuning by its key; without any, there is no such page.
     """
 
     contents: Contents
@@ -37,6 +38,7 @@ class Site:
     papers: Sequence[Paper]
     paper_grids: Mapping[str, Sequence[Grid]]
     seen: Sequence[Grid]
+    tuned: Mapping[str, Sequence[Grid]]
     figures: Sequence[ReportFigure]
     findings: Sequence[Finding]
     footer: str
@@ -64,6 +66,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     papers = slugs(paper.name for paper in site.papers)
     stems = slugs(figure.key for figure in site.figures if figure.svg)
     shared = {"profiles": profiles, "methods": methods, "papers": papers, "stems": stems, "seen": site.seen}
+    shared |= {"tuned": dict(_tuned(site))}
     pages = Pages(folder, kept, footer=site.footer, **shared)
     for name in ("style.css", "site.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
@@ -89,7 +92,9 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     if site.seen:
         beside = {grid.key: [figure for figure in site.figures if figure.beside == grid.key] for grid in site.seen}
         pages.write("seen.html", "seen.html", beside=beside)
-    navigation = digest(methods, profiles, bool(site.seen))
+    if site.tuned:
+        pages.write("tuned.html", "tuned.html")
+    navigation = digest(methods, profiles, bool(site.seen), bool(site.tuned))
     write_runs(pages, results, contents.store, navigation)
     for profile, stem in profiles.items():
         pages.write("profile.html", f"profiles/{stem}.html", profile=profile, **_profile(site, profile))
@@ -99,6 +104,15 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         pages.write("paper.html", f"papers/{papers[paper.name]}.html", paper=paper, grids=grids, figures=figures)
     for method, stem in methods.items():
         pages.write("method.html", f"methods/{stem}.html", name=method, **_method(contents, method, methods))
+
+
+def _tuned(site: Site) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Title, tables and figure of each tuning by its key."""
+    for report in site.contents.tuned:
+        grids = site.tuned[report.tuning.key]
+        keys = {grid.key for grid in grids}
+        figures = [figure for figure in site.figures if figure.beside in keys]
+        yield report.tuning.key, {"title": report.title, "grids": grids, "figures": figures}
 
 
 def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
@@ -128,6 +142,7 @@ def _profile(site: Site, profile: str) -> dict[str, object]:
     runs = shown_runs(site.contents.results, tables)
     return {
         "grids": [summary_grid(table) for table in tables],
+        "rankings": [ranking_grid(table) for table in site.contents.rankings if table.profile == profile],
         "dev": charts(runs, "dev"),
         "losses": charts(runs, "loss"),
         "figures": [figure for figure in site.figures if figure.is_curve and figure.profile == profile],

@@ -271,8 +271,8 @@ def _content(result: Result, log: str) -> dict[str, object]:
     }
 
 
-def _shortened(log: str) -> list[str]:
-    """The lines of a log; one line replaces the middle of a long log."""
+def _shortened(log: str) -> str:
+    """A log; one line replaces the middle of a long one."""
     lines, half = log.splitlines(), LOG_LINES // 2
     omitted = len(lines) - 2 * half
-    return lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]]
+    return "\n".join(lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]])

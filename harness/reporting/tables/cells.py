@@ -17,6 +17,7 @@ from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
 from harness.stats import (
     ALPHA,
+    FEWEST_SEEDS,
     Equivalence,
     TTest,
     equivalence_test,
@@ -81,17 +82,17 @@ class PaperCell:
 
         It does if the two are equivalent within the margin. Else it differs if 0 lies outside the 95 % interval of the
         difference, and else the two are not distinguishable. Where both tests succeed, the difference is certain and
-        smaller than the margin: the number is reproduced. Fewer than two seeds on either side, or a number of seeds or
-        a deviation that is not printed, are too few to decide.
+        smaller than the margin: the number is reproduced. Fewer than FEWEST_SEEDS on either side, or a number of seeds
+        or a deviation that is not printed, are too few to decide.
         """
         if self.published is None or self.measured is None:
             return None
         number, few = self.published, []
-        if self.measured.summary.n < 2:
+        if self.measured.summary.n < FEWEST_SEEDS:
             few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
         if number.seeds is None:
             few.append("printed number of seeds not stated")
-        elif number.seeds < 2:
+        elif number.seeds < FEWEST_SEEDS:
             few.append(f"{count_of(number.seeds, 'seed')} printed")
         elif number.std is None:
             few.append("no deviation printed")

@@ -8,7 +8,7 @@ from typing import Literal
 from harness.formatting import fixed
 from harness.metrics import AVERAGE
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.seeds.summary import Row, SummaryTable
+from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
 from harness.verdicts import Significance, Verdict
@@ -88,23 +88,23 @@ class Grid:
 def summary_grid(table: SummaryTable) -> Grid:
     """Word a summary table."""
     return Grid(
-        f"{table.profile}-{table.suite}",
-        f"{table.suite}, profile {table.profile}",
+        "-".join(filter(None, (table.profile, table.suite, table.about))),
+        ", ".join(filter(None, (table.suite, table.about, f"profile {table.profile}"))),
         ("variant", "seeds"),
         tuple(table.title(column) for column in table.columns),
         tuple(column.task == AVERAGE for column in table.columns),
         tuple(
-            Section(f"{block.setting} / {block.encoder}", tuple(_line(table, row) for row in block.rows))
+            Section(f"{block.setting} / {block.encoder}", tuple(_line(table, block, row) for row in block.rows))
             for block in table.blocks
         ),
         table.notes,
     )
 
 
-def _line(table: SummaryTable, row: Row) -> Line:
+def _line(table: SummaryTable, block: Block, row: Row) -> Line:
     seeds = len(row.seeds)
     cells = [cell_text(row.cells.get(column), table.metric(column).digits, seeds) for column in table.columns]
-    return Line((str(row.label), str(seeds)), tuple(cells), "baseline" if row.is_baseline else "plain")
+    return Line((str(row.label), str(seeds)), tuple(cells), "baseline" if block.is_baseline(row) else "plain")
 
 
 def summary_text(summary: Summary, digits: int, mark: str = "", extra: str = "") -> CellText:
@@ -121,5 +121,6 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
 
 
 def star(cell: Cell) -> str:
-    """Return the mark of a significant cell, or nothing."""
-    return {Significance.BETTER: BETTER, Significance.WORSE: WORSE}.get(cell.verdict or Significance.NONE, "")
+    """Return the mark of a significant cell, in brackets if only without the table's correction, or nothing."""
+    mark = {Significance.BETTER: BETTER, Significance.WORSE: WORSE}.get(cell.verdict or Significance.NONE, "")
+    return mark if cell.holds or not mark else f"({mark})"

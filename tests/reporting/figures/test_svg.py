@@ -22,8 +22,9 @@ def test_svg_draws_each_seed_thin_and_the_mean_inside_the_frame() -> None:
     assert "<b>" not in text
     assert "<script>" not in text
     root = ElementTree.fromstring(text)
-    paths = [path.attrib["d"] for path in root.iter("path")]
-    assert [path.attrib["class"] for path in root.iter("path")] == ["seed c0", "seed c0", "mean c0"]
+    classes = [path.attrib["class"] for path in root.iter("path")]
+    assert classes == ["grid", "tick", "axis", "seed c0", "seed c0", "mean c0"]
+    paths = [path.attrib["d"] for path in root.iter("path")][3:]
     points = [tuple(map(float, point.split(","))) for d in paths for point in d.removeprefix("M").split()]
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
     (first, last) = [tuple(map(float, point.split(","))) for point in paths[2].removeprefix("M").split()]

@@ -17,8 +17,8 @@ from harness.reporting.tables.filled import paper_tables
 def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
     scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 76.123456789)
-    results = [result("mcse", seed, sts(**scores), **place) for seed in (0, 1)]
-    results += over_seeds("mcse", [70.0, 72.0]) + over_seeds("simcse", [20.0, 23.0])
+    results = [result("mcse", seed, sts(**scores), **place) for seed in (0, 1, 2)]
+    results += over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.5, 23.0])
     text = tidy(tables(results), paper_tables(read_papers(), read_published(), frame(results)))
     rows = list(csv.DictReader(io.StringIO(text)))
     assert tuple(rows[0]) == COLUMNS
@@ -27,7 +27,8 @@ def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     assert len(summary) == 8 + 2 * 2
     mcse = next(row for row in summary if (row["variant"], row["profile"], row["task"]) == ("mcse", "tiny", "Avg"))
     assert float(mcse["difference"]) == pytest.approx(49.5)
-    assert (mcse["against"], mcse["verdict"], mcse["n"], mcse["seeds"]) == ("simcse", "better", "2", "0 1")
+    assert (mcse["against"], mcse["verdict"], mcse["n"], mcse["seeds"]) == ("simcse", "better", "3", "0 1 2")
+    assert float(mcse["p"]) == float(mcse["p_holm"]) < 0.05
     paper = [row for row in rows if row["table"] == "mcse T1"]
     assert len(paper) == 14 * 8
     cell = next(

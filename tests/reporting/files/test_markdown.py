@@ -8,7 +8,7 @@ from builders import over_seeds, tables
 from file_samples import grid
 
 from harness.reporting.files.markdown import markdown
-from harness.reporting.seeds.headline import Sentence
+from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.tables.grids import summary_grid
 
 
@@ -21,6 +21,6 @@ def test_markdown_cells_hold_no_markup() -> None:
 
 
 def test_markdown_shows_every_cell() -> None:
-    (table,) = tables(over_seeds("mcse", [70.0, 72.0]) + over_seeds("simcse", [20.0, 22.0]))
+    (table,) = tables(over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.0, 22.0]))
     text = markdown([], [summary_grid(table)], "footer")
-    assert r"| toy / toy-bert | mcse | 2 | 71.00 ± 1.41\* | 71.00 ± 1.41\* |" in text
+    assert r"| toy / toy-bert | mcse | 3 | 71.00 ± 1.00\* | 71.00 ± 1.00\* |" in text

@@ -59,7 +59,7 @@ def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
     assert table.columns == (Column("Avg", "error"),)
     assert table.rows[1].cells[table.columns[0]].verdict is Significance.BETTER
     assert "Lower is better." in table.notes
-    worse = compare(Cell.of([3.0, 3.1]), Cell.of([1.0, 1.1]), table.metric(table.columns[0]))
+    worse = compare(Cell.of([3.0, 3.1, 3.2]), Cell.of([1.0, 1.1, 1.2]), table.metric(table.columns[0]))
     assert worse.verdict is Significance.WORSE
 
 

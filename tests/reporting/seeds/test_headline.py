@@ -6,7 +6,8 @@ import pytest
 from builders import frame, over_seeds, result, sts, tables
 
 from harness.papers.published import read_papers, read_published
-from harness.reporting.seeds.headline import Sentence, headline
+from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.tables.filled import paper_tables
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
@@ -48,7 +49,7 @@ def test_what_rounds_to_nothing_has_no_direction() -> None:
 def test_one_seed_is_not_tested() -> None:
     (sentence,) = say(over_seeds("mcse", [70.0]) + over_seeds("simcse", LOW))
     assert sentence.kind == "untested"
-    assert sentence.text.endswith("(sts average, 1 and 3 seeds: too few to test).")
+    assert sentence.text.endswith("(sts average, 1 and 3 seeds: too few seeds to test).")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_one_seed_is_not_tested() -> None:
         (LOW, "; the gain depends on matching features."),
         (HIGH, "; no evidence that matching features matter."),
         ([90.0, 91.0, 92.0], "; scrambled features do better than matching ones."),
-        ([70.0], "too few to test)."),
+        ([70.0], "too few seeds to test)."),
     ],
 )
 def test_controls_are_compared_with_their_own_method(control: list[float], meaning: str) -> None:
@@ -72,6 +73,17 @@ def test_a_control_keeps_the_other_options() -> None:
     results += over_seeds("mcse", LOW) + over_seeds("simcse", LOW)
     (sentence,) = [one for one in say(results) if one.kind == "control"]
     assert " trails mcse[lambda=1] by " in sentence.text
+
+
+def test_a_gain_that_the_correction_takes_away_is_none() -> None:
+    runs = over_seeds("simcse", [70.0, 70.4, 70.8]) + over_seeds("mcse", [71.2, 71.6, 72.0])
+    (sentence,) = say(runs)
+    assert sentence.kind == "better"
+    many = [over_seeds(f"mcse[lambda={value}]", [70.1, 70.4, 70.7]) for value in range(2, 5)]
+    (sentence,) = [one for one in say(sum(many, runs)) if one.text.startswith("mcse ")]
+    assert sentence.kind == "even"
+    assert "mcse scores 1.20 points of Spearman higher than simcse" in sentence.text
+    assert "not significant, p = 0.0213, 0.0852 after Holm's correction" in sentence.text
 
 
 def test_a_control_without_its_method_says_nothing_about_it() -> None:
@@ -120,7 +132,8 @@ def test_coverage_of_a_paper_counts_its_verdicts() -> None:
     scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 10.0)
     place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
     results = [
-        result("mcse", seed, sts(**{task: value + seed for task, value in scores.items()}), **place) for seed in (0, 1)
+        result("mcse", seed, sts(**{task: value + seed for task, value in scores.items()}), **place)
+        for seed in (0, 1, 2)
     ]
     papers = paper_tables(read_papers(), read_published(), frame(results))
     (sentence,) = headline([], papers)

@@ -110,7 +110,7 @@ def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
     cell = table.rows[1].cells[AVG]
     assert cell.test is None
     assert str(cell_text(cell, 2, 1)) == "70.00"
-    assert any(note == "Not tested in toy / toy-bert, only one seed: mcse." for note in table.notes)
+    assert any(note == "Not tested in toy / toy-bert, too few seeds (fewer than 3): mcse (1)." for note in table.notes)
 
 
 def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
@@ -121,7 +121,7 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
 
 
 def test_equal_scores_do_not_make_nan() -> None:
-    (table,) = tables(over_seeds("mcse", [50.0, 50.0]) + over_seeds("simcse", [50.0, 50.0]))
+    (table,) = tables(over_seeds("mcse", [50.0] * 3) + over_seeds("simcse", [50.0] * 3))
     test = table.rows[1].cells[AVG].test
     assert test is not None
     assert test.p == 1.0
@@ -150,3 +150,44 @@ def test_importing_the_tables_loads_no_heavy_library() -> None:
     code = f"import sys, harness.reporting.seeds.summary; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_two_seeds_are_too_few_however_far_apart() -> None:
+    (table,) = tables(over_seeds("mcse", [90.0, 90.1]) + over_seeds("simcse", SIMCSE))
+    assert table.rows[1].cells[AVG].verdict is None
+    assert str(cell_text(table.rows[1].cells[AVG], 2, 2)) == "90.05 ± 0.07"
+    assert "Not tested in toy / toy-bert, too few seeds (fewer than 3): mcse (2)." in table.notes
+
+
+def test_stars_are_corrected_over_the_table() -> None:
+    others = {f"mcse[lambda={n}]": [value + 0.1 * n for value in SIMCSE] for n in range(2, 6)}
+    near = [value + 5 for value in SIMCSE]
+    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near)
+    (alone,) = tables(runs)
+    assert str(cell_text(alone.rows[1].cells[AVG], 2, 3)).endswith("2.02*")
+    (table,) = tables(runs + [one for name, values in others.items() for one in over_seeds(name, values)])
+    cell = next(row for row in table.rows if row.label.variant == "mcse").cells[AVG]
+    p = scipy.stats.ttest_ind(near, SIMCSE).pvalue
+    # the only task is its own average: five comparisons, not ten
+    assert cell.corrected == pytest.approx(5 * p)
+    assert p < 0.05 < 5 * p
+    assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
+    assert any("Holm's correction over the table's 5 tests" in note for note in table.notes)
+
+
+def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
+    untrained = over_seeds("none[pooling=mean]", [78.9], setting="none")
+    other = over_seeds("none[pooling=mean]", [60.0], setting="none", encoder="other")
+    places = [over_seeds("simcse", SIMCSE, setting=name) for name in ("wiki", "nli")]
+    (table,) = tables([*untrained, *other, *places[0], *places[1]])
+    shown = {(block.setting, block.encoder): [str(row.label) for row in block.rows] for block in table.blocks}
+    both = ["none[pooling=mean]", "simcse"]
+    assert shown == {("none", "other"): both[:1], ("nli", "toy-bert"): both, ("wiki", "toy-bert"): both}
+    assert len(table.rows) == 4
+    assert not any("untrained" in note for note in table.notes)
+
+
+def test_a_table_without_the_untrained_encoder_names_the_command() -> None:
+    (table,) = tables(over_seeds("simcse", SIMCSE))
+    command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
+    assert table.notes[-1] == f"No row of the untrained toy-bert; `{command}` adds it, without training."

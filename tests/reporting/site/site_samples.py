@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from builders import result
+from builders import result, sts
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.site.methods import MethodFacts, OptionFacts
 from harness.store import Failure, Result, Store
+from harness.store.tunings import make_tuning
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
+TUNING = make_tuning("tiny", {}, ["mcse:lambda=2|3", "kdmcse:margin=1|2"], 2)
 LONG = "wiki+" + "x" * 300
 
 
@@ -73,9 +75,18 @@ def drawn() -> list[ReportFigure]:
     ]
 
 
+def tuned() -> list[Result]:
+    """The trials of TUNING in three seeds."""
+    return [
+        result(trial, seed, sts(ToySTS=40.0 + place + seed), dev=(0.0, 10.0 * place + seed))
+        for place, trial in enumerate(TUNING.variants)
+        for seed in range(3)
+    ]
+
+
 def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) -> Path:
-    """Render results into `out`; with failures, methods and figures as well if `everything` is set."""
+    """Render results into `out`; with failures, methods, figures and TUNING as well if `everything` is set."""
     store = Store(out.parent / "nowhere")
     if not everything:
         return render(Contents(store, results), [], out)
-    return render(Contents(store, results, failures(), described()), drawn(), out)
+    return render(Contents(store, results, failures(), described(), tunings=[TUNING]), drawn(), out)

@@ -9,13 +9,21 @@ from typing import Any
 
 import pytest
 from builders import over_seeds
-from site_samples import EVIL, hostile, rendered
+from site_samples import EVIL, hostile, rendered, tuned
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: no page of the report is opened")
 
-KINDS = ("index.html", "audit.html", "runs/index.html", "profiles/tiny.html", "papers/mcse.html", "methods/mcse.html")
+KINDS = (
+    "index.html",
+    "audit.html",
+    "tuned.html",
+    "runs/index.html",
+    "profiles/tiny.html",
+    "papers/mcse.html",
+    "methods/mcse.html",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *over_seeds("simcse", [20.0, 124.0, 22.5]),
         *over_seeds("mcse", [61.7, 60.9], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
         *hostile(),
+        *tuned(),
     ]
     rendered(out, results, everything=True)
     return out

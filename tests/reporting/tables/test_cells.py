@@ -38,13 +38,14 @@ def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Pub
         (printed(77.0, 0.3), cell(76.8, 77.0, 77.2), Judgement(Agreement.REPRODUCED)),
         (printed(77.0), cell(74.6, 75.0, 75.4), Judgement(Agreement.DIFFERS)),
         (printed(77.0), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured")),
+        (printed(77.0, 0.1), cell(77.0, 77.1), Judgement(Agreement.TOO_FEW, "2 seeds measured")),
         (
             printed(77.0, seeds=None),
-            cell(76.0, 77.0),
+            cell(76.0, 77.0, 76.5),
             Judgement(Agreement.TOO_FEW, "printed number of seeds not stated"),
         ),
-        (printed(77.0, None, 1), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "1 seed printed")),
-        (printed(77.0, None), cell(76.0, 77.0), Judgement(Agreement.TOO_FEW, "no deviation printed")),
+        (printed(77.0, None, 1), cell(76.0, 77.0, 76.5), Judgement(Agreement.TOO_FEW, "1 seed printed")),
+        (printed(77.0, None), cell(76.0, 77.0, 76.5), Judgement(Agreement.TOO_FEW, "no deviation printed")),
         (printed(77.0, None, 1), cell(77.0), Judgement(Agreement.TOO_FEW, "1 seed measured, 1 seed printed")),
     ],
 )

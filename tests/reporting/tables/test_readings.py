@@ -164,7 +164,7 @@ def test_a_stand_in_table_has_both_readings_or_one() -> None:
         return [
             result(f"{variant}{reading}", seed, sts(ToySTS=value + seed), setting="toy-pairs")
             for variant, value in variants.items()
-            for seed in range(2)
+            for seed in range(3)
         ]
 
     def shown(results: list[Result]) -> list[tuple[str, str]]:
@@ -176,14 +176,14 @@ def test_a_stand_in_table_has_both_readings_or_one() -> None:
         return [(line.heads[2], str(line.cells[0])) for line in grid.sections[0].lines]
 
     assert shown(toy("", 20) + toy("@official", 30)) == [
-        ("measured, paper, 2 seeds", "20.5 ± 0.7"),
-        ("measured, official, 2 seeds", "30.5 ± 0.7"),
-        ("measured, paper, 2 seeds", "60.5 ± 0.7*"),
-        ("measured, official, 2 seeds", "70.5 ± 0.7*"),
-        ("measured, paper, 2 seeds", "21.5 ± 0.7"),
-        ("measured, official, 2 seeds", "31.5 ± 0.7"),
+        ("measured, paper, 3 seeds", "21.0 ± 1.0"),
+        ("measured, official, 3 seeds", "31.0 ± 1.0"),
+        ("measured, paper, 3 seeds", "61.0 ± 1.0*"),
+        ("measured, official, 3 seeds", "71.0 ± 1.0*"),
+        ("measured, paper, 3 seeds", "22.0 ± 1.0"),
+        ("measured, official, 3 seeds", "32.0 ± 1.0"),
     ]
     assert [what for what, _ in shown(toy("@official", 30))] == [
         "measured, paper, no run yet",
-        "measured, official, 2 seeds",
+        "measured, official, 3 seeds",
     ] * 3

@@ -1,0 +1,117 @@
+"""The code of other packages as part of what a run is.
+
+What a plug-in computes depends on its files: the module that it registers, and what that imports of its own package,
+of modules beside it, and of other plug-ins. They are found by reading the import statements, so that they do not depend
+on what else a process has imported; a module that is imported by a computed name is not found. This project's own code
+has versions instead (`BACKEND_VERSION`, `Suite.version`).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness.errors import PlugInError
+from harness.registry import OWN, plugin_modules, target
+from harness.sources import digest
+
+#: folders of installed packages, in which a module beside another is no part of it
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def code_of(kind: str, name: str) -> str:
+    """SHA-256 (hex) of the code of a registered object; empty for this project's own. Raises as `code_of_module`."""
+    return code_of_module(target(kind, name).partition(":")[0])
+
+
+def code_of_module(module: str) -> str:
+    """SHA-256 (hex) of a module with what it imports of its package, by content; empty for this project's own.
+
+    Raises PlugInError where a file has changed since this process imported it: what would run is the code of before.
+    """
+    top = module.partition(".")[0]
+    if top in OWN or top in sys.stdlib_module_names:
+        return ""
+    return digest(sorted((name, _content(name, path)) for name, path in _files(module).items()))
+
+
+def _files(module: str) -> dict[str, Path]:
+    """The files of a module and of what it imports, the packages that they lie in included."""
+    found: dict[str, Path] = {}
+    mine, beside = plugin_modules() | {module.partition(".")[0]}, _folder_of(module)
+    todo = [module]
+    while todo:
+        parts = todo.pop().split(".")
+        if parts[0] not in mine and not (beside and _in_folder(beside, parts[0])):
+            continue
+        for name in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
+            path = None if name in found else _file(name)
+            if path is not None:
+                found[name] = path
+                todo += _imports(name, path)
+    return found
+
+
+def _folder_of(module: str) -> Path | None:
+    """The folder of a module's package, where it holds a user's own files; None for one of installed packages."""
+    top = _file(module.partition(".")[0])
+    folder = top and (top.parent.parent if top.name == "__init__.py" else top.parent)
+    return folder if folder and folder.name not in _INSTALLED else None
+
+
+def _file(name: str) -> Path | None:
+    """The file of a module; nothing is imported. None where there is none, as of a package without `__init__.py`."""
+    top, *rest = name.split(".")
+    try:
+        spec = find_spec(top)
+    except ValueError:  # of __main__
+        return None
+    if spec is None or top in OWN:
+        return None
+    if not rest:
+        return Path(spec.origin) if spec.has_location and spec.origin else None
+    folders = [Path(folder).joinpath(*rest[:-1]) for folder in spec.submodule_search_locations or ()]
+    return next(filter(None, (_in_folder(folder, rest[-1]) for folder in folders)), None)
+
+
+def _in_folder(folder: Path, name: str) -> Path | None:
+    """The file of a module or package in a folder."""
+    names = (f"{name}/__init__.py", f"{name}.py", *(f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES))
+    return next((folder / each for each in names if (folder / each).is_file()), None)
+
+
+def _imports(name: str, path: Path) -> Iterator[str]:
+    """The modules that a file names in its import statements, and what may be modules among what it imports."""
+    if path.suffix != ".py":
+        return
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError, RecursionError):  # of a file that cannot be imported either
+        return
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join(filter(None, (*above, node.module or "")))
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _content(name: str, path: Path) -> str:
+    """The hash of a file, the same as when this process imported it. Raises PlugInError."""
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    # kept with the module: one that is imported again has another
+    if spec is not None and vars(spec).setdefault("_harness_content", found) != found:
+        raise PlugInError(
+            f"the code in {path.name} has changed since this process imported it; start anew (a notebook: restart its "
+            "kernel)"
+        )
+    return found

@@ -1,0 +1,179 @@
+"""Methods tuned at equal budgets: each seed picks the trial with its best dev score, and no test has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from harness.metrics import Column
+from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
+from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, notes_on
+from harness.stats import Summary, expected_best, summarise
+from harness.store import Result, frame_of, overrides_text
+from harness.store.tunings import TunedMethod, Tuning
+
+#: suite -> column -> score of what one seed picked
+Scores = Mapping[str, Mapping[Column, float]]
+
+
+class Pick(NamedTuple):
+    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores."""
+
+    seed: int
+    variant: str
+    dev: float
+    mean: float
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class TunedLine:
+    """A method in one setting with one encoder.
+
+    `expected` is the expected best dev score of 1, 2, ... trials over seeds. `lacking` counts the trials that a seed
+    lacks, by seed; such a seed picks nothing.
+    """
+
+    method: TunedMethod
+    picks: tuple[Pick, ...]
+    expected: tuple[Summary, ...]
+    lacking: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class TunedPlace:
+    """The methods of a tuning in one setting with one encoder, and the dev task that picks."""
+
+    setting: str
+    encoder: str
+    dev: str
+    lines: tuple[TunedLine, ...]
+
+    @property
+    def incomplete(self) -> list[int]:
+        """The seeds in which some method lacks trials."""
+        return sorted({seed for line in self.lines for seed in line.lacking})
+
+
+@dataclass(frozen=True)
+class TunedReport:
+    """A tuning in all places where it was run, and the tables of the test scores of what was picked."""
+
+    tuning: Tuning
+    places: tuple[TunedPlace, ...]
+    tables: tuple[SummaryTable, ...]
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        methods = ", ".join(method.base for method in self.tuning.methods)
+        overrides = overrides_text(self.tuning.overrides)
+        more = f" ({overrides})" if overrides else ""
+        return f"{methods}{more}: {self.tuning.trials} trials each, profile {self.tuning.profile}"
+
+
+def tuned_reports(
+    tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
+) -> list[TunedReport]:
+    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
+    found = [_report(tuning, results, tables) for tuning in tunings]
+    return [report for report in found if report.places]
+
+
+def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
+    wanted, overrides = set(tuning.variants), overrides_text(tuning.overrides)
+    mine = [
+        one
+        for one in results
+        if one.profile == tuning.profile
+        and one.spec.variant in wanted
+        and one.best_dev is not None
+        and overrides_text(one.overrides) == overrides
+    ]
+    runs = _largest_groups(mine)
+    kept = kept_groups(frame_of(list(runs.values()), ()))
+    spots = sorted({(one.spec.setting, one.spec.encoder) for one in runs.values()})
+    places = tuple(_place(tuning, *spot, runs, kept) for spot in spots)
+    shown = (table for table in tables if table.profile == tuning.profile)
+    return TunedReport(tuning, places, tuple(filter(None, (_table(tuning, places, one) for one in shown))))
+
+
+def _largest_groups(results: Sequence[Result]) -> dict[tuple[str, str, str, int], Result]:
+    """The results by variant, setting, encoder and seed: of each variant's groups that with the most seeds (newest)."""
+
+    def label(one: Result) -> tuple[str, str, str]:
+        return one.spec.variant, one.spec.setting, one.spec.encoder
+
+    found: dict[tuple[str, str, str, int], Result] = {}
+    for place, some in groupby(sorted(results, key=label), key=label):
+        groups: dict[str, dict[int, Result]] = {}
+        for one in some:
+            groups.setdefault(one.group, {})[one.spec.seed] = one
+        best = max(groups.values(), key=lambda runs: (len(runs), max(one.finished for one in runs.values())))
+        found |= {(*place, seed): one for seed, one in best.items()}
+    return found
+
+
+def _place(
+    tuning: Tuning,
+    setting: str,
+    encoder: str,
+    runs: Mapping[tuple[str, str, str, int], Result],
+    kept: Mapping[tuple[Label, str], Group],
+) -> TunedPlace:
+    here = {(key[0], key[3]): one for key, one in runs.items() if key[1:3] == (setting, encoder)}
+    seeds = sorted({seed for _, seed in here})
+    lines = []
+    for method in tuning.methods:
+        done = {seed: [here[trial, seed] for trial in method.trials if (trial, seed) in here] for seed in seeds}
+        lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
+        full = {seed: [one.best_dev or 0.0 for one in some] for seed, some in done.items() if seed not in lacking}
+        curves = [expected_best(scores) for scores in full.values()]
+        picks = tuple(_pick(done[seed], scores, kept) for seed, scores in full.items())
+        expected = tuple(summarise(values) for values in zip(*curves, strict=True))
+        lines.append(TunedLine(method, picks, expected, lacking))
+    dev = next(iter(here.values())).dev
+    return TunedPlace(setting, encoder, f"{dev.metric} on {dev.task}", tuple(lines))
+
+
+def _pick(trials: Sequence[Result], dev: Sequence[float], kept: Mapping[tuple[Label, str], Group]) -> Pick:
+    """The trial with the best dev score, of equal ones that which was drawn first."""
+    best = max(range(len(dev)), key=dev.__getitem__)
+    spec = trials[best].spec
+    scores = {
+        suite: {column: values[spec.seed] for column, values in group.scores.items() if spec.seed in values}
+        for (label, suite), group in kept.items()
+        if label[1:4] == (spec.variant, spec.setting, spec.encoder)
+    }
+    return Pick(spec.seed, spec.variant, dev[best], summarise(dev).mean, scores)
+
+
+def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) -> SummaryTable | None:
+    """The test scores of what was picked in the columns of a suite's table; None if there are none."""
+    overrides = overrides_text(tuning.overrides)
+    rows = [
+        _row(line, Label(tuning.profile, line.method.name, place.setting, place.encoder, overrides), table)
+        for place in places
+        for line in place.lines
+        if line.picks
+    ]
+    rows = [row for row in rows if row.cells]
+    if not rows:
+        return None
+    encoders = {row.label.encoder for row in rows}
+    untrained = [row for row in table.rows if not row.is_trained and row.label.encoder in encoders]
+    names = {method.base: method.name for method in tuning.methods}
+    base = names.get(BASELINE, tuning.methods[0].name)
+    blocks = blocks_of([*rows, *untrained], table.metrics, base)
+    notes = tuple(notes_on(table.metrics, blocks))
+    about = f"tuned, {tuning.trials} trials each ({tuning.key})"
+    return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, notes, about)
+
+
+def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
+    scores = [(pick.seed, pick.scores.get(table.suite, {})) for pick in line.picks]
+    found = {column: [some[column] for _, some in scores if column in some] for column in table.columns}
+    cells = {column: Cell.of(values) for column, values in found.items() if values}
+    return Row(label, "", tuple(pick.seed for pick in line.picks), 0, {}, cells)

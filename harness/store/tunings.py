@@ -1,0 +1,218 @@
+"""Tunings at equal budgets: which configurations of each method are its trials. Declared beside the results.
+
+RESULTS/tunings/DIGEST.json        named by its content, so that folders of several stores can be joined
+
+    tuning  := VARIANT ":" key "=" values { "," key "=" values }
+    values  := VALUE { "|" VALUE }  or  LOW ".." HIGH
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.checksums import DamagedError, note_in, write_note
+from harness.errors import UserError, first_line
+from harness.formatting import count_of
+from harness.inputs import OptionValue
+from harness.seeds import generator
+from harness.sources import digest
+from harness.spec import SpecError, Variant, canonical, split
+from harness.store.files import Store
+
+_RANGE = re.compile(r"([^.|]\S*?)\.\.([^.|]\S*)")
+#: draws from a range after which it is too narrow
+_MOST_DRAWS = 10_000
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval of positive numbers, from which values are drawn evenly on a logarithmic scale."""
+
+    low: float
+    high: float
+
+    def drawn(self, numbers: np.random.Generator) -> str:
+        """One value, to three digits."""
+        value = math.exp(numbers.uniform(math.log(self.low), math.log(self.high)))
+        return canonical(float(f"{value:.3g}"))
+
+    def __str__(self) -> str:
+        return f"{canonical(self.low)}..{canonical(self.high)}"
+
+
+#: the values of an option: those that are listed, or a range
+TriedValues = tuple[str, ...] | Range
+Space = Mapping[str, TriedValues]
+
+
+class TunedMethod(BaseModel):
+    """A method with the options that are tuned, as typed in canonical form, and its trials as variants."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str
+    space: str
+    trials: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """How tables name the row of what was picked."""
+        return f"{self.base}, tuned ({count_of(len(self.trials), 'trial')})"
+
+    @property
+    def typed(self) -> str:
+        """The value of `--tune`."""
+        return f"{self.base}:{self.space}"
+
+
+class Tuning(BaseModel):
+    """A tuning of methods with equally many trials each, under one profile and its overrides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    profile: str
+    overrides: dict[str, OptionValue]
+    trials: int
+    methods: tuple[TunedMethod, ...]
+
+    @property
+    def key(self) -> str:
+        """Names the tuning by its content: 12 hex digits."""
+        return digest(self.model_dump(mode="json"))[:12]
+
+    @property
+    def variants(self) -> list[str]:
+        """The trials of all methods, each once."""
+        return list(dict.fromkeys(trial for method in self.methods for trial in method.trials))
+
+
+def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Sequence[str], trials: int) -> Tuning:
+    """Draw the trials of each method: without replacement, by a seed made from its options alone.
+
+    With more trials, those of fewer are the first ones. Raises SpecError for a text that is not of this grammar, and
+    UserError for a method with fewer configurations than trials, or one that is named twice.
+    """
+    if trials < 1:
+        raise UserError(f"--trials {trials} tries nothing; give the number of configurations of each method, such as 6")
+    spaces: dict[str, Space] = {}
+    for text in texts:
+        base, space = _parsed(text)
+        if base in spaces:
+            raise UserError(f"--tune names {base} twice; give all its options at once, joined by commas")
+        spaces[base] = space
+    sizes = {base: _size(space) for base, space in spaces.items()}
+    few = {base: size for base, size in sizes.items() if size < trials}
+    if few:
+        counts = ", ".join(f"{base} has {count_of(size, 'configuration')}" for base, size in few.items())
+        raise UserError(f"{counts}, fewer than {trials} trials; list more, or give --trials {min(few.values())}")
+    methods = (
+        TunedMethod(base=base, space=_typed(space), trials=tuple(_drawn(base, space, trials)))
+        for base, space in spaces.items()
+    )
+    return Tuning(profile=profile, overrides=dict(overrides), trials=trials, methods=tuple(methods))
+
+
+def save_tuning(store: Store, tuning: Tuning) -> None:
+    """Write a tuning beside the results, unless it is there."""
+    path = _path(store, tuning.key)
+    if not path.is_file():
+        write_note(path, tuning.model_dump(mode="json"))
+
+
+def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
+    """The tunings of a store, and one line for each file that cannot be used."""
+    found, problems = list[Tuning](), list[str]()
+    for path in sorted((store.root / "tunings").glob("[!.]*.json")):
+        try:
+            found.append(Tuning.model_validate(note_in(path.read_bytes())))
+        except (OSError, DamagedError, ValidationError) as error:
+            again = "restore it, or remove it and repeat its `harness run --tune`"
+            problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")
+    return found, problems
+
+
+def _path(store: Store, key: str) -> Path:
+    return store.root / "tunings" / f"{key}.json"
+
+
+def _parsed(text: str) -> tuple[str, Space]:
+    """The variant that is tuned and the values of each option, in canonical order."""
+    head, colon, rest = _cut(text)
+    variant = Variant.parse(head)
+    space: dict[str, TriedValues] = {}
+    for part in split(rest) if colon else [""]:
+        key, equals, listed = (word.strip() for word in part.partition("="))
+        if not (key and equals and listed):
+            raise SpecError(f"--tune '{text}' names no values; write METHOD:key=VALUE|VALUE, or METHOD:key=LOW..HIGH")
+        if key in space or key in dict(variant.options):
+            raise SpecError(f"--tune '{text}' sets '{key}' twice; keep one")
+        space[key] = _values(listed, text)
+    return str(variant), dict(sorted(space.items()))
+
+
+def _cut(text: str) -> tuple[str, bool, str]:
+    """Split at the first colon outside brackets."""
+    head, *rest = split(text, ":")
+    return head, bool(rest), ":".join(rest)
+
+
+def _values(listed: str, text: str) -> TriedValues:
+    ends = _RANGE.fullmatch(listed)
+    if ends is None:
+        return tuple(sorted({canonical(value) for value in split(listed, "|") if value}))
+    try:
+        low, high = map(float, ends.groups())
+    except ValueError:
+        low = high = math.nan
+    if not 0 < low < high < math.inf:
+        raise SpecError(f"--tune '{text}': {listed} is not a range of positive numbers; write for example 1e-5..5e-5")
+    return Range(low, high)
+
+
+def _size(space: Space) -> int:
+    """The number of configurations; of a range, more than anybody tries."""
+    return math.prod(sys.maxsize if isinstance(values, Range) else len(values) for values in space.values())
+
+
+def _typed(space: Space) -> str:
+    """The options as typed."""
+    return ",".join(
+        f"{key}={values if isinstance(values, Range) else '|'.join(values)}" for key, values in space.items()
+    )
+
+
+def _drawn(base: str, space: Space, trials: int) -> list[str]:
+    """Different configurations as variants, in the order in which they are drawn."""
+    variant, numbers = Variant.parse(base), generator(tune=f"{base}:{_typed(space)}")
+    found: dict[str, None] = {}
+    for chosen in _choices(space, numbers):
+        options = {**dict(variant.options), **dict(zip(space, chosen, strict=True))}
+        found[str(Variant.make(variant.name, options, variant.reading))] = None
+        if len(found) == trials:
+            return list(found)
+    raise UserError(f"--tune '{base}:{_typed(space)}' has too narrow a range for {trials} trials; widen it")
+
+
+def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, ...]]:
+    """Configurations in random order: all of a grid, once each, or draws from ranges."""
+    listed = [values for values in space.values() if not isinstance(values, Range)]
+    if len(listed) == len(space):
+        for place in numbers.permutation(_size(space)).tolist():
+            yield tuple(
+                values[at] for values, at in zip(listed, np.unravel_index(place, [*map(len, listed)]), strict=True)
+            )
+    for _ in range(_MOST_DRAWS if len(listed) < len(space) else 0):
+        yield tuple(
+            values.drawn(numbers) if isinstance(values, Range) else str(numbers.choice(values))
+            for values in space.values()
+        )

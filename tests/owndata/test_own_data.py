@@ -1,0 +1,123 @@
+"""A user's own files, named in a profile: every kind through the command line, and each mistake in one line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.corpora.base import Triplets
+from harness.encoders.locate import FolderModel
+from harness.errors import UserError
+from harness.execution.inventory import Inventory
+from harness.profiles import load_profile
+from harness.store import Store
+
+
+def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_path: Path) -> None:
+    source = Inventory(load_profile("tiny"), None, {}).encoder("toy-bert").source
+    assert isinstance(source, FolderModel)
+    shutil.copytree(source.folder, world.parent / "model")
+    words = ["run", "--profile", str(world), "--methods", "mcse", "--settings", "mine"]
+    words += ["--encoders", "mine", "--seeds", "1", "--suites", "sts,transfer,retrieval"]
+    words += ["--tasks", "my-pairs,my-classes,my-pictures"]
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    (result,) = Store(tmp_path / "results").indexed()
+    scores = {one.suite: one.scores for one in result.evaluations}
+    assert set(scores["sts"]) == {"my-pairs"}
+    assert scores["transfer"]["my-classes"]["n_train"] == 22
+    assert scores["transfer"]["my-classes"]["n_test"] == 4
+    assert scores["retrieval"]["my-pictures"]["n_seen"] == 8, "two steps of four rows read the same pictures"
+    assert result.dev.task == "my-pairs"
+    assert result.profile_origin == "file"
+    triplets = Inventory(load_profile(str(world)), None, {}).corpora["my-triplets"].read.source.load(None)
+    assert isinstance(triplets, Triplets)
+    assert triplets.premises[0] == 'a "small red" circle'
+    assert triplets.entailed[0] == "a small red ring, round"
+    assert "nothing to do" in CliRunner().invoke(cli, words).output
+
+
+def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(world: Path, tmp_path: Path) -> None:
+    def prints(path: Path) -> dict[str, str]:
+        found = Inventory(load_profile(str(path)), None, {})
+        tasks = {name: task.fingerprint(None) for name, task in found.tasks.items()}
+        return tasks | {name: found.corpora[name].read.fingerprint for name in found.corpora if name.startswith("my")}
+
+    first = prints(world)
+    moved = Path(shutil.copytree(world.parent, tmp_path / "elsewhere")) / "mine.toml"
+    assert prints(moved) == first
+    csv = moved.with_name("pairs.csv")
+    csv.write_bytes(csv.read_bytes().replace(b"\r\n", b"\n"))
+    assert prints(moved)["my-pairs"] == first["my-pairs"], "the same pairs in a file of other bytes"
+    csv.write_text(csv.read_text().replace("round", "oval", 1))
+    captions = moved.with_name("captions.tsv")
+    captions.write_text(captions.read_text().replace("one small", "a small", 1))
+    changed = {name for name, one in prints(moved).items() if one != first[name]}
+    assert changed == {"my-pairs", "my-text", "my-triplets", "my-pictures", "my-captions"}
+    moved.write_text(moved.read_text().replace('column = "first"', 'column = "second"').replace("[0, 1]", "[0, 2]"))
+    again = prints(moved)
+    assert again["my-text"] != first["my-text"]
+    assert again["my-pairs"] != first["my-pairs"]
+
+
+#: file or profile, what is replaced, by what, and what the line says
+MISTAKES = {
+    "score": ("pairs.csv", "0.091,", "high,", ["pairs.csv, line 3: the score 'high' is not a number"]),
+    "scale": ("pairs.csv", "0.091,", "3,", ["line 3: the score 3 is not between 0 and 1", "scale = [lowest, highest]"]),
+    "empty": ("pairs.csv", ',"a small red ring, round"', ",", ["pairs.csv, line 2: an empty sentence"]),
+    "fields": ("pairs.csv", "0.091,", "0.091,more,", ["pairs.csv, line 3: 5 fields, the header has 4"]),
+    "quote": ("pairs.csv", '0,"a ""small', '0,"a "small', ["pairs.csv, line 2"]),
+    "column": ("mine.toml", '"gold"', '"golden"', ["pairs.csv, line 1: no column 'golden' among gold, first, second"]),
+    "label": ("test.tsv", "yes\t", "maybe\t", ["test.tsv, line 3: no training sample has the label 'maybe'"]),
+    "json": ("train.jsonl", '"label": "no"}', '"label": "no"', ["train.jsonl, line 1: no JSON object"]),
+    "value": ("train.jsonl", '"label": "no"', '"label": null', ["train.jsonl, line 1: 'label' is neither a text nor"]),
+    "caption": (
+        "captions.tsv",
+        "0.png\ta picture of a small red circle",
+        "0.png\t",
+        ["line 1: no caption"],
+    ),
+    "picture": ("captions.tsv", "3.png", "x.png", ["pictures has no image x.png"]),
+    "header": (
+        "captions.tsv",
+        "0.png\t",
+        "file\t",
+        ["line 1: neither a header with the columns 'image'"],
+    ),
+    "file": ("mine.toml", "./pairs.csv", "./peers.csv", ["peers.csv", "correct its path in the profile"]),
+    "table": (
+        "mine.toml",
+        "./test.tsv",
+        "./mine.toml",
+        ["no table; give a file named .tsv, .csv or .jsonl"],
+    ),
+    "kind": (
+        "mine.toml",
+        'tasks = ["my-classes"]',
+        'tasks = ["my-pairs"]',
+        ["'transfer' takes no similarity task"],
+    ),
+    "name": ("mine.toml", "[tasks.my-classes]", "[tasks.MR]", ["[tasks.MR] is a name of the harness"]),
+    "key": ("mine.toml", 'score = "gold"', 'scores = "gold"', ["table [tasks.my-pairs], key 'scores'"]),
+    "splits": ("mine.toml", 'test = "./test.tsv"', "", ["set 'file' alone, or 'train' and 'test'"]),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line_with_file_and_row_and_nothing_is_written(name: str, world: Path, tmp_path: Path) -> None:
+    file, old, new, parts = MISTAKES[name]
+    path = world.with_name(file)
+    text = path.read_bytes().decode()
+    assert old in text
+    path.write_bytes(text.replace(old, new, 1 if file != "mine.toml" else -1).encode())
+    words = ["run", "--profile", str(world), "--methods", "mcse", "--settings", "mine", "--encoders", "toy-bert"]
+    with pytest.raises(UserError) as caught:
+        CliRunner().invoke(cli, [*words, "--seeds", "1"], catch_exceptions=False)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(part in message for part in parts), message
+    assert not list(tmp_path.glob("results/*.json"))

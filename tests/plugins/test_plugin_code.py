@@ -1,0 +1,174 @@
+"""The code of another package belongs to what a run is: an edit trains anew, and no run mixes two states of a file."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from plugin_packages import Install
+
+import harness
+from harness import api
+from harness.cli.run import status
+from harness.execution.plan import Plan, PlannedRun
+from harness.plugin_code import code_of, code_of_module
+from harness.registry import GROUPS, names, target
+from harness.sources import digest
+
+METHOD = '''\
+"""SimCSE with a scale of its own."""
+from harness_methods.simcse import SimCSE
+from . import scales
+
+
+class Scaled(SimCSE):
+    """text, scaled."""
+
+    name = "scaled"
+
+    def loss_terms(self, batch, encode):
+        from lab.deep.factor import FACTOR
+
+        return {"text": FACTOR * scales.ONE * super().loss_terms(batch, encode)["text"]}
+'''
+SHORT = {"methods": "scaled", "seeds": 1, "suites": "sts", "set": {"steps": 2, "batch_size": 8}}
+
+
+@pytest.fixture
+def lab(install: Install) -> Iterator[Path]:
+    """A package with a method that imports two modules of it, one by name and one while it runs."""
+    site = install("lab", "", {"methods": {"scaled": "Scaled"}})
+    (site / "lab.py").unlink()
+    package = site / "lab"
+    (package / "deep").mkdir(parents=True)
+    (package / "__init__.py").write_text("from .method import Scaled\n")
+    (package / "method.py").write_text(METHOD)
+    (package / "scales.py").write_text("ONE = 1.0\n")
+    (package / "deep" / "__init__.py").write_text("")
+    (package / "deep" / "factor.py").write_text("FACTOR = 1.0\n")
+    (package / "apart.py").write_text("")
+    yield package
+    forget()
+
+
+def forget() -> None:
+    """As a new process: nothing of the package is imported."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def planned(folder: Path, **changes: object) -> tuple[Plan, PlannedRun]:
+    forget()
+    plan = harness.plan("tiny", **{**SHORT, **changes}, results=folder)
+    (run,) = plan.runs
+    return plan, run
+
+
+def test_this_projects_code_is_in_no_fingerprint() -> None:
+    own = [(kind, name) for kind in GROUPS for name in names(kind) if target(kind, name).startswith("harness")]
+    assert {code_of(kind, name) for kind, name in own} == {""}
+    assert len(own) > 60
+
+
+@pytest.mark.parametrize("file", ["method.py", "scales.py", "deep/factor.py", "__init__.py"])
+def test_an_edit_of_what_a_method_imports_is_another_training(lab: Path, file: str, tmp_path: Path) -> None:
+    before = planned(tmp_path)[1].fingerprint
+    assert planned(tmp_path)[1].fingerprint == before
+    with (lab / file).open("a") as stream:
+        stream.write("# a word\n")
+    assert planned(tmp_path)[1].fingerprint != before
+
+
+def test_what_a_method_does_not_import_is_no_part_of_it_and_neither_is_its_place(lab: Path, tmp_path: Path) -> None:
+    before = planned(tmp_path)[1].fingerprint
+    (lab / "apart.py").write_text("changed = True\n")
+    assert planned(tmp_path)[1].fingerprint == before
+    code = code_of_module("lab")
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    lab.rename(moved / "lab")
+    sys.path.insert(0, str(moved))
+    try:
+        forget()
+        assert code_of_module("lab") == code
+    finally:
+        sys.path.remove(str(moved))
+
+
+def test_an_edited_method_is_trained_anew_and_status_says_so(lab: Path, tmp_path: Path) -> None:
+    plan, run = planned(tmp_path)
+    first = api.execute(plan)
+    assert not first.failures, first.failures
+    (old,) = first.runs
+    assert digest(old.identity) == old.fingerprint == run.fingerprint
+    assert planned(tmp_path)[1].state == "done"
+    edit(lab / "deep" / "factor.py", "1.0", "3.0")
+    plan, run = planned(tmp_path)
+    assert (run.state, run.changed) == ("stale", ("method code",))
+    words = ["--profile", "tiny", "--methods", "scaled", "--seeds", "1", "--suites", "sts", "--results", str(tmp_path)]
+    shown = CliRunner().invoke(status, [*words, "--set", "steps=2", "--set", "batch_size=8"], catch_exceptions=False)
+    assert "stale    scaled/toy/toy-bert/seed-0  changed: method code" in shown.output
+    assert "will be trained (method code)" in shown.output
+    (new,) = api.execute(plan).runs
+    assert new.losses.terms["text"][0] == pytest.approx(3 * old.losses.terms["text"][0], rel=1e-4)
+    assert new.group != old.group, "a table never averages them"
+    assert planned(tmp_path, set={"steps": 3, "batch_size": 8})[1].changed == ("settings: steps 2 -> 3",)
+
+
+def test_code_that_changed_after_its_import_is_refused(lab: Path, tmp_path: Path) -> None:
+    planned(tmp_path)
+    edit(lab / "scales.py", "1.0", "2.0")
+    plan = harness.plan("tiny", **SHORT, results=tmp_path)
+    assert not plan.runs
+    assert "the code in scales.py has changed since this process imported it" in plan.skipped[0].why
+
+
+def test_code_that_changed_after_the_plan_is_not_run_under_its_name(lab: Path, tmp_path: Path) -> None:
+    plan, _ = planned(tmp_path)
+    edit(lab / "scales.py", "1.0", "2.0")
+    forget()  # a process of its own imports the file of now
+    done = api.execute(plan)
+    (failure,) = done.failures
+    assert "the code of the method 'scaled' has changed since the run was planned" in failure.error
+
+
+def test_corpora_and_suites_of_other_packages_count_with_their_code(install: Install, profile, tmp_path: Path) -> None:
+    code = """
+    from harness.corpora.toy.corpora import ToySentences
+    from harness.evaluation.sts import STSSuite
+
+    class Mine(ToySentences):
+        def __init__(self):
+            super().__init__(seed=7, size=64)
+
+    class Scores(STSSuite):
+        name = "scores"
+    """
+    tables = '[corpora.mine]\nkind = "mine"\n[settings.mine]\ncorpora = ["mine"]\n[suites.scores]\ntasks = ["ToySTS"]\n'
+    site = install("lab", code, {"corpora": {"mine": "Mine"}, "suites": {"scores": "Scores"}})
+    under = profile(tables)
+
+    def found() -> tuple[PlannedRun, str]:
+        forget()
+        plan = harness.plan(under, methods="simcse", settings="mine", seeds=1, suites="scores", results=tmp_path)
+        return plan.runs[0], plan.inventory.protocol("scores").key
+
+    (run, protocol), (again, same) = found(), found()
+    assert (run.fingerprint, protocol) == (again.fingerprint, same)
+    edit(site / "lab.py", "seed=7", "seed=8 - 1")
+    changed, other = found()
+    assert changed.fingerprint != run.fingerprint
+    assert other != protocol
+    before, after = (one.experiment.ingredients.corpora[0].read.fingerprint for one in (run, changed))
+    assert before != after, "tokens are kept under it"

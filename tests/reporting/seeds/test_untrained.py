@@ -1,0 +1,41 @@
+"""What a report says of an encoder that was not trained."""
+
+from __future__ import annotations
+
+import scipy.stats
+from builders import over_seeds, sts, tables
+from builders import result as one_result
+
+from harness.reporting.seeds.headline import headline
+
+LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
+BAR = over_seeds("none[pooling=mean]", [50.0], setting="none")
+
+
+def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("kdmcse", [49.0, 50.5]) + BAR
+    other = over_seeds("simcse", [1.0, 2.0, 3.0], setting="a")
+    first, second, *rest = headline(tables(other + runs), [])
+    assert (first.place, first.kind) == ("a / toy-bert, profile tiny", "untrained")
+    assert "every one of 1 trained variant" in first.text
+    place = [one for one in [second, *rest] if one.place.startswith("toy /")]
+    assert place[0].text == (
+        "The untrained encoder is ahead of 2 of 3 trained variants: simcse, kdmcse (1 significantly, one-sample "
+        "t-tests with Holm's correction; 1 with too few seeds to test). none[pooling=mean] scores 50.00 points of "
+        "Spearman, the best trained one, mcse 71.73 ± 1.55 (sts average)."
+    )
+    assert max(scipy.stats.ttest_1samp(values, 50.0).pvalue for values in (LOW, HIGH)) < 0.025
+
+
+def test_methods_that_are_ahead_are_said_to_be() -> None:
+    found = headline(tables(over_seeds("simcse", HIGH) + BAR), [])
+    assert found[0].kind == "note"
+    assert found[0].text.startswith(
+        "Every trained variant is ahead of the untrained encoder: none[pooling=mean] scores"
+    )
+    assert "simcse scores 71.73" in found[1].text
+
+
+def test_an_untrained_encoder_alone_is_only_told() -> None:
+    (sentence,) = headline(tables([one_result("none", 0, sts(ToySTS=5.0), setting="none")]), [])
+    assert sentence.text == "none scores 5.00 points of Spearman (sts average, 1 seed); not trained."

@@ -1,0 +1,87 @@
+"""Tunings at equal budgets: what is typed, drawn and kept."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import UserError
+from harness.spec import Variant
+from harness.store import Store
+from harness.store.tunings import make_tuning, read_tunings, save_tuning
+
+GRID = "mcse:lambda=0.01|0.1|1,temperature=0.05|0.1"
+
+
+def drawn(text: str, trials: int) -> tuple[str, ...]:
+    (method,) = make_tuning("tiny", {}, [text], trials).methods
+    return method.trials
+
+
+@settings(max_examples=25)
+@given(st.sets(st.integers(1, 30), min_size=1, max_size=5), st.sets(st.integers(1, 30), min_size=1, max_size=5))
+def test_a_whole_grid_is_drawn_once_each_and_fewer_trials_are_its_first(a: set[int], b: set[int]) -> None:
+    text = f"mcse[margin=2]:lambda={'|'.join(map(str, a))},temperature={'|'.join(map(str, b))}"
+    every = {str(Variant.make("mcse", {"margin": 2, "lambda": x, "temperature": y})) for x, y in product(a, b)}
+    found = drawn(text, len(every))
+    assert set(found) == every
+    assert all(drawn(text, n) == found[:n] for n in range(1, len(found)))
+
+
+def test_the_draw_depends_on_what_is_meant_not_on_how_it_is_typed() -> None:
+    assert drawn(GRID, 4) == drawn("mcse: temperature=0.10|5e-2 , lambda=1.0|0.1|0.01", 4)
+    assert drawn(GRID, 4) != drawn(GRID.replace("mcse", "kdmcse"), 4)
+
+
+def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
+    values = [
+        float(dict(Variant.parse(one).options)["learning_rate"]) for one in drawn("mcse:learning_rate=1e-5..1e-3", 200)
+    ]
+    assert min(values) >= 1e-5
+    assert max(values) <= 1e-3
+    assert 70 < sum(value < 1e-4 for value in values) < 130
+    mixed = drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 8)
+    assert {dict(Variant.parse(one).options)["lambda"] for one in mixed} == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "trials", "said"),
+    [
+        (["mcse:lambda=0.1|1|1.0"], 3, "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
+        ([GRID, "simcse:temperature=1"], 6, "simcse has 1 configuration, fewer than 6 trials"),
+        ([GRID, GRID], 2, "--tune names mcse twice"),
+        ([GRID], 0, "--trials 0 tries nothing"),
+        (["mcse"], 1, "--tune 'mcse' names no values; write METHOD:key=VALUE|VALUE"),
+        (["mcse:lambda"], 1, "names no values"),
+        (["mcse[lambda=1]:lambda=2|3"], 1, "sets 'lambda' twice"),
+        (["mcse:lambda=3..1"], 1, "3..1 is not a range of positive numbers"),
+        (["mcse:lambda=a..b"], 1, "a..b is not a range of positive numbers"),
+        (["mcse:lambda=1..1.0001"], 3, "has too narrow a range for 3 trials"),
+        (["mcse[:lambda=1"], 1, "unbalanced brackets"),
+    ],
+)
+def test_mistakes_are_one_line(texts: list[str], trials: int, said: str) -> None:
+    with pytest.raises(UserError) as refused:
+        make_tuning("tiny", {}, texts, trials)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_tuning_is_kept_by_its_content(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert read_tunings(store) == ([], [])
+    tuning = make_tuning("tiny", {"steps": 5}, [GRID, "kdmcse:margin=0.1|0.2|0.3"], 2)
+    for _ in range(2):
+        save_tuning(store, tuning)
+    assert read_tunings(store) == ([tuning], [])
+    (path,) = (tmp_path / "tunings").iterdir()
+    assert path.stem == tuning.key
+    assert store.files() == []
+    path.write_bytes(path.read_bytes().replace(b'"trials"', b'"trails"', 1))
+    found, (problem,) = read_tunings(store)
+    assert not found
+    assert problem.startswith(f"the tuning {path} cannot be used")
