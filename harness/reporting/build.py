@@ -31,6 +31,7 @@ from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
 from harness.reporting.tables.neighbours import neighbour_grids
+from harness.reporting.tables.ranking import ranking_grid
 from harness.reporting.tables.seen import seen_grid
 from harness.reporting.tables.tuned import tuned_grids
 from harness.reporting.tables.worded import paper_grid, verdict_note
@@ -122,7 +123,7 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
     )
     with new_folder(out) as folder:
         (folder.path / "report.csv").write_text(
-            tidy(contents.tables, [*filled, *stand_ins], contents.seen, contents.tuned), "utf-8"
+            tidy(contents.tables, [*filled, *stand_ins], contents.seen, contents.tuned, contents.rankings), "utf-8"
         )
         _write_texts(site, folder.path)
         write_site(site, folder.path, folder.kept)
@@ -133,6 +134,7 @@ def _write_texts(site: Site, folder: Path) -> None:
     """All tables as Markdown and LaTeX."""
     grids = [
         *map(summary_grid, site.contents.tables),
+        *map(ranking_grid, site.contents.rankings),
         *(grid for some in site.tuned.values() for grid in some),
         *site.seen,
         *([site.claims] if site.claims else []),

@@ -12,6 +12,7 @@ from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.metrics import SEEN, UNSEEN, Metrics
 from harness.profiles import load_profile
+from harness.reporting.seeds.ranking import RankingTable, ranking_tables
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports
@@ -83,6 +84,11 @@ class Contents:
     def tables(self) -> list[SummaryTable]:
         """One table for each profile and suite."""
         return summary_tables(frame_of(self.results, ()), self.metrics)
+
+    @cached_property
+    def rankings(self) -> list[RankingTable]:
+        """The variants of each profile and suite ranked over settings and encoders."""
+        return ranking_tables(self.tables)
 
     @cached_property
     def tuned(self) -> list[TunedReport]:

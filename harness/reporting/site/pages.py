@@ -19,6 +19,7 @@ from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.ranking import ranking_grid
 from harness.sources import digest
 from harness.store import Result
 
@@ -141,6 +142,7 @@ def _profile(site: Site, profile: str) -> dict[str, object]:
     runs = shown_runs(site.contents.results, tables)
     return {
         "grids": [summary_grid(table) for table in tables],
+        "rankings": [ranking_grid(table) for table in site.contents.rankings if table.profile == profile],
         "dev": charts(runs, "dev"),
         "losses": charts(runs, "loss"),
         "figures": [figure for figure in site.figures if figure.is_curve and figure.profile == profile],
