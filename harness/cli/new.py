@@ -68,7 +68,7 @@ def method(name: str) -> None:
         )
         raise UserError(f"'{name}' {why}; give another name, for example my_method")
     title = "".join(part.capitalize() for part in name.split("_"))
-    starts = {Path(name) / "pyproject.toml": "method.toml", Path(name) / f"{name}.py": "method.txt"}
+    starts = {Path(name) / "pyproject.toml": "method.toml", Path(name) / "src" / f"{name}.py": "method.txt"}
     _write(starts, {"NAME": name, "CLASS": title})
     echo(f"wrote {' and '.join(map(str, starts))}; install the folder once, then change the method and run it:")
     echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
@@ -89,9 +89,8 @@ def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
     """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
     from harness.sources import write_text
 
-    for path in starts:
-        if path.exists() or path.is_symlink() or (path.parent != Path() and path.parent.exists()):
-            there = path.parent if path.parent != Path() else path
+    for there in sorted({Path(path.parts[0]) for path in starts}):
+        if there.exists() or there.is_symlink():
             raise UserError(f"{there} exists already; give another name, or move it away")
     for path, start in starts.items():
         text = files("harness.cli").joinpath("starts", start).read_text("utf-8")

@@ -104,7 +104,7 @@ def run(
     run_timeout: str | None,
     track: str,
     fetch: bool,
-    accept_licences: str,
+    accept_licences: list[str],
     dry_run: bool,
     **grid: Any,
 ) -> None:

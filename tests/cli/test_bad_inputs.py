@@ -119,6 +119,12 @@ def test_no_word_of_any_command_is_a_traceback(
         (("audit", "--profile", "paper"), "add --seen"),
         (("run", "--profile", "tiny", "--dry-run", "--executor", "slrum"), "did you mean slurm?"),
         (("run", "--profile", "tiny", "--dry-run", "--wait"), "has no option 'wait'"),
+        (("run", "--profile", "tiny", "--dry-run", "--accept-licences", "senteva"), "did you mean senteval?"),
+        (("fetch", "--profile", "tiny", "--accept-licences", "zzz"), "zzz: nothing restricted has that name; known: "),
+        (
+            ("data", "fetch", "wiki1m", "--accept-licences", "senteval,"),
+            "--accept-licences : nothing restricted has that name",
+        ),
         (("results", "upgrade", "--data-root", "nowhere"), "nowhere is not a folder"),
         (("power", "--effect", "1", "--std", "1", "--seeds", "100000000"), "2<=x<=10000"),
         (("run", "--profile", "tiny", "--dry-run", "--seeds", "10000", "--methods", MANY), "more than 200,000"),

@@ -69,7 +69,7 @@ def test_a_method_is_a_package_that_passes_the_checks_and_trains(folder: Path, i
     modules = project["tool"]["setuptools"]["py-modules"]
     assert [point.partition(":")[0] for point in points.values()] == modules
     names = {name: point.partition(":")[2] for name, point in points.items()}
-    code = (folder / "warm_start" / "warm_start.py").read_text()
+    code = (folder / "warm_start" / "src" / "warm_start.py").read_text()
     install(modules[0], code, {group.removeprefix("harness."): names})
     method = getattr(importlib.import_module("warm_start"), names["warm_start"])
     assert check_method(method) == []
