@@ -20,7 +20,7 @@ from harness.store.tunings import read_tunings, save_tuning
 from harness.store.upgrade import has_old_name
 
 #: a result is new, has new evaluations, or was there already
-State = Literal["new", "extended", "there"]
+Standing = Literal["new", "extended", "there"]
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Merged:
     `problems` for each file that was left out.
     """
 
-    states: dict[tuple[str, str], State] = field(default_factory=dict)
+    states: dict[tuple[str, str], Standing] = field(default_factory=dict)
     in_use: int = 0
     unchecked: int = 0
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def count(self, lab: str, state: State) -> int:
+    def count(self, lab: str, state: Standing) -> int:
         """The number of a lab's results of a state."""
         return sum(place[0] == lab and found == state for place, found in self.states.items())
 
@@ -114,7 +114,7 @@ def _take(into: Store, one: Contribution, done: Merged) -> None:
         changed = _write(into, held, one, result, done)
     place = (lab, result.fingerprint)
     done.unchecked += place not in done.states and not computed
-    state: State = "there" if not changed else "extended" if before else "new"
+    state: Standing = "there" if not changed else "extended" if before else "new"
     if done.states.get(place, "there") == "there":
         done.states[place] = state
 
