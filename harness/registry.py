@@ -70,6 +70,11 @@ def names(kind: str) -> list[str]:
     return sorted(_points(kind))
 
 
+def targets(kind: str) -> dict[str, list[str]]:
+    """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
+    return {name: [point.value for point in points] for name, points in _points(kind).items()}
+
+
 def target(kind: str, name: str) -> str:
     """Where a registered object is defined, as 'module:object'. Raises UserError."""
     return _find(kind, name).value
