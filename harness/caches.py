@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from harness.errors import LockError
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -62,11 +64,13 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return make(folder)
-    except OSError as error:
-        foreign = error.filename is not None and not str(error.filename).startswith(str(cache_folder()))
-        if foreign or not is_unusable(error):
+    except (OSError, LockError) as error:
+        why = error if isinstance(error, OSError) else error.__cause__
+        assert isinstance(why, OSError)
+        foreign = why.filename is not None and not str(why.filename).startswith(str(cache_folder()))
+        if foreign or not is_unusable(why):
             raise
-        spare = spare_folder(error) / name
+        spare = spare_folder(why) / name
     spare.mkdir(parents=True, exist_ok=True)
     return make(spare)
 

@@ -71,6 +71,23 @@ def read_note(path: Path, then: str) -> dict[str, Any] | None:
         return None
 
 
+def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, Any] | None:
+    """What a note tells whose members have the hashes of files, by member; an empty hash is that of no file.
+
+    None where there is no note, and where it or a file is not as it was written: that is put aside, and `then` follows.
+    """
+    noted = read_note(note, then)
+    for member, path in files.items() if noted else ():
+        try:
+            if noted and noted[member]:
+                check_file(path, noted[member])
+        except DamagedError as error:
+            put_aside(path, error, then)
+            note.unlink()
+            return None
+    return noted
+
+
 def keep_note(name: str, values: Mapping[str, Any]) -> None:
     """Write a note into the cache."""
     keep_text(name, sealed(json.dumps(values)))

@@ -14,5 +14,9 @@ class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
 
 
+class LockError(UserError):
+    """Something else lies where a lock belongs; its cause is the OSError that says so."""
+
+
 class PlugInError(UserError):
     """A registered object cannot be loaded, or its own code raised an error; other objects are not affected."""

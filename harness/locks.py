@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from harness.errors import UserError
+from harness.errors import LockError, UserError
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ READ_ONLY = (errno.EROFS, errno.EACCES)
 def try_lock(path: Path) -> Iterator[bool]:
     """Hold a lock file; gives False at once when another process holds it.
 
-    Raises UserError where there are no locks.
+    Raises UserError where there are no locks, LockError for a folder in its place.
     """
     held = _acquired(path, wait=False)
     if held is None:
@@ -41,7 +41,8 @@ def try_lock(path: Path) -> Iterator[bool]:
 def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
     """Hold a lock file, waiting (and calling `say`) while another process holds it.
 
-    What cannot be written needs no lock. Raises UserError where there are no locks.
+    What cannot be written needs no lock. Raises UserError where there are no locks, LockError for a folder in place of
+    one.
     """
     try:
         held = _acquired(path, wait=False)
@@ -64,6 +65,8 @@ def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
         return FileLock(path, fallback_to_soft=False).acquire(timeout=-1 if wait else 0)
     except Timeout:
         return None
+    except IsADirectoryError as error:
+        raise LockError(f"the lock {path} is a folder; remove it and give the same command again") from error
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

@@ -10,6 +10,8 @@ import re
 
 #: Characters of the longest word of a message, about three lines of a terminal, and of either end of a longer one.
 LONGEST_WORD, WORD_ENDS = 300, 100
+#: Bytes of the longest name in a folder, on every common file system.
+LONGEST_NAME = 255
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 #: control characters but for tab and line feed, line separators, marks that reorder what follows, lone surrogates
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")

@@ -28,13 +28,12 @@ import numpy as np
 from harness.caches import in_cache, kept_text
 from harness.errors import MissingData, UserError, first_line
 from harness.formatting import duration, fixed
+from harness.plaintext import LONGEST_NAME
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two lines about hashing, and without any after which it starts anew.
 LINE_EVERY_S, IDLE_S = 20.0, 5.0
-#: Bytes of the longest name in a folder, on every common file system.
-LONGEST_NAME = 255
 #: Below it there is nothing; an absolute path joined to it is itself.
 NOWHERE = Path(os.devnull)
 #: How to get a file that is no data set's.
@@ -246,6 +245,23 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(
         name if len(name.encode()) <= LONGEST_NAME else f".{digest(path.name)[:32]}.{os.getpid()}.tmp"
     )
+
+
+def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if that fails.
+
+    Raises FileExistsError for one that is there, which stays as it is.
+    """
+    folder.mkdir(parents=True)
+    try:
+        fill(folder)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,8 +16,10 @@ Name = Annotated[str, Field(min_length=1)]
 #: a commit of the hub
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
-#: bytes of the largest file that is read
-LARGEST = 10**6
+#: bytes of the largest file that is read, and parts of the longest key: the time to read one grows with their square
+LARGEST, LONGEST_KEY = 10**6, 32
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*+\.[ \t]*+){{{LONGEST_KEY}}}")
 
 
 class Table(BaseModel):
@@ -95,4 +98,10 @@ def _text(path: Path, what: str) -> str:
         content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise UserError(f"the {what} {path} has more than {LARGEST / 1e6:.0f} MB; is it the right file?")
-    return content.decode("utf-8")
+    text = content.decode("utf-8")
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise UserError(
+            f"the {what} {path}, line {line}, has a key of more than {LONGEST_KEY} parts; correct that line"
+        )
+    return text

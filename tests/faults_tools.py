@@ -231,6 +231,7 @@ ELSEWHERE = {
     "catalogue/recipes/base.py": _DATA,
     "catalogue/recipes/matched.py": _DATA,
     "catalogue/recipes/wikipedia.py": _DATA,
+    "cli/new.py": "tests/cli/test_new.py: beginnings of files of a user, each written whole",
     "corpora/sounds.py": "tests/corpora/test_labelled_audio.py: an archive is unpacked as a whole",
     "corpora/tokens.py": "with a whole run without its cache; test_writes.py",
     "corpora/toy/pretrain.py": "writes files of this project, by hand",

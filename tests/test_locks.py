@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from executor_jobs import ignore, plan
 
+from harness import catalogue
+from harness.caches import remove_spare
+from harness.catalogue.models import record_commit
+from harness.encoders.features import cached_features
 from harness.errors import UserError
+from harness.execution.executors.base import execute
+from harness.execution.executors.jobs import jobs_of
+from harness.execution.executors.run_job import RunJob
 from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
 
@@ -70,3 +81,48 @@ def test_another_error_of_the_file_system_is_itself(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("fcntl.flock", flock)
     with pytest.raises(OSError, match="Input/output error"), try_lock(tmp_path / "lock"):
         pass
+
+
+def in_place_of_locks(results: Path, data: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Each lock on which something stands or falls, and what takes it; caches go on in a spare folder."""
+    entry = catalogue.entry("wiki1m")
+    yield (
+        data / ".catalogue" / "wiki1m.lock",
+        lambda: catalogue.fetch(data, entry, print, lambda _: lambda *_: None, True),
+    )
+    yield data / ".catalogue" / "models.lock", lambda: record_commit(data, "owner/a", "a" * 40, print)
+    made = plan(results, "none")
+    yield results / ".writable", lambda: execute(made, ignore, executor="serial")
+    yield results / ".locks" / "slurm.lock", lambda: execute(made, ignore, executor="slurm")
+
+
+def test_a_folder_in_place_of_a_lock_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.execution.executors.slurm.states", dict)
+    for path, take in in_place_of_locks(tmp_path / "results", tmp_path / "data"):
+        path.mkdir(parents=True)
+        with pytest.raises(UserError, match=f"the lock {re.escape(str(path))} is a folder; remove it"):
+            take()
+        path.rmdir()
+    (run,) = [job for job in jobs_of(plan(tmp_path / "results", "none")) if isinstance(job, RunJob)]
+    (tmp_path / "results" / ".locks" / f"{run.id[:32]}.lock").mkdir()
+    (failure,) = execute(plan(tmp_path / "results", "none"), ignore, executor="serial")
+    assert "is a folder; remove it" in getattr(failure, "error", ""), "it costs its run alone"
+
+
+def test_a_folder_in_place_of_a_lock_of_the_cache_costs_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+
+    def features() -> object:
+        return cached_features("a", 2, lambda start, stop: np.ones((stop - start, 1), np.float32)).tolist()
+
+    features()
+    (lock,) = tmp_path.rglob("*.lock")
+    lock.unlink()
+    lock.mkdir()
+    try:
+        assert features() == [[1.0], [1.0]]
+        assert "cannot be used (Is a directory)" in caplog.text
+    finally:
+        remove_spare()

@@ -32,6 +32,7 @@ def test_three_top_level_names(installed: Path) -> None:
     [
         ("harness/profiles/*.toml", "harness/profiles/*.toml"),
         ("harness/catalogue/**/*.toml", "harness/catalogue/**/*.toml"),
+        ("harness/cli/starts/*", "harness/cli/starts/*"),
         ("harness/corpora/toy/**/*.safetensors", "harness/corpora/toy/**/*.safetensors"),
         ("harness/corpora/toy/**/*.json", "harness/corpora/toy/**/*.json"),
         ("harness_methods/*.py", "methods/*.py"),

@@ -18,6 +18,7 @@ from harness.errors import UserError
 from harness.sources import write_text
 
 BLOCK = 1 << 20
+_DIGEST = re.compile(r"# ([0-9a-f]{64})")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
@@ -70,17 +71,29 @@ def _known(entry: Entry) -> dict[str, str]:
 
 
 def write_manifest(path: Path, place: Path, entry: Entry) -> None:
-    """Write the SHA-256 of every output file below a folder in the format of sha256sum, after a comment line."""
+    """Write the SHA-256 of every output file below a folder in the format of sha256sum.
+
+    Before them stand two comments: the SHA-256 of what follows, and what the files are.
+    """
     sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
     files = [file for output in entry.outputs for file in files_of(place / output.path)]
     lines = [f"{hash_of(file)}  {file.relative_to(place).as_posix()}\n" for file in files]
-    write_text(path, "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines]))
+    text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
+    write_text(path, f"# {_hash(text)}\n{text}")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_manifest(path: Path) -> dict[str, str]:
-    """Return hashes by path. Raises UserError for a malformed line."""
-    found = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    """Return hashes by path. Raises UserError for a file that is not as it was written, and for a malformed line."""
+    found, text = {}, path.read_text(encoding="utf-8", errors="replace")
+    first, _, rest = text.partition("\n")
+    stated = _DIGEST.fullmatch(first)  # of an earlier version: none
+    if stated and stated[1] != _hash(rest):
+        raise UserError(f"{path} was changed or damaged after it was written; remove it and fetch or import again")
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)

@@ -6,8 +6,17 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from harness.catalogue.checks import state
-from harness.catalogue.entries import Entry, with_inputs
+from harness.catalogue.entries import Entry, restricted, with_inputs
 from harness.errors import UserError
+from harness.registry import names, suggest
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Raise UserError for a name that nothing restricted has. Models are not listed here; they are named OWNER/NAME."""
+    known = [entry.name for entry in restricted()]
+    for name in given:
+        if name not in known and name not in names("mteb task") and "/" not in name:
+            raise UserError(f"--accept-licences {name}: nothing restricted has that name; {suggest(name, known)}")
 
 
 def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:

@@ -154,6 +154,11 @@ def read_entries(text: str) -> dict[str, Entry]:
         raise UserError(f"the catalogue, {place}: {first['msg']}; correct that table") from error
 
 
+def restricted() -> list[Entry]:
+    """The entries whose licences restrict use."""
+    return [entry for entry in entries().values() if entry.restricted]
+
+
 def entry(name: str) -> Entry:
     """The entry of a name. Raises UserError listing the closest names."""
     if name not in entries():

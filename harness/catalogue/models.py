@@ -17,6 +17,7 @@ from harness.catalogue.checks import hash_of
 from harness.catalogue.download import Progress
 from harness.catalogue.hub import plain_errors
 from harness.catalogue.places import Say, books, held
+from harness.checksums import DamagedError, sealed, unsealed
 from harness.errors import UserError
 from harness.sources import write_text
 
@@ -153,7 +154,7 @@ def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
     """Record the commit that stands for a model's `main` from now on."""
     with held(root, "models", say):
         known = _records(root)
-        write_text(_record(root), json.dumps({**known, hub: commit}, indent=2, sort_keys=True) + "\n")
+        write_text(_record(root), sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True)))
 
 
 def _record(root: Path) -> Path:
@@ -165,6 +166,8 @@ def _records(root: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        return {str(hub): str(commit) for hub, commit in json.loads(path.read_text(encoding="utf-8")).items()}
-    except (OSError, ValueError, AttributeError) as error:
+        content = path.read_bytes()
+        known = json.loads(unsealed(content) or content)  # of an earlier version: no digest
+        return {str(hub): str(commit) for hub, commit in known.items()}
+    except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is no record of commits: {error}; remove it and fetch the models again") from error

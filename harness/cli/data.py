@@ -60,13 +60,13 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 @accept_option
 @click.option("--offline", is_flag=True, help="Use the local hub cache only, as HF_HUB_OFFLINE=1 does.")
 @new_data_option
-def fetch(names: tuple[str, ...], accept_licences: str, offline: bool, data_root: Path | None) -> None:
+def fetch(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
     """Download entries into the data root; an interrupted download resumes."""
     from harness import catalogue
 
     root = _root(data_root)
     wanted = [catalogue.entry(name) for name in names]
-    catalogue.require_consent(catalogue.terms_of(root, wanted), [name.strip() for name in accept_licences.split(",")])
+    catalogue.require_consent(catalogue.terms_of(root, wanted), accept_licences)
     with catalogue.shown() as (say, watch):
         for entry in wanted:
             catalogue.fetch(root, entry, say, watch, offline)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
 @click.pass_context
-def fetch(context: click.Context, /, accept_licences: str, dry_run: bool, **grid: Any) -> None:
+def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, **grid: Any) -> None:
     """Download the data and models that a grid of runs lacks.
 
     The selection is that of `harness run`. Sizes, free space, restricted licences and steps by hand are printed first.
@@ -33,7 +33,7 @@ def fetch(context: click.Context, /, accept_licences: str, dry_run: bool, **grid
         context.exit(1)
 
 
-def bring(found: FetchList, accept_licences: str, dry_run: bool) -> bool:
+def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
     """Print what is to be fetched, fetch it, and print what is left; False if something failed."""
     from harness import api
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "doctor": "doctor:doctor",
     "data": "data:data",
     "fetch": "fetch:fetch",
+    "new": "new:new",
 }
 
 #: answers of a file system about a path that a user gave, or about a full disk behind the output

@@ -20,6 +20,7 @@ from harness.cli.completion import (
 )
 from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.execution.resources import DeviceChoice, Jobs
+from harness.plaintext import LONGEST_NAME
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,8 +43,6 @@ class _Folder(click.Path):
         return folder
 
 
-#: bytes of a name that the usual file systems take
-LONGEST_NAME = 255
 #: a folder on the command line, and one that must be there
 FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
 
@@ -75,10 +74,23 @@ data_option = click.option(
 new_data_option = click.option(
     "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files, which may be new (default: HARNESS_DATA)."
 )
+
+
+def _accepted(context: click.Context, param: click.Parameter, value: str) -> list[str]:
+    """The names that were given. Raises UserError for one that nothing has."""
+    given = [name.strip() for name in value.split(",")] if value else []
+    if given:
+        from harness.catalogue.consent import check_names
+
+        check_names(given)
+    return given
+
+
 accept_option = click.option(
     "--accept-licences",
     metavar="NAME,...",
     default="",
+    callback=_accepted,
     help="Agree to the licences of these data sets and models, which restrict use.",
 )
 suites_option = names_option("--suites", "A,B", "Evaluation suites (default: the profile's).", from_profile("suites"))

@@ -104,7 +104,7 @@ def run(
     run_timeout: str | None,
     track: str,
     fetch: bool,
-    accept_licences: str,
+    accept_licences: list[str],
     dry_run: bool,
     **grid: Any,
 ) -> None:
@@ -235,6 +235,9 @@ def _axes(plan: Plan) -> Iterator[str]:
     for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
         if values:
             yield f"{name:9} {', '.join(map(str, values))}"
+    if request.tuning:
+        spaces = " and of ".join(method.typed for method in request.tuning.methods)
+        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}"
     done = {run.resolved.spec for run in plan.done}
     for name, specs in request.entries.items():
         yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
+from harness.checksums import content_hash, read_note_on, write_note
 from harness.sources import digest, write_bytes
 from harness.textfiles import normalised_text
 
@@ -29,7 +29,6 @@ from harness.textfiles import normalised_text
 VERSION = 2
 #: the hash of a text without letters and digits, which counts as read by no training
 EMPTY = 0
-_AGAIN = "it is computed again"
 
 _EXTENSION = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
 _FLICKR = re.compile(r"(\d+)_[0-9a-f]{10}")
@@ -49,26 +48,15 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
     def found(folder: Path) -> np.ndarray:
         path = folder / name
-        if not _is_kept(path):
+        note = path.with_suffix(".json")
+        if read_note_on(note, {"sha256": path}, "it is computed again") is None:
             buffer = io.BytesIO()
             np.save(buffer, text_hashes(texts()))
             write_bytes(path, buffer.getvalue())
-            write_note(path.with_suffix(".json"), {"sha256": content_hash(path)})
+            write_note(note, {"sha256": content_hash(path)})
         return np.asarray(np.load(path, mmap_mode="r"))
 
     return in_cache("seen", found)
-
-
-def _is_kept(path: Path) -> bool:
-    """Whether hashes are there as they were written; what is damaged is put aside."""
-    noted = read_note(path.with_suffix(".json"), _AGAIN)
-    try:
-        if noted is not None:
-            check_file(path, noted["sha256"])
-    except DamagedError as error:
-        put_aside(path, error, _AGAIN)
-        return False
-    return noted is not None
 
 
 def image_name(image_id: str) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
+from harness.checksums import content_hash, read_note_on, write_note
 from harness.encoders.rows import TokenRows
 from harness.locks import locked
 from harness.sources import digest, write_bytes
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 VERSION = 2
 #: sentences tokenised at a time, in parallel
 CHUNK = 16384
-_AGAIN = "the texts are tokenised again"
 
 
 @dataclass(frozen=True)
@@ -137,17 +136,9 @@ def _files(note: Path) -> tuple[Path, Path]:
 
 def _kept(note: Path) -> np.dtype | None:
     """The type of the ids where both files are as they were written; what is damaged is put aside."""
-    noted = read_note(note, _AGAIN)
-    if noted is None:
-        return None
-    for path in _files(note):
-        try:
-            check_file(path, noted[path.suffix[1:]])
-        except DamagedError as error:
-            put_aside(path, error, _AGAIN)
-            note.unlink()
-            return None
-    return np.dtype(str(noted["dtype"]))
+    files = {path.suffix[1:]: path for path in _files(note)}
+    noted = read_note_on(note, files, "the texts are tokenised again")
+    return None if noted is None else np.dtype(str(noted["dtype"]))
 
 
 def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]) -> np.dtype:

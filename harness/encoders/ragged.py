@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
+from harness.checksums import content_hash, read_note_on, write_note
 from harness.errors import UserError
 from harness.locks import locked
 from harness.processors import own_cores
@@ -27,7 +27,6 @@ VERSION = 2
 #: rows in a file
 CHUNK = 512
 DTYPE = np.dtype(np.float16)
-_AGAIN = "its rows are computed again"
 
 
 class Ragged:
@@ -77,15 +76,8 @@ def _data(folder: Path, chunk: int) -> Path:
 
 def _kept(data: Path) -> list[int]:
     """Return the lengths of a chunk's rows; none where it is missing or damaged."""
-    noted = read_note(data.with_suffix(".json"), _AGAIN)
-    if noted is None:
-        return []
-    try:
-        check_file(data, noted["sha256"])
-    except DamagedError as error:
-        put_aside(data, error, _AGAIN)
-        return []
-    return list(noted["lengths"])
+    noted = read_note_on(data.with_suffix(".json"), {"sha256": data}, "its rows are computed again")
+    return [] if noted is None else list(noted["lengths"])
 
 
 def _made(data: Path, rows: range, compute: ComputeRow) -> list[int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -13,9 +15,13 @@ from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError, first_line
 from harness.execution.finished import FinishedRun, find_result
+from harness.locks import try_lock
 from harness.reporting.card import ModelFacts, Provenance, model_card
-from harness.sources import temporary_beside, write_text
+from harness.sources import fill_folder, temporary_beside, write_text
 from harness.store import Result, Store, frame_of
+
+#: the file that marks a folder as an export that has not ended, and is locked as long as its process lives
+_MARK = ".harness-export.lock"
 
 
 @dataclass(frozen=True)
@@ -59,15 +65,30 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
 
 def _write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
     """Fill a new folder beside `folder`, which is empty or not there, and rename it; remove it where that fails."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = temporary_beside(folder)
-    fresh.mkdir()  # one that is there is not ours
-    try:
-        fill(fresh)
-        fresh.replace(folder)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+    _remove_leftovers(folder)
+
+    with ExitStack() as held:
+
+        def fill_marked(path: Path) -> None:
+            held.enter_context(try_lock(path / _MARK))
+            fill(path)
+
+        fill_folder(fresh, fill_marked)
+        try:
+            (fresh / _MARK).unlink()
+            fresh.replace(folder)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed exports to the same folder left: unfinished folders with their mark, which nobody holds."""
+    for mark in folder.parent.glob(f"{escape(temporary_beside(folder).name.rsplit('.', 2)[0])}.*.tmp/{_MARK}"):
+        with try_lock(mark) as free:
+            if free:
+                shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def siblings(result: Result, store: Store) -> list[Result]:

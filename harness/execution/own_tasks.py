@@ -25,13 +25,18 @@ class OwnImages(CaptionedFile):
     kind = RETRIEVAL
 
 
-def own_task(name: str, table: SimilarityTable | ClassificationTable | RetrievalTable) -> OwnTask:
-    """Make a task. Raises UserError for the name of another task, for whose scores its own could be taken."""
+def check_name(name: str) -> None:
+    """Raise UserError for no name, and for that of another task, for whose scores those of this one could be taken."""
     if not _NAME.fullmatch(name) or name == AVERAGE or any(name in names(kind) for kind in _KINDS):
         what = (
             "is a name of the harness" if _NAME.fullmatch(name) else "is no word of letters, digits, '.', '_' and '-'"
         )
         raise UserError(f"the task [tasks.{name}] {what}; rename it in the profile")
+
+
+def own_task(name: str, table: SimilarityTable | ClassificationTable | RetrievalTable) -> OwnTask:
+    """Make a task. Raises UserError as `check_name` does."""
+    check_name(name)
     if isinstance(table, SimilarityTable):
         pair = (table.sentence1, table.sentence2, table.score)
         return OwnPairs(name, table.file, pair, table.scale, table.subset)

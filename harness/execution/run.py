@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from harness.checksums import DamagedError, check_file, content_hash, put_aside, read_note, write_note
+from harness.checksums import content_hash, put_aside, read_note_on, write_note
 from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
 from harness.execution.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
@@ -121,22 +121,12 @@ def _keep(saved: Path, evaluation: Evaluation, arrays: NamedArrays) -> None:
 def _kept(saved: Path) -> Evaluation | None:
     """The evaluation that an earlier process kept; None where there is none, or a damaged one, which is put aside."""
     again = "the suite is evaluated again"
-    noted = read_note(saved, again)
-    if noted is None:
-        return None
-    beside = saved.with_suffix(".npz")
+    noted = read_note_on(saved, {"arrays": saved.with_suffix(".npz")}, again)
     try:
-        evaluation = Evaluation.model_validate(noted["scores"])
+        return None if noted is None else Evaluation.model_validate(noted["scores"])
     except (ValueError, KeyError) as error:  # of another version
         put_aside(saved, first_line(error), again)
         return None
-    if noted["arrays"]:
-        try:
-            check_file(beside, noted["arrays"])
-        except DamagedError as error:
-            put_aside(beside, error, again)
-            return None
-    return evaluation
 
 
 @dataclass

@@ -141,7 +141,7 @@ def _record(note: Path) -> TrainingRecord | None:
     """The record of a training that has ended; None where there is none. Raises DamagedError."""
     try:
         content = note.read_bytes()
-        # without a digest from an earlier version: a part of such a file, or another, is no record
+        # of a run that ended under an earlier version: no digest; a part of such a file, or another, is no record
         return TrainingRecord(**json.loads(unsealed(content) or content))
     except FileNotFoundError:
         return None

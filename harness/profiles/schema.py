@@ -33,14 +33,17 @@ class OpenTable(BaseModel):
 
 
 class Rule(BaseModel):
-    """Values for the runs that it matches; an absent list matches everything, and a later rule wins."""
+    """Values for the runs that it matches; an absent list matches everything, and a later rule wins.
+
+    Its further keys are the values: those of `[training]`, and options of methods (`harness show METHOD`).
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    methods: tuple[Name, ...] = ()
-    readings: tuple[Name, ...] = ()
-    settings: tuple[Name, ...] = ()
-    encoders: tuple[Name, ...] = ()
+    methods: Annotated[tuple[Name, ...], Field(description="names of methods, without options")] = ()
+    readings: Annotated[tuple[Name, ...], Field(description="readings of the methods, such as paper")] = ()
+    settings: Annotated[tuple[Name, ...], Field(description="names of settings, without options")] = ()
+    encoders: Annotated[tuple[Name, ...], Field(description="names of encoders")] = ()
     source: Annotated[Name, Field(description="where the values are published, or why they were chosen")]
 
     @property
@@ -95,27 +98,29 @@ class Training(Table):
 class Corpus(OpenTable):
     """Training data: a registered kind of corpus, with the options of that kind."""
 
-    kind: Name
+    kind: Annotated[Name, Field(description="a registered kind of corpus")]
 
 
 class Setting(Table):
     """A named mixture of corpora."""
 
-    corpora: Annotated[tuple[Name, ...], Field(min_length=1)]
-    description: str = ""
-    dev: Annotated[Name | None, Field(description="default: the profile's")] = None
+    corpora: Annotated[
+        tuple[Name, ...], Field(min_length=1, description="names of corpora; a method reads its streams")
+    ]
+    description: Annotated[str, Field(description="one line for `harness list settings`")] = ""
+    dev: Annotated[Name | None, Field(description="the task that selects checkpoints, instead of the profile's")] = None
     tests: Annotated[
         dict[Name, Name], Field(description="task of a paper's table -> the task whose split fits the training images")
     ] = {}
 
 
 class ModelTable(Table):
-    """A model on the hub at a pinned revision, in a folder below the data root, or in an installed package."""
+    """A model on the hub at a pinned revision, in a folder, or in an installed package."""
 
-    hub: Name | None = None
-    revision: Commit | None = None
-    folder: Name | None = None
-    registered: Name | None = None
+    hub: Annotated[Name | None, Field(description="OWNER/NAME on the hub")] = None
+    revision: Annotated[Commit | None, Field(description="its commit, 40 hex digits")] = None
+    folder: Annotated[Name | None, Field(description="the folder of a saved model")] = None
+    registered: Annotated[Name | None, Field(description="a model in an installed package")] = None
     about: Annotated[int | None, Field(gt=0, description="approximate size of its files in bytes")] = None
 
     @property
@@ -146,7 +151,7 @@ class TeacherTable(ModelTable):
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
-    revision: Commit | Literal["main"] | None = None
+    revision: Annotated[Commit | Literal["main"] | None, Field(description="its commit, 40 hex digits, or main")] = None
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
     precision: Annotated[Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")] = (
         "fp32"
@@ -185,14 +190,14 @@ class ReleasedRows(Table):
 
     tables: Annotated[tuple[Name, ...], Field(min_length=1, description="PAPER:TABLE")]
     published: Annotated[Name, Field(description="METHOD or METHOD:VARIANT in published.csv")]
-    setting: Name
+    setting: Annotated[Name, Field(description="the setting of the rows")]
     source: Annotated[Name, Field(description="the column of that name in published.csv")] = "own"
 
 
 class ReleasedTable(ModelTable):
     """Weights that others published, named as on the hub. The revision 'main' stands for the commit in the cache."""
 
-    revision: Commit | Literal["main"] | None = None
+    revision: Annotated[Commit | Literal["main"] | None, Field(description="its commit, 40 hex digits, or main")] = None
     pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
     encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
     heads: Annotated[Name | None, Field(description="a file beside them: their projections of captions and images")] = (
@@ -219,8 +224,8 @@ class ReleasedTable(ModelTable):
 class SimilarityTable(Table):
     """Sentence pairs with scores in a table (.tsv, .csv or .jsonl), for the suites sts and geometry, and for `dev`."""
 
-    kind: Literal["similarity"]
-    file: Name
+    kind: Annotated[Literal["similarity"], Field(description="sentence pairs with scores")]
+    file: Annotated[Name, Field(description="the table")]
     sentence1: Annotated[Name, Field(description="the column of the first sentence")] = "sentence1"
     sentence2: Annotated[Name, Field(description="the column of the second sentence")] = "sentence2"
     score: Annotated[Name, Field(description="the column of the scores")] = "score"
@@ -242,11 +247,13 @@ class ClassificationTable(Table):
     One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev` where it is there.
     """
 
-    kind: Literal["classification"]
+    kind: Annotated[Literal["classification"], Field(description="texts with labels")]
     file: Annotated[Name | None, Field(description="the only file")] = None
-    train: Name | None = None
-    dev: Name | None = None
-    test: Name | None = None
+    train: Annotated[Name | None, Field(description="the table of training samples")] = None
+    dev: Annotated[
+        Name | None, Field(description="the table that selects the classifier's l2 weight; default: folds")
+    ] = None
+    test: Annotated[Name | None, Field(description="the table of test samples")] = None
     text: Annotated[Name, Field(description="the column of the texts")] = "text"
     text2: Annotated[Name | None, Field(description="the column of the second texts, where samples are pairs")] = None
     label: Annotated[Name, Field(description="the column of the labels, which may be any texts or numbers")] = "label"
@@ -261,7 +268,7 @@ class ClassificationTable(Table):
 class RetrievalTable(Table):
     """Images with captions, for the suite retrieval."""
 
-    kind: Literal["retrieval"]
+    kind: Annotated[Literal["retrieval"], Field(description="images with captions")]
     captions: Annotated[Name, Field(description="a table with an image and a caption on a line, or Parquet")]
     images: Annotated[Name, Field(description="the folder of the image files")]
     image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
@@ -287,17 +294,19 @@ TaskTable = Annotated[
 class SuiteTable(OpenTable):
     """The tasks of an evaluation suite, with the options of that suite."""
 
-    tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
+    tasks: Annotated[tuple[Name, ...], Field(min_length=1, description="registered tasks, and those of [tasks]")]
     asked: Annotated[bool, Field(description="evaluated only if --suites names it")] = False
 
 
 class Defaults(Table):
     """Methods, settings, encoders and seeds of a command line that does not name them."""
 
-    methods: Annotated[tuple[Name, ...], Field(min_length=1)]
-    settings: Annotated[tuple[Name, ...], Field(min_length=1)]
-    encoders: Annotated[tuple[Name, ...], Field(min_length=1)]
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 5
+    methods: Annotated[
+        tuple[Name, ...], Field(min_length=1, description="variants of methods, as `--methods` has them")
+    ]
+    settings: Annotated[tuple[Name, ...], Field(min_length=1, description="settings, as `--settings` has them")]
+    encoders: Annotated[tuple[Name, ...], Field(min_length=1, description="names of encoders")]
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS, description="number of seeds, from 0")] = 5
 
 
 class StandsFor(Table):
@@ -306,8 +315,8 @@ class StandsFor(Table):
     Rows and columns without a replacement are left out of the table.
     """
 
-    settings: dict[Name, Name] = {}
-    encoders: dict[Name, Name] = {}
+    settings: Annotated[dict[Name, Name], Field(description="a paper's setting -> one of this profile")] = {}
+    encoders: Annotated[dict[Name, Name], Field(description="a paper's encoder -> one of this profile")] = {}
     teachers: Annotated[dict[Name, Name], Field(description="as named in a method's options")] = {}
     tasks: Annotated[dict[Name, dict[Name, Name]], Field(description="suite -> task -> task")] = {}
 
@@ -315,27 +324,27 @@ class StandsFor(Table):
 class Profile(Table):
     """A profile. `name` is the file's stem; `origin` tells a profile of this package from a user's own file."""
 
-    name: Name
-    origin: Literal["package", "file"]
+    name: Annotated[Name, Field(description="the stem of the file; it is not written in it")]
+    origin: Annotated[Literal["package", "file"], Field(description="follows from the file; it is not written in it")]
     extends: Annotated[
         Name | None, Field(description="the profile whose tables are taken over: a shipped one, or the path of a file")
     ] = None
     description: Annotated[str, Field(description="one line for `harness list profiles`")]
     images: Annotated[str | None, Field(description="the default image teacher")] = None
     dev: Annotated[Name, Field(description="the similarity task that selects the best checkpoint")]
-    defaults: Defaults
-    corpora: dict[str, Corpus]
-    settings: dict[str, Setting]
-    encoders: dict[str, ModelTable]
-    teachers: dict[str, TeacherTable] = {}
+    defaults: Annotated[Defaults, Field(description="what a command runs that names nothing else")]
+    corpora: Annotated[dict[str, Corpus], Field(description="training data, by name")]
+    settings: Annotated[dict[str, Setting], Field(description="mixtures of corpora, by name")]
+    encoders: Annotated[dict[str, ModelTable], Field(description="models to train or to evaluate, by name")]
+    teachers: Annotated[dict[str, TeacherTable], Field(description="frozen models that give features, by name")] = {}
     patches: Annotated[dict[str, ModelTable], Field(description="pretrained image patch embeddings")] = {}
     released: Annotated[
         dict[str, ReleasedTable], Field(description="public weights, by the name of their encoder")
     ] = {}
     tasks: Annotated[dict[Name, TaskTable], Field(description="tasks of your own, for suites and `dev`")] = {}
-    training: Training = Training()
-    hyperparameters: tuple[Rule, ...] = ()
-    suites: Annotated[dict[str, SuiteTable], Field(min_length=1)]
+    training: Annotated[Training, Field(description="values of the training of every run")] = Training()
+    hyperparameters: Annotated[tuple[Rule, ...], Field(description="rules: values for some runs")] = ()
+    suites: Annotated[dict[str, SuiteTable], Field(min_length=1, description="what runs are evaluated on, by suite")]
     stands_for: Annotated[StandsFor | None, Field(description="replacements for what the papers use")] = None
 
     def dev_of(self, setting: str) -> str:

@@ -12,11 +12,13 @@ from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.metrics import SEEN, UNSEEN, Metrics
 from harness.profiles import load_profile
+from harness.reporting.seeds.ranking import RankingTable, ranking_tables
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports
 from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
 from harness.store.arrays import NamedArrays
+from harness.store.labs import Copy, repeated
 from harness.store.tunings import Tuning, read_tunings
 
 if TYPE_CHECKING:
@@ -85,6 +87,11 @@ class Contents:
         return summary_tables(frame_of(self.results, ()), self.metrics)
 
     @cached_property
+    def rankings(self) -> list[RankingTable]:
+        """The variants of each profile and suite ranked over settings and encoders."""
+        return ranking_tables(self.tables)
+
+    @cached_property
     def tuned(self) -> list[TunedReport]:
         """The tunings at equal budgets that have results."""
         return tuned_reports(self.tunings, self.results, self.tables)
@@ -93,6 +100,11 @@ class Contents:
     def seen(self) -> list[SeenTable]:
         """One table for each profile, suite, setting and encoder with scores by what training has seen."""
         return seen_tables(frame_of(self.results, (SEEN, UNSEEN)), self.metrics)
+
+    @cached_property
+    def repeated(self) -> list[Sequence[Copy]]:
+        """The results of each run that several labs have."""
+        return [copies for copies in repeated(self.store) if self.profile in (None, copies[0].result.profile)]
 
     @property
     def earlier(self) -> str:

@@ -14,6 +14,7 @@ from harness.stats.equivalence import (
     seeds_to_decide,
 )
 from harness.stats.power import detectable_difference, power_of_t_test, seeds_needed
+from harness.stats.ranking import Ranking, bootstrap_ranking
 from harness.stats.resampling import (
     Permutation,
     almost_stochastic_order,
@@ -39,10 +40,12 @@ __all__ = [
     "Equivalence",
     "Interval",
     "Permutation",
+    "Ranking",
     "Summary",
     "TTest",
     "almost_stochastic_order",
     "bootstrap_difference",
+    "bootstrap_ranking",
     "detectable_difference",
     "equivalence_test",
     "expected_best",

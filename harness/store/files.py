@@ -8,9 +8,10 @@ RESULTS/.superseded/                                        what runs had that w
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (submissions.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
+RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
 
-A result's file holds a digest of itself, which is checked whenever it is read. Files of earlier schemas, which have
-none, are upgraded while they are read (`harness.store.upgrade`).
+The files of results and failures hold a digest of themselves, which is checked whenever they are read. Files of earlier
+schemas, which have none, are upgraded while they are read (`harness.store.upgrade`).
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class Store:
         """The file of a result."""
         return self._path(result.profile, result.spec, result.fingerprint)
 
+    def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
+        """The file of the arrays of one evaluation."""
+        path = self.path(result)
+        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
+
     def work(self, fingerprint: str) -> Path:
         """The folder of a training's checkpoint and best model."""
         return self.root / ".work" / fingerprint[:32]
@@ -109,6 +115,11 @@ class Store:
             raise UserError(
                 f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
             ) from error
+
+    def has_digest(self, result: Result) -> bool:
+        """Whether a result's file is of the current schema, whose files have one."""
+        path = self.path(result)
+        return path.is_file() and unsealed(path.read_bytes()) is not None
 
     def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
@@ -159,14 +170,14 @@ class Store:
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
         """Write the arrays of one evaluation, before the result; a file that exists is kept."""
-        path = self._arrays_path(result, evaluation)
+        path = self.arrays_path(result, evaluation)
         if arrays and not path.is_file():
             write_named_arrays(path, arrays)
 
     def arrays(self, result: Result) -> NamedArrays:
         """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
         old = [path.with_suffix(".figures.npz") for path in old_files(self.path(result), result.fingerprint)]
-        new = [self._arrays_path(result, evaluation) for evaluation in result.evaluations]
+        new = [self.arrays_path(result, evaluation) for evaluation in result.evaluations]
         found: dict[ArrayName, Array] = {}
         for path in (*old, *new):
             if path.is_file():
@@ -204,7 +215,7 @@ class Store:
         path = self._failure_path(failure.fingerprint)
         if log:
             write_text(path.with_suffix(".log"), log)
-        write_text(path, failure.model_dump_json(indent=1) + "\n")
+        write_text(path, sealed(failure.model_dump_json()))
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
@@ -225,10 +236,6 @@ class Store:
 
     def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
-
-    def _arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
-        path = self.path(result)
-        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
         found, problems = dict[Path, Result](), list[str]()
@@ -280,11 +287,20 @@ def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
     """The records of those files that are there."""
     for path in paths:
         try:
-            yield path, Failure.model_validate(upgraded_failure(json.loads(path.read_bytes())))
+            yield path, _failure(path.read_bytes())
         except FileNotFoundError:
             pass  # none was recorded, or the run has succeeded meanwhile
-        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        except (DamagedError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+
+
+def _failure(content: bytes) -> Failure:
+    """The record in a file. Raises DamagedError, or what the reading of JSON that is none raises."""
+    body = unsealed(content)
+    record = json.loads(content if body is None else body)
+    if body is None and record.get("schema_version") == SCHEMA_VERSION:
+        raise DamagedError("it has no digest")
+    return Failure.model_validate(upgraded_failure(record))
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

@@ -150,8 +150,11 @@ def _unfinished(store: Store) -> Iterator[StoredLog]:
 
 
 def _submitted(store: Store) -> Iterator[StoredLog]:
+    root = store.root.resolve()
     for name, note in submissions(store).items():
-        yield StoredLog(note.key, "submitted", name, note.log)
+        # a note that came with the folder of another may name any file
+        own = note.log.resolve().is_relative_to(root)
+        yield StoredLog(note.key, "submitted", name, note.log if own else running_log(store, name))
 
 
 def _failed(store: Store) -> Iterator[StoredLog]:

@@ -1,4 +1,4 @@
-"""Rewriting the schema-1 files of a store as schema 2."""
+"""Rewriting the files of earlier schemas in a store in the current one."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class Rewritten:
 
 
 def rewrite_old_results(store: Store, confirm: Callable[[Result], Result]) -> Rewritten:
-    """Write each result of schema 1 as schema 2, and move its arrays and its log to the new name.
+    """Write each result of an earlier schema in the current one, with its digest.
 
-    `confirm` may add to a result what schema 1 did not record (see `harness.execution.finished`); results that were
-    rewritten without it earlier are given to it again. New files are complete before an old one is removed, so an
-    interrupted call loses nothing and can be repeated. Runs that another process holds are skipped.
+    Arrays and logs of schema 1 are moved to the new name. `confirm` may add to a result what schema 1 did not record
+    (see `harness.execution.finished`); results that were rewritten without it earlier are given to it again. New files
+    are complete before an old one is removed, so an interrupted call loses nothing and can be repeated. Runs that
+    another process holds are skipped.
     """
     rewritten = in_use = 0
     results, problems = store.load()
     for result in results:
-        if result.profile_origin != "unknown":
+        if result.profile_origin != "unknown" and store.has_digest(result):
             continue
         with store.lock(result.fingerprint) as mine:
             in_use += not mine
@@ -45,8 +46,9 @@ def rewrite_old_results(store: Store, confirm: Callable[[Result], Result]) -> Re
 
 def _rewrite(store: Store, result: Result, confirm: Callable[[Result], Result]) -> bool:
     """Write one result under its new name and remove its schema-1 files; whether anything changed."""
-    old, confirmed = old_files(store.path(result), result.fingerprint), confirm(result)
-    if not old and confirmed == result:
+    old = old_files(store.path(result), result.fingerprint)
+    confirmed = confirm(result) if result.profile_origin == "unknown" else result
+    if not old and confirmed == result and store.has_digest(result):
         return False
     _move_arrays(store, result, old)
     log = store.log(result)

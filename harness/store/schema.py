@@ -209,7 +209,7 @@ class Failure(Record):
     `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = SCHEMA_VERSION
     spec: Spec
     profile: str
     fingerprint: str

@@ -39,8 +39,9 @@ def upgraded_result(content: Content) -> Content:
 
 
 def upgraded_failure(content: Content) -> Content:
-    """A failure record of any schema in the current one. Schema 1 stated no version and no training."""
-    return content if "schema_version" in content else {**content, "fingerprint": ""}
+    """A failure record of an older schema in the current one. Schema 1 stated no version and no training."""
+    known = content if "schema_version" in content else {**content, "schema_version": 2, "fingerprint": ""}
+    return {**known, "schema_version": 3} if known["schema_version"] == 2 else known
 
 
 def _from_schema_1(old: Content) -> Content:

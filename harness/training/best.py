@@ -34,7 +34,7 @@ def best_step(folder: Path) -> int:
 def check_best(folder: Path) -> None:
     """Raise DamagedError where the best model of a training folder is not as it was written.
 
-    Those of earlier versions have no checksums, and pass.
+    Those of runs that ended under earlier versions, which exports and teachers read, have no checksums, and pass.
     """
     best = folder / BEST
     if not best.is_dir():

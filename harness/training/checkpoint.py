@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from harness.checksums import DamagedError
+from harness.sources import fill_folder
 
 _NAME = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
 _KEPT = 2
@@ -78,15 +79,6 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        fill(temporary)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    for path in temporary.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
+    fill_folder(temporary, fill)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)

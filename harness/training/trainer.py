@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 CURVE_POINTS = 100
 #: Seconds after which a checkpoint is saved although no better model was found since the last.
 SAVE_EVERY_S = 60.0
+_AGAIN = "the same command trains it again"
 
 
 class Trainer:
@@ -277,6 +278,3 @@ class Trainer:
             for path in checkpoints(self.folder):
                 path.unlink()
             raise TrainingError(f"the best model in {self.folder} is not of this training; {_AGAIN}")
-
-
-_AGAIN = "the same command trains it again"

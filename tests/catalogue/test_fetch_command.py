@@ -16,6 +16,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from harness.catalogue.models import recorded_commit
 from harness.corpora.toy import clip_folder, student_folder
 from harness.execution.lacking import fetch_list
 from harness.sources import Missing
@@ -168,7 +169,7 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
         held = {file.name for file in folder.iterdir()}
         assert snapshot(world, hub) <= held
         assert "model.safetensors" in snapshot(world, hub) or "open_clip_model.safetensors" in snapshot(world, hub)
-    assert json.loads((world / "root" / ".catalogue" / "models.json").read_text()) == {"owner/clip": COMMIT}
+    assert recorded_commit(world / "root", "owner/clip") == COMMIT
     asked = len(standin.asked)
     again = harness("fetch", HF_HUB_OFFLINE="1")
     assert (again.returncode, again.stdout) == (0, "nothing to fetch: all is there\n")

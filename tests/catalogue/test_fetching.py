@@ -213,3 +213,17 @@ def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_pa
 def _doubled(entry, got, out, take):
     (out / "x").mkdir()
     (out / "x/doubled.txt").write_text(2 * got["in.txt"][0].read_text())
+
+
+def test_a_manifest_that_was_changed_is_named(tmp_path, folder):
+    root = tmp_path / "root"
+    root.mkdir()
+    import_given(root, made(), folder)
+    manifest = root / ".catalogue" / "lines.sha256"
+    text = manifest.read_text()
+    for damaged in (text[:-20], text.replace("more.txt", "less.txt"), text.replace("# lines", "# line")):
+        manifest.write_text(damaged)
+        with pytest.raises(UserError, match=r"lines\.sha256 was changed or damaged after it was written; remove it"):
+            catalogue.verify(root, made())
+    manifest.write_text(text.partition("\n")[2])
+    assert catalogue.verify(root, made()) == [], "of an earlier version, without a digest"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,12 @@ def test_recorded_commits_are_kept_apart_by_model(tmp_path: Path) -> None:
     record_commit(tmp_path, "owner/a", "a" * 40, print)
     record_commit(tmp_path, "owner/b", "b" * 40, print)
     assert recorded_commit(tmp_path, "owner/a") == "a" * 40
-    (tmp_path / ".catalogue" / "models.json").write_text("[1]")
+    record = tmp_path / ".catalogue" / "models.json"
+    record.write_text(record.read_text().replace("b" * 40, "c" * 40))
+    with pytest.raises(UserError, match=r"models\.json is no record of commits: its content does not match its digest"):
+        recorded_commit(tmp_path, "owner/a")
+    record.write_text(json.dumps({"owner/a": "d" * 40}))
+    assert recorded_commit(tmp_path, "owner/a") == "d" * 40, "of an earlier version"
+    record.write_text("[1]")
     with pytest.raises(UserError, match=r"models\.json is no record of commits"):
         recorded_commit(tmp_path, "owner/a")

@@ -79,7 +79,7 @@ def test_exit_of_c_in_this_process_is_a_failure_with_its_place_and_not_the_end_w
     install: Install, tmp_path: Path
 ) -> None:
     install("bad_methods", CODE, {"methods": NAMES})
-    assert in_a_process(short, str(tmp_path), None, "bad-leaves,simcse") == 1
+    assert in_a_process(short, str(tmp_path), None, "bad-leaves") == 1
     (failure,) = Store(tmp_path / "results").failures()
     assert re.fullmatch(r"ExitError: exit of C ended the process \(bad_methods.py, line \d+\)", failure.error)
     assert attempt(Store(tmp_path / "results"), failure.fingerprint).deaths == 1

@@ -53,12 +53,12 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
     monkeypatch.setattr(time_limit, "GRACE_S", 0.5)
     whole = short_run("slow", tmp_path / "whole")  # with it, what is prepared is there
     slow_methods.MANNER[:] = ["slow"]
-    (failure,) = short_run("slow", tmp_path / "late", run_timeout=4).failures
-    assert failure.error.startswith("it took longer than --run-timeout, 4.0 s, and was stopped; the same command")
+    (failure,) = short_run("slow", tmp_path / "late", run_timeout=3).failures
+    assert failure.error.startswith("it took longer than --run-timeout, 3.0 s, and was stopped; the same command")
     assert not stop_requested(), "the request was for one run"
     assert list((tmp_path / "late").glob(".work/*/checkpoint-*.pt"))
     slow_methods.MANNER[:] = ["hangs"]
-    (failure,) = short_run("slow", tmp_path / "late", run_timeout="4s").failures
+    (failure,) = short_run("slow", tmp_path / "late", run_timeout="3s").failures
     assert failure.error.endswith("(slow_methods.py, line 13)"), failure.error
     slow_methods.MANNER[:] = ["quick"]
     assert outcome(short_run("slow", tmp_path / "late")) == outcome(whole)

@@ -23,6 +23,7 @@ import harness
 from harness.caches import cache_folder, remove_spare
 from harness.errors import UserError
 from harness.execution.export import export as write_export
+from harness.locks import try_lock
 from harness.sources import replaced, write_bytes
 from harness.store import Spec, Store
 
@@ -189,6 +190,18 @@ def test_an_export_deletes_nothing_that_it_did_not_make(tmp_path: Path, usual: P
     export(usual, tmp_path / "x")
     assert precious[0].read_text() == "mine"
     assert (tmp_path / "x" / "README.md").is_file()
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_to_the_same_place(tmp_path: Path, usual: Path) -> None:
+    left = {name: tmp_path / name / "half" for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp")}
+    for path in left.values():
+        path.parent.mkdir()
+        path.write_text("half")
+        path.with_name(".harness-export.lock").touch()
+    with try_lock(left[".x.2.tmp"].with_name(".harness-export.lock")):  # as the process has that fills it
+        export(usual, tmp_path / "x")
+    assert [name for name, path in left.items() if path.exists()] == [".x.2.tmp", ".y.1.tmp"]
+    assert not list((tmp_path / "x").glob(".*"))
 
 
 def test_what_a_killed_process_left_is_removed_with_its_run_alone(tmp_path: Path) -> None:

@@ -156,3 +156,14 @@ def test_a_submitted_run_is_followed_from_the_queue(tmp_path: Path) -> None:
     text = "".join(follow(find_log(store, MINE.spec.key), store, lambda seconds: next(steps)()))
     assert text.startswith("set up\n" + line(f"start {MINE.spec.key} on cpu"))
     assert found(store)[0] == "finished"
+
+
+def test_a_note_that_came_with_the_folder_of_another_shows_no_file_outside_it(tmp_path: Path) -> None:
+    store, secret = Store(tmp_path / "results"), tmp_path / "secret"
+    secret.write_text("secret")
+    store.root.mkdir()
+    (store.root / "link").symlink_to(secret)
+    for log in (secret, store.root / ".." / "secret", store.root / "link"):
+        note = Submission(system="SLURM", id="12", key=MINE.spec.key, folder=tmp_path, log=log)
+        note_submission(store, MINE.fingerprint, note)
+        assert found(store) == ("submitted", running_log(store, MINE.fingerprint))

@@ -232,6 +232,20 @@ def test_failures_are_listed_apart_and_cleared_by_success(tmp_path: Path) -> Non
     assert list((tmp_path / "failed").iterdir()) == []
 
 
+def test_a_failure_record_that_was_changed_is_named_and_not_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = result()
+    texts = {"error": "disk full", "traceback": "", "when": ""}
+    path = Store(tmp_path).save_failure(Failure(spec=one.spec, profile="tiny", fingerprint=one.fingerprint, **texts))
+    text = path.read_text()
+    for damaged in (text.replace("full", "fall"), text.replace('"digest"', '"digast"'), text[:-70] + "}"):
+        path.write_text(damaged)
+        assert Store(tmp_path).failures() == []
+        assert f"the failure record {path} cannot be read" in caplog.text
+        caplog.clear()
+
+
 def test_a_result_costs_the_reading_of_no_failure_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, runs = Store(tmp_path), [result(seed=seed) for seed in range(5)]
     texts = {"error": "out of memory", "traceback": "", "when": "now"}

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import result
 from click.testing import CliRunner
 
+from harness.checksums import unsealed
 from harness.cli.main import cli
 from harness.execution.plan import make_plan
 from harness.execution.request import Selection, make_request
@@ -126,3 +128,16 @@ def test_arrays_stand_beside_the_evaluation_that_they_belong_to(store: Store) ->
     assert file.name == f"seed-0-{run.fingerprint[:16]}.figures-{figures.protocol.key}.npz"
     with np.load(file) as stored:
         assert stored["index"].shape[1] == 3
+
+
+def test_results_of_schema_2_get_their_digest_and_keep_every_number(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    kept = store.save(result("mcse"))
+    path = store.path(kept)
+    of_before = json.loads(unsealed(path.read_bytes()) or b"") | {"schema_version": 2}
+    path.write_text(json.dumps(of_before))
+    assert store.load() == ([kept], [])
+    assert rewrite_old_results(store, unchanged) == Rewritten(1, 0, ())
+    assert json.loads(unsealed(path.read_bytes()) or b"") == of_before | {"schema_version": 3}
+    assert store.load() == ([kept], [])
+    assert rewrite_old_results(store, unchanged) == Rewritten(0, 0, ())

@@ -11,13 +11,15 @@ from harness.metrics import Score
 from harness.papers.published import Published
 from harness.plaintext import for_csv
 from harness.reporting.seeds.groups import Cell, Label
+from harness.reporting.seeds.ranking import RankingTable
 from harness.reporting.seeds.seen import SeenTable
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.reporting.seeds.tuned import TunedReport
 from harness.reporting.tables.cells import FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
-#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`.
+#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a ranking,
+#: `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
 COLUMNS = (
     *(
         "table",
@@ -36,6 +38,7 @@ COLUMNS = (
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
+    "flip",
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
@@ -46,12 +49,14 @@ def tidy(
     papers: Sequence[FilledTable],
     seen: Sequence[SeenTable] = (),
     tuned: Sequence[TunedReport] = (),
+    rankings: Sequence[RankingTable] = (),
 ) -> str:
     """The text of report.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    for one in (*map(_summary, tables), *map(_seen, seen), *map(_tuned, tuned), *map(_paper, papers)):
+    ours = (*map(_summary, tables), *map(_ranking, rankings), *map(_seen, seen), *map(_tuned, tuned))
+    for one in (*ours, *map(_paper, papers)):
         writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in one)
     return stream.getvalue()
 
@@ -66,6 +71,15 @@ def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = _measured(cell, baseline.label.variant if baseline else None)
                 yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
+
+
+def _ranking(table: RankingTable) -> Iterator[CsvFields]:
+    """Mean ranks, from best to worst, each with the next variant."""
+    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
+    following = [*(row.name for row in table.rows[1:]), None]
+    for row, after in zip(table.rows, following, strict=True):
+        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
+        yield {**shared, "variant": row.name, "n": row.seeds, **rank}
 
 
 def _tuned(report: TunedReport) -> Iterator[CsvFields]:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from harness.caches import is_unusable
 from harness.errors import UserError
-from harness.sources import LONGEST_NAME, digest
+from harness.plaintext import LONGEST_NAME
+from harness.sources import digest
 
 #: File that lists the files of a report, one per line, and marks the folder as a report.
 MARK = ".harness-report"

@@ -19,6 +19,7 @@ from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
 from harness.reporting.site.runs import in_order, write_runs
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.ranking import ranking_grid
 from harness.sources import digest
 from harness.store import Result
 
@@ -29,11 +30,13 @@ class Site:
 
     `paper_grids` are the tables of each paper by its name, `legend` explains their verdicts. `seen` are the tables of
     scores by what training has seen, `tuned` those of each tuning by its key; without any, there is no such page.
+    `labs` are the runs that several labs have, if any.
     """
 
     contents: Contents
     sentences: Sequence[Sentence]
     claims: Grid | None
+    labs: Grid | None
     papers: Sequence[Paper]
     paper_grids: Mapping[str, Sequence[Grid]]
     seen: Sequence[Grid]
@@ -83,6 +86,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         legend=site.legend,
         titles={paper.name: paper.title for paper in site.papers},
         claims=site.claims,
+        labs=site.labs,
         failures=contents.failures,
         audited={paper: tally(some) for paper, some in findings.items()},
         runs=len(results),
@@ -141,6 +145,7 @@ def _profile(site: Site, profile: str) -> dict[str, object]:
     runs = shown_runs(site.contents.results, tables)
     return {
         "grids": [summary_grid(table) for table in tables],
+        "rankings": [ranking_grid(table) for table in site.contents.rankings if table.profile == profile],
         "dev": charts(runs, "dev"),
         "losses": charts(runs, "loss"),
         "figures": [figure for figure in site.figures if figure.is_curve and figure.profile == profile],

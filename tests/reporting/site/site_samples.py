@@ -15,7 +15,7 @@ from harness.store import Failure, Result, Store
 from harness.store.tunings import make_tuning
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
-TUNING = make_tuning("tiny", {}, ["mcse:lambda=2|3", "simcse:temperature=1|2"], 2)
+TUNING = make_tuning("tiny", {}, ["mcse:lambda=2|3", "kdmcse:margin=1|2"], 2)
 LONG = "wiki+" + "x" * 300
 
 

@@ -1,0 +1,99 @@
+"""`harness new`: commented starts of a profile, a task and a method, which work as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from harness.cli.output import echo
+from harness.command_line import harness_command
+from harness.errors import UserError
+
+_MODULE = re.compile(r"[a-z][a-z0-9_]{0,99}")
+
+
+@click.group()
+def new() -> None:
+    """Write a commented start of a profile, a task or a method, which works as it is."""
+
+
+@new.command()
+@click.argument("name")
+def profile(name: str) -> None:
+    """Write NAME.toml, a profile that extends another."""
+    from harness.profiles import shipped_profiles
+
+    name = _checked(name.removesuffix(".toml"))
+    if name in shipped_profiles():
+        raise UserError(f"the profile '{name}' is shipped; give another name, for example my-{name}")
+    file = Path(f"{name}.toml")
+    _write({file: "profile.toml"}, {"NAME": name})
+    echo(f"wrote {file}; it runs as it is, on toy data:")
+    echo(f"  {harness_command('run', profile=str(file))}")
+
+
+@new.command()
+@click.argument("name")
+def task(name: str) -> None:
+    """Write NAME.tsv, a few sentence pairs, and NAME.toml, a profile with the task."""
+    from harness.execution.own_tasks import check_name
+    from harness.profiles import shipped_profiles
+
+    check_name(_checked(name))
+    if name in shipped_profiles():
+        raise UserError(f"{name}.toml would have the name of a shipped profile; give another name")
+    file, pairs = Path(f"{name}.toml"), Path(f"{name}.tsv")
+    _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
+    echo(f"wrote {file} and {pairs}; they work as they are:")
+    echo(f"  {harness_command('run', profile=str(file), suites='sts')}")
+
+
+@new.command()
+@click.argument("name")
+def method(name: str) -> None:
+    """Write the folder NAME, a package with a method in one file."""
+    from harness.registry import names
+
+    taken = name in names("method") or importlib.util.find_spec(name) is not None if _is_module(name) else False
+    if not _is_module(name) or taken:
+        why = (
+            "is the name of a method or module" if taken else "is no name of a module: at most 100 of a-z, 0-9 and '_'"
+        )
+        raise UserError(f"'{name}' {why}; give another name, for example my_method")
+    title = "".join(part.capitalize() for part in name.split("_"))
+    starts = {Path(name) / "pyproject.toml": "method.toml", Path(name) / "src" / f"{name}.py": "method.txt"}
+    _write(starts, {"NAME": name, "CLASS": title})
+    echo(f"wrote {' and '.join(map(str, starts))}; install the folder once, then change the method and run it:")
+    echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
+    echo(f"  {harness_command('run', profile='tiny', methods=name)}")
+
+
+def _is_module(name: str) -> bool:
+    return _MODULE.fullmatch(name) is not None and not keyword.iskeyword(name)
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise UserError(f"'{name}' is no name; use at most 100 letters, digits, '.', '_' and '-', and no folder")
+    return name
+
+
+def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
+    """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
+    from harness.sources import write_text
+
+    for there in sorted({Path(path.parts[0]) for path in starts}):
+        if there.exists() or there.is_symlink():
+            raise UserError(f"{there} exists already; give another name, or move it away")
+    for path, start in starts.items():
+        text = files("harness.cli").joinpath("starts", start).read_text("utf-8")
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
+        write_text(path, text)

@@ -1,0 +1,122 @@
+"""Variants ranked over settings and encoders, with bootstrap intervals over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.metrics import AVERAGE, Column, Metric
+from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.stats import bootstrap_ranking
+
+#: values of a variant over seeds by place
+ByPlace = Mapping[str, Sequence[float]]
+
+
+class RankedRow(NamedTuple):
+    """A variant with its mean rank and the interval of it, and its mean score in each place.
+
+    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything. `flip` is the chance that
+    the next row is ahead with other seeds, None in the last.
+    """
+
+    name: str
+    trained: bool
+    seeds: int
+    rank: float
+    low: float
+    high: float
+    means: tuple[float, ...]
+    flip: float | None
+
+
+@dataclass(frozen=True)
+class RankingTable:
+    """The variants of a profile from best to worst in a suite's average, over `places` that have all of them.
+
+    `unranked` are variants that some of these places lack, `left_out` places that lack others.
+    """
+
+    profile: str
+    suite: str
+    column: Column
+    metric: Metric
+    places: tuple[str, ...]
+    rows: tuple[RankedRow, ...]
+    unranked: tuple[str, ...]
+    left_out: tuple[str, ...]
+    level: float
+
+
+def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
+    """A ranking for each average of each summary table with at least two variants in one place."""
+    return [one for table in tables for column in table.columns if column.task == AVERAGE for one in _of(table, column)]
+
+
+def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
+    found: dict[str, dict[str, Sequence[float]]] = {}
+    untrained: set[str] = set()
+    for block in table.blocks:
+        if block.trained:
+            place, scores = f"{block.setting} / {block.encoder}", _scores(block, column)
+            untrained |= {str(row.label) for row in block.untrained}
+            found |= {place: scores} if scores else {}
+    places, names = _common(found)
+    if len(names) < 2:
+        return
+    every = list(dict.fromkeys(name for scores in found.values() for name in scores))
+    metric = table.metric(column)
+    rows, level = _ranked([found[place] for place in places], names, metric.larger_is_better, untrained)
+    unranked = tuple(name for name in every if name not in names)
+    left_out = tuple(place for place in found if place not in places)
+    yield RankingTable(
+        table.profile, table.suite, column, metric, tuple(places), tuple(rows), unranked, left_out, level
+    )
+
+
+def _scores(block: Block, column: Column) -> dict[str, Sequence[float]]:
+    return {str(row.label): row.cells[column].values for row in block.rows if column in row.cells}
+
+
+def _common(found: Mapping[str, Mapping[str, Sequence[float]]]) -> tuple[list[str], list[str]]:
+    """Places, and the variants that all of them have: as many variants times places as there can be.
+
+    Places are added from that with the most variants on.
+    """
+    best: tuple[int, list[str], list[str]] = 0, [], []
+    places = sorted(found, key=lambda place: -len(found[place]))
+    for count in range(1, len(places) + 1):
+        names = [name for name in found[places[0]] if all(name in found[place] for place in places[:count])]
+        if len(names) > 1 and len(names) * count > best[0]:
+            best = len(names) * count, places[:count], names
+    return sorted(best[1]), best[2]
+
+
+def _ranked(
+    places: Sequence[ByPlace], names: Sequence[str], larger_is_better: bool, untrained: set[str]
+) -> tuple[list[RankedRow], float]:
+    seeds = max(len(scores[name]) for scores in places for name in names)
+    values = np.full((len(names), len(places), seeds), np.nan)
+    for at, scores in enumerate(places):
+        for row, name in enumerate(names):
+            values[row, at, : len(scores[name])] = scores[name]
+    found = bootstrap_ranking(values if larger_is_better else -values)
+    means = np.nanmean(values, axis=2)
+    flips = [*found.flips.tolist(), None]
+    rows = [
+        RankedRow(
+            names[at],
+            names[at] not in untrained,
+            min(len(scores[names[at]]) for scores in places),
+            float(found.mean_rank[at]),
+            float(found.low[at]),
+            float(found.high[at]),
+            tuple(means[at].tolist()),
+            flip,
+        )
+        for at, flip in zip(found.order.tolist(), flips, strict=True)
+    ]
+    return rows, found.level
