@@ -1,19 +1,25 @@
-"""`harness results`: maintenance of result files."""
+"""`harness results`: result files of older schemas, and the results of several labs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import data_option, results_option
+from harness.cli.options import FOLDER, FOLDER_THERE, data_option, results_option
 from harness.cli.output import echo
+from harness.command_line import DEFAULT_RESULTS, harness_command
 from harness.formatting import count_of
+
+if TYPE_CHECKING:
+    from harness.store import Store
+    from harness.store.merge import Merged
 
 
 @click.group("results")
 def results_command() -> None:
-    """Maintain result files."""
+    """Maintain result files, and share them."""
 
 
 @results_command.command("upgrade")
@@ -36,3 +42,58 @@ def upgrade(results: Path, data_root: Path | None) -> None:
     echo(f"{count_of(done.results, 'result')} upgraded")
     if done.in_use:
         echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat the upgrade when it ends")
+
+
+@results_command.command("merge")
+@click.argument("folders", metavar="A B ...", nargs=-1, required=True, type=FOLDER_THERE)
+@click.option(
+    "--into",
+    "results",
+    default=DEFAULT_RESULTS,
+    show_default=True,
+    metavar="DIR",
+    type=FOLDER,
+    help="Folder of results.",
+)
+@click.option(
+    "--contributor",
+    "contributors",
+    multiple=True,
+    metavar="NAME",
+    help="Whose results A is, and again for B, ... (default: the folders' own names).",
+)
+def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[str, ...]) -> int:
+    """Bring the results of several labs into one folder, where nothing that is there changes.
+
+    Results are checked before they are taken. Of a run that several labs have, tables show the result that came
+    first, and the report compares all of them. An interrupted merge can be repeated. Exit code 1: something was left
+    out.
+    """
+    from harness.store import Store
+    from harness.store.labs import named_stores
+    from harness.store.merge import merge
+
+    into = Store(results)
+    return tell_merged(into, merge(into, named_stores(folders, contributors)))
+
+
+def tell_merged(into: Store, done: Merged) -> int:
+    """Print what became of merged results; the exit code, 1 where something was left out."""
+    from harness.store.labs import repeated
+
+    for line in done.conflicts:
+        echo(f"conflict: {line}", err=True)
+    for line in done.problems:
+        echo(f"warning: {line}", err=True)
+    for lab in sorted({lab for lab, _ in done.states}):
+        new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))
+        echo(f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there")
+    if done.unchecked:
+        what = "too old to compute its fingerprint from; its digest was checked"
+        echo(f"{count_of(done.unchecked, 'result')} {what}")
+    if done.in_use:
+        echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat this when it ends")
+    if several := sum(1 for _ in repeated(into)):
+        report = harness_command("report", results=str(into.root))
+        echo(f"{count_of(several, 'run')} with results of several labs; `{report}` compares them")
+    return 1 if done.conflicts or done.problems else 0

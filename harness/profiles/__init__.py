@@ -22,10 +22,13 @@ def typed_profile(name: str) -> str:
 def load_profile(name: str) -> Profile:
     """Load a shipped profile by name, or a profile file by a path that ends in .toml, with what it extends.
 
+    Another name is that of the file NAME.toml in the working folder: results and commands name a profile without it.
     Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a shipped
     profile, because results name their profile.
     """
     shipped = shipped_profiles()
+    if name not in shipped and not name.endswith(".toml") and Path(f"{name}.toml").is_file():
+        name = f"{name}.toml"
     if name.endswith(".toml"):
         layers = layers_of(Path(name))
         return validated(

@@ -30,6 +30,7 @@ from harness.reporting.site.pages import Site, write_site
 from harness.reporting.tables.claims import claims_grid
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.labs import labs_grid
 from harness.reporting.tables.neighbours import neighbour_grids
 from harness.reporting.tables.ranking import ranking_grid
 from harness.reporting.tables.seen import seen_grid
@@ -102,6 +103,7 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
         paper_grids.setdefault(paper, []).extend(more)
     sentences = headline(contents.tables, filled)
     claims = claims_grid(read_ablations(), contents.tables, published)
+    labs = labs_grid(contents.repeated)
     seen = [seen_grid(table) for table in contents.seen]
     tuned = {report.tuning.key: tuned_grids(report) for report in contents.tuned}
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -112,6 +114,7 @@ def render(contents: Contents, figures: Sequence[ReportFigure], out: Path, margi
         contents,
         sentences,
         claims,
+        labs,
         papers,
         paper_grids,
         seen,
@@ -138,6 +141,7 @@ def _write_texts(site: Site, folder: Path) -> None:
         *(grid for some in site.tuned.values() for grid in some),
         *site.seen,
         *([site.claims] if site.claims else []),
+        *([site.labs] if site.labs else []),
         *(grid for some in site.paper_grids.values() for grid in some),
     ]
     (folder / "report.md").write_text(markdown(site.sentences, grids, site.footer), "utf-8")

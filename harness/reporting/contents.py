@@ -18,6 +18,7 @@ from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports
 from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
 from harness.store.arrays import NamedArrays
+from harness.store.labs import Copy, repeated
 from harness.store.tunings import Tuning, read_tunings
 
 if TYPE_CHECKING:
@@ -99,6 +100,11 @@ class Contents:
     def seen(self) -> list[SeenTable]:
         """One table for each profile, suite, setting and encoder with scores by what training has seen."""
         return seen_tables(frame_of(self.results, (SEEN, UNSEEN)), self.metrics)
+
+    @cached_property
+    def repeated(self) -> list[Sequence[Copy]]:
+        """The results of each run that several labs have."""
+        return [copies for copies in repeated(self.store) if self.profile in (None, copies[0].result.profile)]
 
     @property
     def earlier(self) -> str:

@@ -8,6 +8,7 @@ RESULTS/.superseded/                                        what runs had that w
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (submissions.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
+RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
 
 The files of results and failures hold a digest of themselves, which is checked whenever they are read. Files of earlier
 schemas, which have none, are upgraded while they are read (`harness.store.upgrade`).
@@ -63,6 +64,11 @@ class Store:
     def path(self, result: Result) -> Path:
         """The file of a result."""
         return self._path(result.profile, result.spec, result.fingerprint)
+
+    def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
+        """The file of the arrays of one evaluation."""
+        path = self.path(result)
+        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
 
     def work(self, fingerprint: str) -> Path:
         """The folder of a training's checkpoint and best model."""
@@ -164,14 +170,14 @@ class Store:
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
         """Write the arrays of one evaluation, before the result; a file that exists is kept."""
-        path = self._arrays_path(result, evaluation)
+        path = self.arrays_path(result, evaluation)
         if arrays and not path.is_file():
             write_named_arrays(path, arrays)
 
     def arrays(self, result: Result) -> NamedArrays:
         """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
         old = [path.with_suffix(".figures.npz") for path in old_files(self.path(result), result.fingerprint)]
-        new = [self._arrays_path(result, evaluation) for evaluation in result.evaluations]
+        new = [self.arrays_path(result, evaluation) for evaluation in result.evaluations]
         found: dict[ArrayName, Array] = {}
         for path in (*old, *new):
             if path.is_file():
@@ -230,10 +236,6 @@ class Store:
 
     def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
-
-    def _arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
-        path = self.path(result)
-        return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
         found, problems = dict[Path, Result](), list[str]()

@@ -28,6 +28,7 @@ from harness.execution.train import Bench, train
 from harness.profiles import load_profile
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
+from harness.store.labs import check_identity
 
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
 KEYS = {
@@ -240,3 +241,10 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Pa
     settings.write_text(settings.read_text().replace("64", "32"))
     with pytest.raises(UserError, match="is not the encoder that"):
         export(key, tmp_path / "other", tmp_path / "results", encoder=outside)
+
+
+def test_the_fingerprint_of_a_run_follows_from_its_file(results: Path) -> None:
+    """What a merge checks of the results of others: see tests/store/test_merge.py."""
+    found, problems = Store(results).load()
+    assert (len(found), problems) == (5, [])
+    assert all(check_identity(one) for one in found)

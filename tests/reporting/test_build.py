@@ -13,6 +13,7 @@ from harness.errors import UserError
 from harness.reporting.build import WrittenReport, render, write_report
 from harness.reporting.contents import Contents
 from harness.store import BACKEND_VERSION, Failure, Result, Store
+from harness.store.labs import lab_store
 
 ATTACK = "simcse[temperature=<script>alert(1)</script>]"
 
@@ -44,6 +45,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     for one in world():
         store.save(one)
     store.save_failure(FAILED)
+    (again,) = over_seeds("mcse", [70.5], started="2026-02-03", hardware={"processor": "CPU of <b>lab-b</b>"})
+    lab_store(store, "lab-b").save(again)
     return store
 
 
@@ -74,7 +77,7 @@ def test_every_table_scrolls_in_its_own_container(out: Path) -> None:
     for name, text in pages(out).items():
         tables = len(re.findall(r"<table", text))
         assert tables == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', text)), name
-    assert len(re.findall(r"<table", pages(out)["index.html"])) == 5
+    assert len(re.findall(r"<table", pages(out)["index.html"])) == 6
 
 
 def test_pages_show_scores_facts_and_commands(out: Path) -> None:
@@ -94,6 +97,14 @@ def test_pages_show_scores_facts_and_commands(out: Path) -> None:
     assert "loss term info, unweighted" in found["profiles/tiny.html"]
     assert "alignment" not in found["methods/mcse.html"]
     assert "Eq." in found["methods/mcse.html"], "the installed methods are described"
+
+
+def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
+    text, page = (out / "report.md").read_text(), pages(out)["index.html"]
+    assert text.count("| lab-b | 70.50 (+0.50) |") == 1
+    assert 'id="labs"' in page
+    assert "CPU of &lt;b&gt;lab-b&lt;/b&gt;" in page
+    assert text.count("| mcse | 3 | 71.73 ± 1.55\\* |") == 1, "the mean is over the seeds of this store alone"
 
 
 @pytest.mark.parametrize(("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")])
@@ -160,4 +171,4 @@ def test_results_of_an_earlier_backend_are_counted_and_marked(tmp_path: Path) ->
 
 def test_results_of_the_current_backend_need_no_note(written: WrittenReport, out: Path) -> None:
     assert not written.warnings
-    assert "backend" not in (out / "report.md").read_text("utf-8")
+    assert "made by backend" not in (out / "report.md").read_text("utf-8")

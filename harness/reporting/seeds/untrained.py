@@ -12,6 +12,9 @@ from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.tables.grids import summary_text
 from harness.stats import ALPHA, FEWEST_SEEDS, holm, paired_t_test
 
+#: more variants than these are counted, not named
+MOST_NAMES = 5
+
 
 def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]:
     """Compare the best untrained row of a block with its trained rows on the suite's average.
@@ -39,22 +42,22 @@ def _sentence(place: str, table: SummaryTable, column: Column, best: Row, traine
     if not behind:
         text = f"Every trained variant is ahead of the untrained encoder: {scores}, {ahead} ({table.suite} average)."
         return Sentence(place, text, "note")
-    certain = _certain([row.cells[column] for row in trained], bar)
+    certain, few = _certain([row.cells[column] for row in trained], bar)
     every = "every one" if len(behind) == len(trained) else str(len(behind))
-    names = f": {', '.join(str(row.label) for row in behind)}" if len(behind) < len(trained) else ""
+    names = f": {', '.join(str(row.label) for row in behind)}" if len(behind) <= MOST_NAMES else ""
+    tests = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
+    tests += [f"{few} with too few seeds to test"] * (few > 0)
     text = (
         f"The untrained encoder is ahead of {every} of {count_of(len(trained), 'trained variant')}{names} "
-        f"({certain}). {scores}, the best trained one, {ahead} ({table.suite} average)."
+        f"({'; '.join(tests)}). {scores}, the best trained one, {ahead} ({table.suite} average)."
     )
-    return Sentence(place, text, "untrained")
+    return Sentence(place, text, "untrained" if certain or few else "even")
 
 
-def _certain(cells: Sequence[Cell], bar: float) -> str:
+def _certain(cells: Sequence[Cell], bar: float) -> tuple[int, int]:
     """How many means lie below a number without spread, by t-tests of one sample, and how many are not tested."""
     tests = [paired_t_test(cell.values, [bar] * cell.summary.n) for cell in cells if cell.summary.n >= FEWEST_SEEDS]
     found = [test for test in tests if test]
     adjusted = holm([test.p for test in found])
     below = sum(p < ALPHA and test.difference < 0 for p, test in zip(adjusted, found, strict=True))
-    few = len(cells) - len(found)
-    text = f"{below} significantly, one-sample t-tests with Holm's correction" if found else ""
-    return "; ".join(filter(None, (text, f"{few} with too few seeds to test" if few else "")))
+    return below, len(cells) - len(found)

@@ -30,11 +30,13 @@ class Site:
 
     `paper_grids` are the tables of each paper by its name, `legend` explains their verdicts. `seen` are the tables of
     scores by what training has seen, `tuned` those of each tuning by its key; without any, there is no such page.
+    `labs` are the runs that several labs have, if any.
     """
 
     contents: Contents
     sentences: Sequence[Sentence]
     claims: Grid | None
+    labs: Grid | None
     papers: Sequence[Paper]
     paper_grids: Mapping[str, Sequence[Grid]]
     seen: Sequence[Grid]
@@ -84,6 +86,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         legend=site.legend,
         titles={paper.name: paper.title for paper in site.papers},
         claims=site.claims,
+        labs=site.labs,
         failures=contents.failures,
         audited={paper: tally(some) for paper, some in findings.items()},
         runs=len(results),

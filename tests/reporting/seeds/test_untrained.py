@@ -27,6 +27,13 @@ def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> Non
     assert max(scipy.stats.ttest_1samp(values, 50.0).pvalue for values in (LOW, HIGH)) < 0.025
 
 
+def test_a_lead_that_may_be_chance_is_said_to_be() -> None:
+    near = over_seeds("simcse", [49.9, 50.3, 49.5])
+    (first, *_) = headline(tables(near + BAR), [])
+    assert first.kind == "even"
+    assert "ahead of every one of 1 trained variant: simcse (none significantly, one-sample" in first.text
+
+
 def test_methods_that_are_ahead_are_said_to_be() -> None:
     found = headline(tables(over_seeds("simcse", HIGH) + BAR), [])
     assert found[0].kind == "note"
