@@ -307,7 +307,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
-            "them, the same command retries them",
+            "them, `harness show RUN` prints the traceback of one, the same command retries them",
             err=True,
         )
     if results.failures or plan.damaged:

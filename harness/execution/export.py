@@ -43,7 +43,7 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     folder = to.expanduser().resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"--to {to} exists and is not an empty folder; name another, nothing is overwritten")
-    result, store = find_result(what, results)
+    result, store = find_result(what, results, profile)
     run = FinishedRun(result, store, profile, encoder)
     student = run.student()
     if isinstance(student, SentenceModules):
