@@ -365,7 +365,7 @@ def load_model(
             raise UserError(f"{model} does not name its pooling; give pooling='cls', 'mean' or 'pooler'")
         student = open_model(folder, named, trusted=trust_remote_code)
     else:
-        student = FinishedRun(*find_result(str(model), Path(results)), profile).student()
+        student = FinishedRun(*find_result(str(model), Path(results), profile), profile).student()
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 

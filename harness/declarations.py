@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.caches import cache_folder
-from harness.registry import GROUPS, names, target
+from harness.registry import GROUPS, target, targets
 from harness.sources import digest, write_text
 
 #: packages whose declarations depend on nothing but their own files
@@ -84,8 +84,7 @@ def state_of_code() -> str:
             for path in sorted(Path(folder).rglob("*.py")):
                 content = path.read_bytes()
                 state.update(f"{package}/{path.relative_to(folder)} {len(content)}\n".encode() + content)
-    registered = [(kind, name, target(kind, name)) for kind in GROUPS for name in names(kind)]
-    return digest(state.hexdigest(), registered, sys.version)
+    return digest(state.hexdigest(), {kind: targets(kind) for kind in GROUPS}, sys.version)
 
 
 def _read(file: Path) -> dict[str, Any]:

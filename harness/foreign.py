@@ -7,14 +7,25 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn
 
 
 class ExitError(Exception):
     """Code of others called os._exit, or exit of C, which would end the process without a word."""
+
+
+def raised_at(error: BaseException, packages: Collection[str]) -> str:
+    """The last place in one of these packages that an error passed, as `file.py, line N`; empty where there is none."""
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
+            found = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return found
 
 
 @contextmanager

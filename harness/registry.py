@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from harness.errors import PlugInError, UserError
-from harness.foreign import exit_raises
+from harness.foreign import exit_raises, raised_at
 
 T = TypeVar("T")
 
@@ -70,6 +70,11 @@ def names(kind: str) -> list[str]:
     return sorted(_points(kind))
 
 
+def targets(kind: str) -> dict[str, list[str]]:
+    """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
+    return {name: [point.value for point in points] for name, points in _points(kind).items()}
+
+
 def target(kind: str, name: str) -> str:
     """Where a registered object is defined, as 'module:object'. Raises UserError."""
     return _find(kind, name).value
@@ -119,6 +124,8 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
         point = _find(kind, name)
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+        place = raised_at(error, plugin_modules())
+        reason += f" ({place})" if place else ""
         raise PlugInError(
             f"the {kind} '{name}' ({package}{point.value}) {what}: {reason}; repair or uninstall the package"
         ) from error

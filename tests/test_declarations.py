@@ -122,7 +122,7 @@ def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch:
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
         keys.append(module.state_of_code.__wrapped__())
     assert keys[0] == keys[2] != keys[1]
-    monkeypatch.setattr(module, "names", lambda kind: [])
+    monkeypatch.setattr(module, "targets", lambda kind: {})
     assert module.state_of_code.__wrapped__() != keys[0]
 
 

@@ -33,14 +33,17 @@ TextRow = tuple[str, str, str, str]
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
 
-    Each may be a VARIANT/SETTING/ENCODER. Without --set, runs without overrides are preferred.
+    Each may be a VARIANT/SETTING/ENCODER; a variant is found under any spelling of its options. Without --set, runs
+    without overrides are preferred.
     """
     from harness import api
+    from harness.execution.spellings import stored_spelling
 
     loaded = api.results(results)
     for line in loaded.problems:
         echo(f"warning: {line}", err=True)
-    _show(loaded.compare(a, b, metric, **only))
+    first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
+    _show(loaded.compare(first, second, metric, **only))
 
 
 def _show(found: Comparison) -> None:

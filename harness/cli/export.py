@@ -47,7 +47,7 @@ def export_command(
     if to is not None:
         _model(run, to, results, profile, encoder)
     if mteb is not None:
-        _scores(run, mteb, results, named)
+        _scores(run, mteb, results, named, profile)
 
 
 def _model(run: str, to: Path, results: Path, profile: str | None, encoder: Path | None) -> None:
@@ -60,10 +60,10 @@ def _model(run: str, to: Path, results: Path, profile: str | None, encoder: Path
         echo("sentence-transformers has no module for its pooling; the model card shows how to pool")
 
 
-def _scores(run: str, mteb: Path, results: Path, named: str | None) -> None:
+def _scores(run: str, mteb: Path, results: Path, named: str | None, profile: str | None) -> None:
     from harness.execution.mteb_files import export_mteb, hub_name
 
-    done = export_mteb(run, mteb, results, hub_name(named) if named else None)
+    done = export_mteb(run, mteb, results, hub_name(named) if named else None, profile)
     for line in done.left_out:
         echo(f"left out: {line}", err=True)
     echo(f"{count_of(len(done.tasks), 'task')} of {done.model.name} at {done.model.commit} in {mteb}/results")

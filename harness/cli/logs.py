@@ -20,12 +20,18 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
     RUN is its key, a part of the key that no other run has, or six or more digits of its fingerprint.
     """
+    from harness.execution.spellings import find_run
     from harness.store import Store
     from harness.store.logs import find_log
     from harness.store.logs import follow as follow_log
 
     store = Store(results)
-    found = find_log(store, run)
+    try:
+        found = find_log(store, run)
+    except UserError:
+        if "/seed-" not in run:
+            raise
+        found = find_log(store, find_run(store, run)[0].fingerprint)
     if not follow and not found.path.is_file():
         raise UserError(f"{found.key} has no log yet: it was submitted, and waits; `harness status` tells where it is")
     if not follow:

@@ -25,6 +25,7 @@ COMMANDS = {
     "export": "export:export_command",
     "report": "report:report",
     "results": "results:results_command",
+    "check": "check:check",
     "compare": "compare:compare",
     "power": "power:power",
     "audit": "audit:audit",

@@ -235,6 +235,9 @@ def _axes(plan: Plan) -> Iterator[str]:
     for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
         if values:
             yield f"{name:9} {', '.join(map(str, values))}"
+    if request.tuning:
+        spaces = " and of ".join(method.typed for method in request.tuning.methods)
+        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}"
     done = {run.resolved.spec for run in plan.done}
     for name, specs in request.entries.items():
         yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
@@ -304,7 +307,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
-            "them, the same command retries them",
+            "them, `harness show RUN` prints the traceback of one, the same command retries them",
             err=True,
         )
     if results.failures or plan.damaged:

@@ -7,37 +7,83 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.completion import completer, registered
-from harness.cli.options import results_option
+from harness.cli.completion import complete_profile, completer, from_profile, registered
+from harness.cli.options import names_option, results_option
 from harness.cli.output import echo
 from harness.cli.tables import plain_table
+from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 from harness.formatting import duration
+from harness.plaintext import one_line
 
 if TYPE_CHECKING:
-    from harness.store import Result
+    from harness.store import Failure, Result, Store
+
+#: lines of the log of a run that failed
+LAST_LINES = 10
 
 
 @click.command()
 @click.argument("what", metavar="RUN|METHOD", shell_complete=completer(registered("method")))
+@names_option("--setting", "S", "The setting of a method's values (default: the profile's).", from_profile("settings"))
+@names_option("--encoder", "E", "The encoder of a method's values (default: the profile's).", from_profile("encoders"))
+@click.option(
+    "--profile",
+    metavar="NAME|FILE.toml",
+    help=f"A method's values under it (default: {DEFAULT_PROFILE}); of runs, only its own.",
+    shell_complete=complete_profile,
+)
 @results_option
-def show(what: str, results: Path) -> None:
-    """Show a run, or a method with its hyperparameters.
+def show(what: str, setting: str | None, encoder: str | None, profile: str | None, results: Path) -> None:
+    """Show a run, a run that failed, or a method with the values that its runs use.
 
-    A run is given by its key or result file. A method is shown with all readings of its paper.
+    A run is given by its key, in any spelling of its options, or by its result file; one that failed is shown with its
+    traceback and the end of its log.
     """
+    from harness.execution.spellings import find_run
     from harness.registry import names
-    from harness.store import Store, find_results
+    from harness.store import Store
 
     if what in names("method"):
-        _show_method(what)
+        _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
         return
     if "/" not in what and not what.endswith(".json"):
         raise UserError(
             f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
         )
-    for result in find_results(Store(results), what):
+    store = Store(results)
+    failures = [] if what.endswith(".json") else _failures(store, what, profile)
+    for failure in failures:
+        _show_failure(store, failure)
+    try:
+        found = find_run(store, what, profile)
+    except UserError:
+        if not failures:
+            raise
+        found = []
+    for result in found:
         _show_run(result)
+
+
+def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
+    from harness.profiles import load_profile
+    from harness.spec import RunSpec
+
+    spec, name = str(RunSpec.parse(key)), None if profile is None else load_profile(profile).name
+    return [one for one in store.failures() if one.spec.key == spec and name in (None, one.profile)]
+
+
+def _show_failure(store: Store, failure: Failure) -> None:
+    """The error of a run that failed, its traceback, and where its log is, with the last lines."""
+    from harness.store.logs import failed_log
+
+    echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
+    echo(failure.traceback or "there is no traceback: its process ended without one", nl=not failure.traceback)
+    path = failed_log(store, failure.fingerprint)
+    if path.is_file():
+        echo(f"log: {path}, its last lines:")
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]:
+            echo(f"  {line}")
 
 
 def _show_run(result: Result) -> None:
@@ -64,7 +110,9 @@ def _show_run(result: Result) -> None:
         echo(f"warning: {line}")
 
 
-def _show_method(name: str) -> None:
+def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
+    from harness.execution.used_values import used_values
+    from harness.profiles import load_profile
     from harness.reporting.site.methods import method_facts
 
     facts = method_facts(name)
@@ -74,7 +122,9 @@ def _show_method(name: str) -> None:
     if facts.parts:
         echo(f"parts of terms that can be removed too: {', '.join(facts.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
-    heads = (f"@{reading}" for reading in facts.readings)
+    used = used_values(name, load_profile(profile), setting, encoder)
+    plain_table((f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used)
+    heads = (f"@{reading} by default" for reading in facts.readings)
     rows = [
         (v.name, *v.by_reading, "differs" if v.differs else "", v.origin, v.allowed, v.source) for v in facts.values
     ]

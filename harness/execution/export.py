@@ -32,7 +32,7 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     weights, and a folder that is not empty.
     """
     check_new(to, "--to")
-    result, store = find_result(what, results)
+    result, store = find_result(what, results, profile)
     run = FinishedRun(result, store, profile, encoder)
     student = run.student()
     if isinstance(student, SentenceModules):

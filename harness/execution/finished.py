@@ -13,21 +13,22 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.ingredients import Experiments
 from harness.execution.inventory import Inventory
+from harness.execution.spellings import find_run
 from harness.grid import Resolved, resolve
-from harness.profiles import Profile, load_profile, shipped_profiles
+from harness.profiles import Profile, load_profile, shipped_profiles, typed_profile
 from harness.sources import data_root
 from harness.spec import RunSpec
-from harness.store import Result, Store, find_results
+from harness.store import Result, Store
 from harness.store.redo import redo_of
 from harness.training.best import BEST, check_best
 
 
-def find_result(what: str, results: Path) -> tuple[Result, Store]:
-    """Find the one result of a run's key in the folder `results`, or of a result file, with its store.
+def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
+    """Find the one result of a run's key, in any spelling, in a folder of results, or of a result file, with its store.
 
     Raises UserError where there is none or more than one.
     """
-    found = find_results(Store(results), what)
+    found = find_run(Store(results), what, profile)
     store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
     if len(found) > 1:
         listed = ", ".join(str(store.path(result)) for result in found)
@@ -141,7 +142,7 @@ def _profile(result: Result, given: str | None) -> Profile:
     if given is None and result.profile not in shipped_profiles():
         raise UserError(
             f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "
-            f"give its file with --profile ./{result.profile}.toml"
+            f"give its file with --profile {typed_profile(result.profile)}"
         )
     profile = load_profile(given or result.profile)
     if profile.name != result.profile:

@@ -56,14 +56,17 @@ def hub_name(text: str) -> HubName:
     return HubName(found[1], found[2])
 
 
-def export_mteb(what: str, to: Path, results: Path, named: HubName | None = None) -> MTEBFiles:
+def export_mteb(
+    what: str, to: Path, results: Path, named: HubName | None = None, profile: str | None = None
+) -> MTEBFiles:
     """Write mteb's result files of a run into the new folder `to`, completely or not at all.
 
-    `named` is the model's name on the hub; an untrained encoder of the hub has its own. Raises UserError for a run
+    `named` is the model's name on the hub; an untrained encoder of the hub has its own. For `what` and `profile` see
+    `find_result`. Raises UserError for a run
     without scores of mteb, a model without a name or another one, and where no task can be written.
     """
     check_new(to, "--mteb")
-    result, store = find_result(what, results)
+    result, store = find_result(what, results, profile)
     evaluation = result.latest(_SUITE)
     if evaluation is None:
         more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))

@@ -16,6 +16,7 @@ from harness.execution.inventory import Inventory
 from harness.execution.model_names import model_name
 from harness.execution.sweep import listed_values, one_value_each, swept
 from harness.grid import Overrides
+from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.papers.released import released_runs, released_spec
 from harness.profiles import Profile, load_profile
@@ -163,7 +164,13 @@ def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
     if not texts or selection.trials is None:
         raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
     overrides = one_value_each(selection.set, "--tune draws its own")
-    return make_tuning(profile.name, overrides, texts, selection.trials)
+    tuning = make_tuning(profile.name, overrides, texts, selection.trials)
+    for method in tuning.methods:
+        if not declared_method(Variant.parse(method.base).name).trains:
+            raise UserError(
+                f"--tune {method.base}: it trains nothing, so no dev score picks; use --methods {method.base}"
+            )
+    return tuning
 
 
 def _other_runs(selection: Selection) -> str:

@@ -11,16 +11,24 @@ from harness.profiles.schema import Profile, Rule, Training, check_readings
 from harness.registry import suggest
 from harness.tomlfiles import read_toml, validated
 
-__all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles"]
+__all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles", "typed_profile"]
+
+
+def typed_profile(name: str) -> str:
+    """What `--profile` takes for the profile of a result: a user's file is most often in the working folder."""
+    return name if name in shipped_profiles() else f"./{name}.toml"
 
 
 def load_profile(name: str) -> Profile:
     """Load a shipped profile by name, or a profile file by a path that ends in .toml, with what it extends.
 
+    Another name is that of the file NAME.toml in the working folder: results and commands name a profile without it.
     Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a shipped
     profile, because results name their profile.
     """
     shipped = shipped_profiles()
+    if name not in shipped and not name.endswith(".toml") and Path(f"{name}.toml").is_file():
+        name = f"{name}.toml"
     if name.endswith(".toml"):
         layers = layers_of(Path(name))
         return validated(

@@ -121,6 +121,10 @@ class Trainer:
 
     def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
         """Raise TrainingError for terms that the method does not declare, and for what cannot be trained on."""
+        for name in self.method.weights():
+            if name not in self.method.terms:
+                known = ", ".join(self.method.terms)
+                raise TrainingError(f"{self.method.origin} weighs the term '{name}', which is not among its: {known}")
         for name, value in terms.items():
             if name not in self.method.terms:
                 known = ", ".join(self.method.terms)

@@ -19,6 +19,7 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     code, out, err = typed(*WORDS, *TUNE, "--dry-run")
     assert (code, err) == (0, "")
     assert "4 runs, 0 done, 4 to do" in out
+    assert "tune      2 configurations each of simcse:temperature=0.05|0.1|0.5 and of mcse:lambda=0.01|1\n" in out
     assert not (tmp_path / "results").exists()
     code, out, _ = typed(*WORDS, *TUNE)
     assert code == 0
@@ -41,6 +42,7 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
         (("--trials", "2"), "--tune and --trials go together"),
         ((*TUNE, "--table", "mcse:T2"), "--tune is for the methods of a grid; remove --table"),
         ((*TUNE, "--set", "steps=1,2"), "--set steps=1,2 lists values, which make a grid, and --tune draws its own"),
+        (("--tune", "none:pooling=cls|mean", "--trials", "2"), "--tune none: it trains nothing, so no dev score picks"),
         (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
     ],
 )

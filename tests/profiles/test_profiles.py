@@ -252,6 +252,14 @@ def test_a_users_own_profile_is_read_by_path(tmp_path: Path) -> None:
     assert runs[0].features == {"image": Feature("default")}
 
 
+def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "tiny"\n')
+    (tmp_path / "tiny.toml").write_text("no profile")
+    monkeypatch.chdir(tmp_path)
+    assert load_profile("mine") == load_profile("./mine.toml")
+    assert load_profile("tiny").origin == "package"
+
+
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> None:
     text = (Path(profiles.__file__).parent / f"{name}.toml").read_text(encoding="utf-8")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from harness.errors import PlugInError, UserError
 from harness.execution.executors.time_limit import TimeLimitError
+from harness.foreign import raised_at
 from harness.plaintext import one_line
-from harness.registry import plugin_modules
+from harness.registry import OWN, plugin_modules
 
 #: Characters of an error's message that a record keeps; its traceback has all of them.
 LONGEST = 600
@@ -30,7 +31,7 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 
 
 def described(error: BaseException | str) -> str:
-    """An error in one line; that of another package's code ends with its file and line."""
+    """An error in one line, with the file and line in another package's code, or else in this project's."""
     if isinstance(error, str):
         return _shortened(error)
     try:
@@ -44,7 +45,9 @@ def described(error: BaseException | str) -> str:
         return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, the same command continues")
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
     line = _shortened(kind + text).removesuffix(":")
-    place = _place(error)
+    place = raised_at(error, plugin_modules())
+    if not place and not isinstance(error, UserError):
+        place = raised_at(error, OWN)
     return f"{line} ({place})" if place else line
 
 
@@ -86,12 +89,3 @@ def _crash(log: str) -> str:
     frames = [(Path(file), line) for file, line in _FRAME.findall(log[log.rfind(_FATAL) :])] if _FATAL in log else []
     foreign = [frame for frame in frames if plugin_modules() & {frame[0].stem, *frame[0].parts}]
     return next((f" ({file.name}, line {line})" for file, line in (*foreign, *frames)), "")
-
-
-def _place(error: BaseException) -> str:
-    """The last line of another package's code that an error passed through."""
-    foreign, found = plugin_modules(), ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in foreign:
-            found = f"{Path(frame.f_code.co_filename).name}, line {line}"
-    return found

@@ -1,0 +1,82 @@
+"""Runs under another spelling: `mcse[lambda=1]` is `mcse` where the profile's lambda is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.errors import UserError
+from harness.grid import Resolved, resolve
+from harness.inputs import OptionValue
+from harness.profiles import load_profile, shipped_profiles
+from harness.spec import RunSpec, SpecError, Variant, split
+from harness.store import Result, Store, find_results
+
+
+def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
+    """Look up a run by its key under any spelling, or by its result file; `profile` may be a file. Raises UserError."""
+    name = None if profile is None else load_profile(profile).name
+    try:
+        return find_results(store, text, name)
+    except SpecError:
+        raise
+    except UserError:
+        if text.endswith(".json"):
+            raise
+        asked = RunSpec.parse(text)
+        found = [one for one in _beside(store.indexed(), asked, name) if is_same(one, asked, profile)]
+        if not found:
+            raise
+        return [one.whole() for one in found]
+
+
+def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
+    """Whether a run's values are those that another spelling of it has now, under its profile.
+
+    A profile that is not part of the package is read from the file `profile`.
+    """
+    if profile is None and result.profile not in shipped_profiles():
+        return False
+    try:
+        run = resolve(load_profile(profile or result.profile), asked, result.overrides)
+    except UserError:
+        return False
+    return _values(run) == _stored(result, run)
+
+
+def stored_spelling(results: Iterable[Result], text: str, profile: str | None = None) -> str:
+    """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; itself where they know it, or nothing like it."""
+    parts = split(text, "/")
+    variant, runs = Variant.parse(parts[0]), [one for one in results if one.spec.method == Variant.parse(parts[0]).name]
+    if any(one.spec.variant == str(variant) for one in runs):
+        return text
+    for one in runs:
+        asked = replace(RunSpec.parse(one.spec.key), variant=variant)
+        if is_same(one, asked, profile):
+            return "/".join((one.spec.variant, *parts[1:]))
+    return text
+
+
+def _beside(results: Sequence[Result], asked: RunSpec, profile: str | None) -> list[Result]:
+    """The runs that differ from a key by their options alone."""
+    place = (asked.variant.name, str(asked.setting), asked.encoder, asked.seed)
+    found = (one for one in results if profile in (None, one.profile))
+    return [one for one in found if (one.spec.method, one.spec.setting, one.spec.encoder, one.spec.seed) == place]
+
+
+def _values(run: Resolved) -> list[Any]:
+    training: Mapping[str, Any] = run.training.model_dump() if run.trains else {}
+    return [run.spec.variant.reading, dict(run.identity), training, run.pooling]
+
+
+def _stored(result: Result, run: Resolved) -> list[Any]:
+    """The values of a result, as far as the run of now has them."""
+    method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
+    training = result.hyperparameters["training"]
+    return [
+        Variant.parse(result.spec.variant).reading,
+        {name: method.get(name) for name in run.identity},
+        {name: training.get(name) for name in (run.training.model_dump() if run.trains else ())},
+        result.hyperparameters["encoder"]["pooling"],
+    ]

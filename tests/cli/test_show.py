@@ -1,0 +1,89 @@
+"""`harness show`: the values that runs use with their source, runs under any spelling, and runs that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import result
+from cli_words import Typed
+
+from harness.execution.finished import find_result
+from harness.execution.spellings import stored_spelling
+from harness.store import Failure, Result, Spec, Store
+
+
+def row(printed: str, name: str) -> list[str]:
+    """The first row of a table that begins with a name."""
+    return next(line.split() for line in printed.splitlines() if line.strip().startswith(f"{name} "))
+
+
+def of_mcse(variant: str, **values: Any) -> Result:
+    """A result of MCSE under tiny with the values that a run has there."""
+    method = {"without": "", "temperature": 0.05, "temperature_multimodal": 0.05, "lambda": 1.0, "projection_dim": 256}
+    method |= {"view_reduction": "sum", "images": "default", "text_teacher": "none"} | values
+    training = {"batch_size": 64, "learning_rate": 2e-3, "epochs": 1, "steps": 400, "eval_every": 50, "max_length": 32}
+    training |= {"warmup_steps": 0, "weight_decay": 0.0, "adam_epsilon": 1e-8, "unreached": "momentum"}
+    training |= {"max_grad_norm": 1.0, "precision": "fp32", "compile": False}
+    parts = {"method": method, "training": training, "encoder": {"pooling": "cls"}}
+    return result(variant, hyperparameters=parts)
+
+
+def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: Typed) -> None:
+    code, out, _ = typed("show", "mcse", "--profile", "tiny")
+    assert code == 0
+    assert row(out, "lambda")[:3] == ["lambda", "1.0", "chosen"]
+    assert row(out, "steps")[1:3] == ["400", "[training]"]
+    assert row(out, "temperature")[1:3] == ["0.05", "default"]
+    code, out, _ = typed("show", "mcse", "--profile", "paper", "--setting", "wiki+flickr", "--encoder", "roberta-base")
+    assert code == 0
+    assert row(out, "lambda")[1] in ("0.01", "0.05")
+    code, _, error = typed("show", "mcse", "--profile", "tiny", "--setting", "toy-text")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "needs image-caption pairs" in error
+
+
+def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    plain, other = of_mcse("mcse"), of_mcse("mcse[lambda=0.5]", **{"lambda": 0.5})
+    for one in (plain, other):
+        store.save_log(one, f"log of {one.spec.variant}\n")
+        store.save(one)
+    for text, found in (
+        ("mcse[lambda=1]", plain),
+        ("mcse[lambda=1,temperature=0.05]", plain),
+        ("mcse[lambda=0.5,projection_dim=256]", other),
+    ):
+        key = f"{text}/toy/toy-bert/seed-0"
+        assert f"{found.spec.key}  profile tiny" in typed("show", key)[1]
+        assert typed("logs", key)[1] == f"log of {found.spec.variant}\n"
+        assert find_result(key, store.root)[0] == found
+        assert stored_spelling([plain, other], text) == found.spec.variant
+    assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
+    code, _, error = typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")
+    assert (code, error.count("\n")) == (2, 1)
+    code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")
+    assert code == 0
+    assert "mcse against mcse[lambda=0.5]" in out
+
+
+@pytest.mark.parametrize("traceback", ["Traceback\n  File mine.py, line 3\nKeyError: 'foo'\n", ""])
+def test_a_run_that_failed_is_shown_with_its_traceback_and_log(typed: Typed, tmp_path: Path, traceback: str) -> None:
+    spec = Spec(method="mcse", variant="mcse", setting="toy", encoder="toy-bert", seed=3)
+    failure = Failure(
+        spec=spec,
+        profile="tiny",
+        fingerprint="f" * 64,
+        error="KeyError: 'foo' (mine.py, line 3)",
+        traceback=traceback,
+        when="2026-01-02T03:04:05+00:00",
+    )
+    Store(tmp_path / "results").save_failure(failure, "".join(f"line {n}\n" for n in range(30)))
+    code, out, _ = typed("show", "mcse/toy/toy-bert/seed-3")
+    assert code == 0
+    assert "failed 2026-01-02T03:04:05+00:00: KeyError: 'foo' (mine.py, line 3)" in out
+    assert (traceback or "there is no traceback") in out
+    assert "line 29" in out
+    assert "line 19\n" not in out
+    assert f"log: {Path('results') / 'failed' / ('f' * 16)}.log" in out
