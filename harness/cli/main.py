@@ -26,6 +26,7 @@ COMMANDS = {
     "report": "report:report",
     "results": "results:results_command",
     "check": "check:check",
+    "cite": "cite:cite",
     "compare": "compare:compare",
     "power": "power:power",
     "audit": "audit:audit",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from yaml import YAMLError
 
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.finished import FinishedRun, find_result
+from harness.execution.inventory import Inventory
 from harness.execution.whole_folder import check_new, write_whole
 from harness.reporting.card import ModelFacts, Provenance, model_card
-from harness.sources import write_text
+from harness.sources import data_root, write_text
 from harness.store import Result, Store, frame_of
 
 
@@ -66,6 +70,7 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
         longest=student.longest,
         encoder=f"{name} (in the profile: {table.origin})" if table else name,
         base_model=table.hub if table else name if "/" in name else None,
+        licence=_licence(run),
         language="en" if profile.origin == "package" else None,
         setting=profile.settings[resolved.spec.setting.name].description if trains else "",
         corpora=tuple(
@@ -77,3 +82,16 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
             for role, (use, found) in teachers.items()
         ),
     )
+
+
+def _licence(run: FinishedRun) -> str | None:
+    """What the card in the folder of a run's encoder states as its licence; None where nothing is known."""
+    from huggingface_hub import metadata_load
+
+    name, given = run.result.spec.encoder, run.given_encoder
+    try:
+        folder = given or Inventory(run.profile, data_root(), {}).encoder(name).source.path()
+        stated = (metadata_load(folder / "README.md") or {}).get("license")
+    except (UserError, OSError, ValueError, YAMLError):
+        return None
+    return stated if isinstance(stated, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", stated) else None

@@ -12,6 +12,7 @@ from harness.evaluation.suites import Suite
 from harness.formatting import count_of, fixed
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
+from harness.papers.citing import entry, works_of
 from harness.plaintext import for_markdown
 from harness.registry import get_class
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
@@ -36,8 +37,8 @@ class ModelFacts:
     """Facts of an exported model that its result file does not hold.
 
     `modules` says whether sentence-transformers can load it. `width` is the dimension of a vector, `longest` the number
-    of tokens that are read. `base_model` is the encoder's name on the hub and `language` an ISO 639 code; None if they
-    are unknown.
+    of tokens that are read. `base_model` is the encoder's name on the hub, `licence` what its own card states, and
+    `language` an ISO 639 code; None if they are unknown.
     """
 
     pooling: str
@@ -46,6 +47,7 @@ class ModelFacts:
     longest: int
     encoder: str
     base_model: str | None = None
+    licence: str | None = None
     language: str | None = None
     setting: str = ""
     corpora: tuple[Provenance, ...] = ()
@@ -89,6 +91,8 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
         values=[(part, name, canonical(value)) for part, name, value in hyperparameters if value not in ("", None)],
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
+        name=display_name(result),
+        bibtex=_Verbatim("\n\n".join(entry(key) for key in works_of(result.spec.method))),
         scores=scores,
         smaller=list(dict.fromkeys(score.metric.name for score in scores if not score.metric.larger_is_better)),
         seeds=count_of(frame["seed"].nunique(), "seed"),
@@ -97,8 +101,22 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
     return f"---\n{_front_matter(result, facts, method, scores)}\n---\n\n{body}"
 
 
+def display_name(result: Result) -> str:
+    """What the model is called on its card."""
+    spec = result.spec
+    if not result.hyperparameters["training"]:
+        return f"{spec.encoder}, pooling {result.hyperparameters['encoder']['pooling']}"
+    return f"{spec.encoder} trained by {spec.variant} on {spec.setting}, seed {spec.seed}"
+
+
+class _Verbatim(str):
+    """A text of this project, which needs no escapes."""
+
+
 def _shown(value: object) -> str:
     """What a template prints: escaped, with lists joined by commas."""
+    if isinstance(value, _Verbatim):
+        return value
     return for_markdown(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
@@ -117,7 +135,7 @@ def _scores(result: Result, table: SummaryTable) -> Iterator[CardScore]:
 def _front_matter(result: Result, facts: ModelFacts, method: type[Method], scores: Sequence[CardScore]) -> str:
     """The YAML block, with this run's own scores of single tasks.
 
-    The licence is 'unknown': the weights inherit the terms of the encoder and the data.
+    The licence is that of the encoder where its card states one; the weights inherit the terms of the data too.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -136,12 +154,12 @@ def _front_matter(result: Result, facts: ModelFacts, method: type[Method], score
     ]
     data = ModelCardData(
         language=facts.language,
-        license="unknown",
+        license=facts.licence or "unknown",
         library_name=library,
         pipeline_tag="sentence-similarity" if facts.modules else "feature-extraction",
         tags=[library, "feature-extraction", "sentence-similarity", *([result.spec.method] if method.trains else [])],
         base_model=facts.base_model,
-        model_name=result.spec.key if evaluated else None,
+        model_name=display_name(result) if evaluated else None,
         pooling=facts.pooling,
         eval_results=evaluated or None,
     )

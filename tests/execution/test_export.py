@@ -213,7 +213,7 @@ def test_only_runs_of_one_experiment_are_averaged(results: Path, tmp_path: Path)
     [
         ("simcse/toy/toy-bert/seed-9", {}, "there is no result of simcse/toy/toy-bert/seed-9"),
         ("nowhere.json", {}, "there is no file nowhere.json"),
-        (KEYS["cls"], {"profile": "small"}, "of the profile 'tiny', not of 'small'"),
+        (KEYS["cls"], {"profile": "small"}, "under the profile 'small'"),
     ],
 )
 def test_a_mistake_is_one_line(results: Path, tmp_path: Path, what: str, options: Any, message: str) -> None:
@@ -235,6 +235,10 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Pa
     export(key, tmp_path / "model", tmp_path / "results", encoder=outside)
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
     np.testing.assert_allclose(sentence_transformer(tmp_path / "model").encode(SENTENCES), expected, atol=1e-5)
+    assert ModelCard.load(tmp_path / "model" / "README.md").data.license == "unknown"
+    (outside / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    licensed = export(key, tmp_path / "licensed", tmp_path / "results", encoder=outside).folder
+    assert ModelCard.load(licensed / "README.md").data.license == "apache-2.0"
     (file,) = (tmp_path / "results").glob("tiny/*/*/*/seed-0-*.json")
     assert "teacher" not in card(export(str(file), tmp_path / "old", tmp_path, encoder=outside).folder)
     settings = outside / "tokenizer_config.json"

@@ -12,7 +12,7 @@ from builders import frame, result
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from harness.reporting.card import ModelFacts, Provenance, model_card
+from harness.reporting.card import ModelFacts, Provenance, display_name, model_card
 from harness.store import Result
 
 FACTS = ModelFacts("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
@@ -48,10 +48,25 @@ def test_the_front_matter_is_read_back() -> None:
     assert data.pipeline_tag == "sentence-similarity"
     read = {(entry.dataset_name, entry.metric_type, entry.metric_value) for entry in data.eval_results}
     assert read == {("STS12", "spearman", 70.0), ("STS13", "spearman", 60.0)}, "averages are no data set"
-    assert data.model_name == one.spec.key
+    assert data.model_name == display_name(one)
     again = ModelCard(str(card))
     assert again.data.to_dict() == data.to_dict()
     assert again.text == card.text
+
+
+def test_the_card_has_a_name_the_licence_of_the_encoder_and_the_bibtex_of_the_paper() -> None:
+    one = made()
+    facts = ModelFacts("cls", True, 64, 512, "BERT", base_model="google-bert/bert-base-uncased", licence="apache-2.0")
+    card = ModelCard(model_card(one, facts, frame([one])))
+    assert card.data.license == "apache-2.0"
+    assert "states the licence apache-2.0" in card.text
+    assert "\n# toy-bert trained by mcse@official on toy, seed 0\n" in card.content
+    (block,) = re.findall(r"```bibtex\n(.*?)```", card.text, re.S)
+    assert block.startswith("@inproceedings{zhang-2022-mcse,")
+    assert "author = {Miaoran Zhang and Marius Mosbach" in block
+    unknown = model_card(made("none[pooling=mean]"), FACTS, frame([one]))
+    assert "The licence of toy-bert is not known here" in unknown
+    assert "bibtex" not in unknown
 
 
 def test_unknown_facts_are_left_out() -> None:
@@ -123,7 +138,7 @@ def test_hostile_texts_stay_texts() -> None:
     text = model_card(one, facts, frame([one]))
     data = ModelCard(text).data
     assert data.base_model == HOSTILE
-    assert data.model_name == one.spec.key
+    assert data.model_name == display_name(one)
     assert data.eval_results[0].dataset_name == HOSTILE
     shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(body(text))
     plain = made()
