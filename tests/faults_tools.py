@@ -239,6 +239,7 @@ ELSEWHERE = {
     "execution/executors/software.py": "a temporary folder",
     "execution/executors/worker.py": "opens a run's log for crashes",
     "execution/export.py": "with a whole run; test_writes.py",
+    "execution/mteb_files.py": "written as an export is, whole; tests/execution/test_mteb_files.py",
     "execution/tracking/listener.py": "tests/execution/tracking: a tracker costs no run",
     "processors.py": "a file of the kernel",
     "reporting/build.py": _REPORT,

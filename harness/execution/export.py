@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
-
-from safetensors import SafetensorError
 
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
-from harness.errors import UserError, first_line
+from harness.errors import UserError
 from harness.execution.finished import FinishedRun, find_result
-from harness.locks import try_lock
+from harness.execution.whole_folder import check_new, write_whole
 from harness.reporting.card import ModelFacts, Provenance, model_card
-from harness.sources import fill_folder, temporary_beside, write_text
+from harness.sources import write_text
 from harness.store import Result, Store, frame_of
-
-#: the file that marks a folder as an export that has not ended, and is locked as long as its process lives
-_MARK = ".harness-export.lock"
 
 
 @dataclass(frozen=True)
@@ -40,9 +31,7 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     and `encoder` see `FinishedRun`. Raises UserError for a run that does not exist or is not the only one, missing
     weights, and a folder that is not empty.
     """
-    folder = to.expanduser().resolve()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(f"--to {to} exists and is not an empty folder; name another, nothing is overwritten")
+    check_new(to, "--to")
     result, store = find_result(what, results, profile)
     run = FinishedRun(result, store, profile, encoder)
     student = run.student()
@@ -55,40 +44,7 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
         student.save(path)
         write_text(path / "README.md", card)
 
-    try:
-        _write_whole(folder, fill)
-    except (OSError, SafetensorError) as error:
-        reason = error.strerror if isinstance(error, OSError) else first_line(error)
-        raise UserError(f"--to {to} cannot be written: {reason}; name another folder") from error
-    return Exported(folder, result, facts.modules)
-
-
-def _write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a new folder beside `folder`, which is empty or not there, and rename it; remove it where that fails."""
-    fresh = temporary_beside(folder)
-    _remove_leftovers(folder)
-
-    with ExitStack() as held:
-
-        def fill_marked(path: Path) -> None:
-            held.enter_context(try_lock(path / _MARK))
-            fill(path)
-
-        fill_folder(fresh, fill_marked)
-        try:
-            (fresh / _MARK).unlink()
-            fresh.replace(folder)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed exports to the same folder left: unfinished folders with their mark, which nobody holds."""
-    for mark in folder.parent.glob(f"{escape(temporary_beside(folder).name.rsplit('.', 2)[0])}.*.tmp/{_MARK}"):
-        with try_lock(mark) as free:
-            if free:
-                shutil.rmtree(mark.parent, ignore_errors=True)
+    return Exported(write_whole(to, "--to", fill), result, facts.modules)
 
 
 def siblings(result: Result, store: Store) -> list[Result]:

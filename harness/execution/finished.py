@@ -15,7 +15,7 @@ from harness.execution.ingredients import Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.spellings import find_run
 from harness.grid import Resolved, resolve
-from harness.profiles import Profile, load_profile, shipped_profiles
+from harness.profiles import Profile, load_profile, shipped_profiles, typed_profile
 from harness.sources import data_root
 from harness.spec import RunSpec
 from harness.store import Result, Store
@@ -142,7 +142,7 @@ def _profile(result: Result, given: str | None) -> Profile:
     if given is None and result.profile not in shipped_profiles():
         raise UserError(
             f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "
-            f"give its file with --profile ./{result.profile}.toml"
+            f"give its file with --profile {typed_profile(result.profile)}"
         )
     profile = load_profile(given or result.profile)
     if profile.name != result.profile:

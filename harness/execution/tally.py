@@ -11,7 +11,7 @@ from harness.execution.events import Event, Stage
 from harness.execution.log import stage_text
 from harness.formatting import duration
 from harness.metrics import AVERAGE
-from harness.store import Result, Store
+from harness.store import Evaluation, Result, Store
 from harness.store.logs import failed_log, running_log
 from harness.training.record import TrainingProgress
 
@@ -179,9 +179,17 @@ def result_text(result: Result) -> str:
     """The mean scores of each suite, and the time it all took."""
     parts = []
     for evaluation in result.current:
-        means = "  ".join(f"{metric} {value:.2f}" for metric, value in evaluation.scores.get(AVERAGE, {}).items())
+        means = "  ".join(f"{metric} {value:.2f}" for metric, value in _means(evaluation).items())
         parts.append(f"{evaluation.suite}: {means}")
     return " | ".join([*parts, duration(result.seconds)])
+
+
+def _means(evaluation: Evaluation) -> Mapping[str, float]:
+    """The averages over tasks; where only some tasks were scored, the first metric of each."""
+    if AVERAGE in evaluation.scores or not evaluation.protocol.metrics:
+        return evaluation.scores.get(AVERAGE, {})
+    metric = evaluation.protocol.metrics[0].name
+    return {f"{task} {metric}": row[metric] for task, row in evaluation.scores.items() if metric in row}
 
 
 def _training_left(work: Work) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.io import wavfile
 
 from harness.cli.main import cli
-from harness.corpora.base import Triplets
+from harness.corpora.base import Media, Triplets
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.inventory import Inventory
@@ -62,6 +64,28 @@ def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(world
     again = prints(moved)
     assert again["my-text"] != first["my-text"]
     assert again["my-pairs"] != first["my-pairs"]
+
+
+def test_pictures_and_recordings_lie_beside_the_profile_too(world: Path) -> None:
+    folder = world.parent
+    (folder / "classes").mkdir()
+    for name in ("one", "two"):
+        shutil.copytree(folder / "pictures", folder / "classes" / name)
+    (folder / "recordings").mkdir()
+    for number in range(4):
+        wavfile.write(folder / "recordings" / f"{number}.wav", 8000, np.zeros(4000, np.int16) + number)
+    (folder / "recordings.tsv").write_text("file\twho\n" + "".join(f"{n}.wav\t{n % 2}\n" for n in range(4)))
+    text = (
+        '[corpora.i]\nkind = "labelled-images"\npath = "./classes"\nsize = 32\n[corpora.a]\nkind = "labelled-audio"\n'
+    )
+    text += 'path = "./recordings"\nindex = "./recordings.tsv"\nlabel = "who"\nbins = 8\nframes = 16\n'
+    world.write_text(world.read_text() + text)
+    corpora = Inventory(load_profile(str(world)), None, {}).corpora
+    images, recordings = (corpora[name].read.source.load(None) for name in ("i", "a"))
+    assert isinstance(images, Media)
+    assert isinstance(recordings, Media)
+    assert (len(images), len(set(images.labels))) == (24, 2)
+    assert recordings.labels.tolist() == [0, 1, 0, 1]
 
 
 #: file or profile, what is replaced, by what, and what the line says

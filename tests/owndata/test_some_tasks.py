@@ -12,6 +12,7 @@ from harness.corpora.toy import student_folder
 from harness.errors import UserError
 from harness.execution.plan import PlannedRun
 from harness.execution.request import Selection, make_request
+from harness.execution.tally import result_text
 from harness.store import Result
 
 BOTH = {"my-pairs", "ToySTS"}
@@ -31,6 +32,9 @@ def planned(world: Path, **options: Any) -> list[PlannedRun]:
 def test_some_tasks_first_then_all_adds_and_nothing_is_mixed(world: Path) -> None:
     (some,) = scored(world, tasks="my-pairs")
     assert [set(one.scores) for one in some.evaluations] == [{"my-pairs"}], "a mean over some tasks is not the suite's"
+    assert result_text(some).startswith(
+        f"sts: my-pairs spearman {some.evaluations[0].scores['my-pairs']['spearman']:.2f}"
+    )
     assert not planned(world, tasks=["my-pairs"])
     (every,) = scored(world)
     assert [set(one.scores) for one in every.evaluations] == [{"my-pairs"}, {*BOTH, "Avg"}]

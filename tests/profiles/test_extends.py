@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.profiles import load_profile, shipped_profiles
+from harness.profiles import load_profile, shipped_profiles, typed_profile
 from harness.spec import RunSpec, Variant
 
 
@@ -118,3 +118,7 @@ def test_no_file_of_a_chain_has_the_name_of_a_shipped_profile(tmp_path: Path) ->
     mine = write(tmp_path, paper='extends = "small"', mine='extends = "paper.toml"')
     assert "paper.toml has the name of a shipped profile" in refusal(mine)
     assert load_profile(str(write(tmp_path, mine='extends = "paper"'))).origin == "file", "printed numbers keep away"
+
+
+def test_messages_name_a_file_as_it_is_typed() -> None:
+    assert [typed_profile(name) for name in ("small", "mine")] == ["small", "./mine.toml"]

@@ -13,6 +13,7 @@ from harness.formatting import count_of
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
 from harness.papers.schema import FigureSpec, pairs_of
+from harness.profiles import typed_profile
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.curves import X_LABEL, Chart, CurveKind, SeedRuns, charts
@@ -134,7 +135,9 @@ class Material:
             found = {run.label.variant for run in data.runs}
             missing = [variant for variant in spec.variants if variant not in found]
             if missing:
-                yield harness_command("run", profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
+                yield harness_command(
+                    "run", profile=typed_profile(self.profile), methods=missing, seeds=spec.seeds, suites=suites
+                )
             return
         seeds = {Place(*run.label[1:4]): run.seeds(spec.suite) for run in data.runs}
         variants: dict[tuple[str, str], list[str]] = {}

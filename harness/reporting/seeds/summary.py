@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from harness.command_line import harness_command
 from harness.formatting import count_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
+from harness.profiles import typed_profile
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.spec import UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS, holm
@@ -229,7 +230,7 @@ def notes_on(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
-    command = harness_command("run", profile=profile, methods=UNTRAINED_VARIANTS, encoders=encoders)
+    command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
     return f"No row of the untrained {' and '.join(encoders)}; `{command}` adds it, without training." * bool(encoders)
 
 

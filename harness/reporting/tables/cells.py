@@ -13,6 +13,7 @@ from harness.formatting import count_of, points
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
+from harness.profiles import typed_profile
 from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
 from harness.stats import (
@@ -265,7 +266,9 @@ class FilledTable:
         """
         missing = tuple(dict.fromkeys(line.command for line in self.lines if line.command))
         if missing and not any(row.is_measured for row in self.planned_rows):
-            missing = (harness_command("run", table=f"{self.paper.name}:{self.name}", profile=self.profile),)
+            missing = (
+                harness_command("run", table=f"{self.paper.name}:{self.name}", profile=typed_profile(self.profile)),
+            )
         return (*missing, *filter(None, [self.released]))
 
 

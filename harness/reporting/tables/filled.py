@@ -17,7 +17,7 @@ from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedN
 from harness.papers.released import RowKey, released_places
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles import Profile, load_profile
+from harness.profiles import Profile, load_profile, typed_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
 from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
 from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
@@ -149,7 +149,7 @@ class _Runs:
         places = {place for key, some in self.released.items() if key.table == table for place in some}
         if all(mine <= self.groups.get(place, {}).keys() for place in places):
             return None
-        return harness_command("run", "--released", table=table, profile=self.profile)
+        return harness_command("run", "--released", table=table, profile=typed_profile(self.profile))
 
     def _row(
         self, row: PaperRow, paper: Paper, name: str, encoder: str, printed: Mapping[str, Published]
