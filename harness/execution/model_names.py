@@ -9,13 +9,12 @@ from pathlib import Path
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.execution.inventory import Inventory
-from harness.profiles import Profile
-from harness.sources import data_root, digest
+from harness.sources import digest
 from harness.spec import UNTRAINED, Variant, parse_encoder
 from harness.store import Result, Store
 
 
-def model_name(model: FolderModel, asked: str | None, profile: Profile, store: Store) -> str:
+def model_name(model: FolderModel, asked: str | None, inventory: Inventory, store: Store) -> str:
     """The name of a folder's model in a store: that under which its content is known, else `asked`.
 
     By default it is the shortest end of the folder's path that no other model has, in the store or in the profile.
@@ -27,12 +26,12 @@ def model_name(model: FolderModel, asked: str | None, profile: Profile, store: S
     content = model.fingerprint(None)
     known = sorted({one.spec.encoder for one in _untrained(store) if _is_of(one, content)})
     if asked is None:
-        free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, profile, store))
+        free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, inventory, store))
         found = next(free, None)
         if found is None:
             raise UserError(f"{folder}: every part of its path names another model in {store.root}; give --name NAME")
         return found
-    if _is_taken(parse_encoder(asked), content, profile, store):
+    if _is_taken(parse_encoder(asked), content, inventory, store):
         raise UserError(f"--name {asked}: another model has this name, in {store.root} or in the profile; give another")
     if known and asked not in known:
         raise UserError(f"--name {asked}: {store.root} knows this model as {known[0]}; leave --name out")
@@ -52,10 +51,10 @@ def _cleaned(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", part).lstrip("-._") or "model"
 
 
-def _is_taken(name: str, content: str, profile: Profile, store: Store) -> bool:
+def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
     """Whether another content has a name."""
-    if name in (*profile.encoders, *profile.released):
-        return Inventory(profile, data_root(), {}).encoder(name).fingerprint != content
+    if name in (*inventory.profile.encoders, *inventory.profile.released):
+        return inventory.encoder(name).fingerprint != content
     return any(not _is_of(one, content) for one in store.indexed() if one.spec.encoder == name)
 
 

@@ -332,7 +332,8 @@ def _outside_request(
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
         found = FolderModel(folder.resolve(), trusted=trusted)
-        encoder = f"{model_name(found, called, load_profile(selection.profile), store)}={folder}"
+        inventory = Inventory(load_profile(selection.profile), data_root(selection.data_root), {})
+        encoder = f"{model_name(found, called, inventory, store)}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))
