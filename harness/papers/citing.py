@@ -22,7 +22,7 @@ Kind = Literal["methods", "encoders", "teachers", "corpora", "suites", "tasks"]
 HARNESS = "harness"
 
 
-class Work(PaperPart):
+class CitedWork(PaperPart):
     """A work that is cited."""
 
     title: Name
@@ -43,7 +43,7 @@ class Citations(PaperPart):
 
     name: Name
     uses: Mapping[Kind, Mapping[Name, tuple[Name, ...]]]
-    works: Mapping[Name, Work]
+    works: Mapping[Name, CitedWork]
 
     @model_validator(mode="after")
     def _check_keys(self) -> Citations:
