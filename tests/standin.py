@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 COMMIT = "c" * 40
 #: the content of a file, or where it is on disk
@@ -53,6 +54,14 @@ class StandIn:
     def gets(self, path: str) -> list[str]:
         """The ranges of the GET requests for a path, '' for a whole one."""
         return [wanted for method, asked, wanted in self.asked if method == "GET" and asked == path]
+
+    #: repository, as in addresses -> its newest commit, COMMIT where none is named; those made here are `private`
+    heads: dict[str, str] = field(default_factory=dict)
+    private: set[str] = field(default_factory=set)
+    #: the token without which nothing is written
+    token: str = ""
+    #: commits -> their parent, in order
+    commits: dict[str, str] = field(default_factory=dict)
 
     #: name of a file -> SHA-256 that the hub states for it instead of the true one
     stated: dict[str, str] = field(default_factory=dict)
@@ -139,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, body: bool) -> None:
-        path = self.path.partition("?")[0]
+        path = unquote(self.path.partition("?")[0])
         wanted = self.headers.get("Range", "")
         self.standin.asked.append((self.command, path, wanted))
         if path in self.standin.refuse:
@@ -172,19 +181,65 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
 
     def do_POST(self) -> None:
-        """What is known of some paths of a repository."""
-        asked = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-        hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
-        found = [one for one in _entries(self.standin.inside(hub, commit)) if one["path"] in asked["paths"]]
-        self._send(200, {"Content-Type": "application/json"}, json.dumps(found).encode())
+        """What is known of some paths of a repository, or a step of writing to one."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.standin.asked.append(("POST", self.path, ""))
+        if "/paths-info/" in self.path:
+            asked = parse_qs(body.decode())
+            hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
+            self._json([one for one in _entries(self.standin.inside(hub, commit)) if one["path"] in asked["paths"]])
+        elif self.path == "/api/validate-yaml":
+            self._json({"errors": [], "warnings": []})
+        elif not self.standin.token or self.headers.get("Authorization") != f"Bearer {self.standin.token}":
+            self._send(403, {}, b"no")
+        elif self.path in self.standin.refuse:
+            self._send(self.standin.refuse[self.path][0], {}, b"no")
+        else:
+            self._write(body)
+
+    def _write(self, body: bytes) -> None:
+        """Make a repository, say how files are to be sent, or take a commit of them."""
+        if self.path == "/api/repos/create":
+            asked = json.loads(body)
+            name = f"{asked['organization']}/{asked['name']}"
+            hub = f"datasets/{name}" if asked.get("type") == "dataset" else name
+            if hub in self.standin.heads or self.standin.inside(hub, COMMIT):
+                self._json({"url": f"{self.standin.address}/{hub}", "error": "it is there"}, 409)
+                return
+            self.standin.heads[hub] = "0" * 40
+            self.standin.private |= {hub} if asked.get("visibility") == "private" else set()
+            self._json({"url": f"{self.standin.address}/{hub}", "name": name})
+            return
+        place = self.path.removeprefix("/api/").removeprefix("models/")
+        if "/preupload/" in place:
+            files = [one["path"] for one in json.loads(body)["files"]]
+            self._json({"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in files]})
+            return
+        hub = place.partition("/commit/")[0]
+        head = self.standin.heads.get(hub, COMMIT)
+        lines = [json.loads(line) for line in body.splitlines()]
+        if lines[0]["value"].get("parentCommit", head) != head:
+            self._send(412, {}, b"another commit came first")
+            return
+        fresh = hashlib.sha1(head.encode() + body).hexdigest()
+        kept = self.standin.inside(hub, head)
+        sent = {line["value"]["path"]: b64decode(line["value"]["content"]) for line in lines if line["key"] == "file"}
+        for name, content in (kept | sent).items():
+            self.standin.model_file(hub, name, content, fresh)
+        self.standin.heads[hub], self.standin.commits[fresh] = fresh, head
+        self._json({"commitUrl": f"{self.standin.address}/{hub}/commit/{fresh}", "commitOid": fresh})
+
+    def _json(self, answer: object, code: int = 200) -> None:
+        self._send(code, {"Content-Type": "application/json"}, json.dumps(answer).encode())
 
     def _repository(self, path: str) -> None:
-        """What a repository holds; `main` is the commit that all its files have."""
+        """What a repository holds; `main` is its newest commit."""
         hub, _, wanted = path.removeprefix("/api/").removeprefix("models/").partition("/revision/")
-        commit = COMMIT if wanted == "main" else wanted
+        head = self.standin.heads.get(hub, COMMIT)
+        commit = head if wanted in ("", "main") else wanted
         found = self.standin.inside(hub, commit)
-        if not found:
-            self._send(404, {"X-Error-Code": "RevisionNotFound"}, b"no")
+        if not found and commit != self.standin.heads.get(hub):
+            self._send(404, {"X-Error-Code": "RevisionNotFound" if wanted else "RepoNotFound"}, b"no")
             return
         files = [
             {

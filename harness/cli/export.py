@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -23,6 +24,7 @@ from harness.formatting import count_of
     metavar="OWNER/NAME@COMMIT",
     help="With --mteb: the model's name on the hub (default: that of the encoder, where the run trains nothing).",
 )
+@click.option("--push", metavar="OWNER/NAME", help="A new repository of the hub for the model; it is private.")
 @results_option
 @click.option(
     "--profile", metavar="FILE.toml", help="The run's profile, if it is your own file.", shell_complete=complete_profile
@@ -33,6 +35,7 @@ def export_command(
     to: Path | None,
     mteb: Path | None,
     named: str | None,
+    push: str | None,
     results: Path,
     profile: str | None,
     encoder: Path | None,
@@ -40,24 +43,43 @@ def export_command(
     """Write a run's best model to a folder with a model card, or its scores as mteb's repository of results takes them.
 
     transformers and sentence-transformers load the model's folder. RUN is a run's key (simcse/toy/toy-bert/seed-0) or
-    result file.
+    result file. With --push, the scores of --mteb are those of the repository at its new commit. The token is that of
+    `hf auth login` or HF_TOKEN.
     """
-    if to is None and mteb is None:
-        raise UserError("nothing to write is named; give --to DIR for the model, or --mteb DIR for its scores")
-    if to is not None:
-        _model(run, to, results, profile, encoder)
+    if to is None and mteb is None and push is None:
+        raise UserError(
+            "nothing to write is named; give --to DIR or --push OWNER/NAME for the model, or --mteb DIR for its scores"
+        )
+    if push is not None and named is not None:
+        raise UserError("--push names the model; remove --as")
+    if mteb is not None:
+        from harness.execution.mteb_files import check_mteb
+
+        check_mteb(run, mteb, results, profile)
+    with TemporaryDirectory() as temporary:
+        if to is not None or push is not None:
+            folder = to or Path(temporary) / "model"
+            loads = _model(run, folder, results, profile, encoder)
+        if to is not None:
+            echo(f"{run} is in {to}; {loads}")
+        if push is not None:
+            from harness.execution.export import push_model
+
+            commit = push_model(folder, push, run)
+            named = f"{push}@{commit}"
+            echo(f"{run} is in {push} at commit {commit}; {loads}")
     if mteb is not None:
         _scores(run, mteb, results, named, profile)
 
 
-def _model(run: str, to: Path, results: Path, profile: str | None, encoder: Path | None) -> None:
+def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: Path | None) -> str:
+    """Write the model's folder; return who loads it."""
     from harness.execution.export import export
 
-    done = export(run, to, results, profile, encoder)
-    loads = "transformers and sentence-transformers load it" if done.modules else "transformers loads it"
-    echo(f"{done.result.spec.key} is in {to}; {loads}, README.md is its model card")
-    if not done.modules:
-        echo("sentence-transformers has no module for its pooling; the model card shows how to pool")
+    if export(run, folder, results, profile, encoder).modules:
+        return "transformers and sentence-transformers load it, README.md is its model card"
+    echo("sentence-transformers has no module for its pooling; the model card shows how to pool")
+    return "transformers loads it, README.md is its model card"
 
 
 def _scores(run: str, mteb: Path, results: Path, named: str | None, profile: str | None) -> None:

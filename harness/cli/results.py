@@ -77,14 +77,55 @@ def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[
     return tell_merged(into, merge(into, named_stores(folders, contributors)))
 
 
-def tell_merged(into: Store, done: Merged) -> int:
-    """Print what became of merged results; the exit code, 1 where something was left out."""
-    from harness.store.labs import repeated
+@results_command.command("push")
+@click.argument("repository", metavar="OWNER/NAME")
+@click.option("--contributor", required=True, metavar="NAME", help="Whose results these are.")
+@results_option
+def push_command(repository: str, results: Path, contributor: str) -> int:
+    """Add results to a data set repository of the hub, where nothing is overwritten.
 
+    A repository that is not there is made, and is private. Results that came from other labs keep their names. The
+    token is that of `hf auth login` or HF_TOKEN.
+    """
+    from harness.execution.sharing import push
+    from harness.store import Store
+
+    done = push(Store(results), repository, contributor)
+    code = tell_left_out(done.merged)
+    what = count_of(done.files, "file")
+    echo(f"{what} added to {repository}, commit {done.commit}" if done.files else f"{repository} has all of it already")
+    return code
+
+
+@results_command.command("pull")
+@click.argument("repository", metavar="OWNER/NAME")
+@click.option("--revision", metavar="COMMIT", help="A commit, branch or tag of the repository (default: main).")
+@results_option
+def pull_command(repository: str, revision: str | None, results: Path) -> int:
+    """Merge the results of a data set repository of the hub into a folder, as `harness results merge` does."""
+    from harness.execution.sharing import pull
+    from harness.store import Store
+
+    into = Store(results)
+    done, commit = pull(into, repository, revision)
+    echo(f"{repository} at {commit}")
+    return tell_merged(into, done)
+
+
+def tell_left_out(done: Merged) -> int:
+    """Print what a merge left out; the exit code, 1 where there is anything."""
     for line in done.conflicts:
         echo(f"conflict: {line}", err=True)
     for line in done.problems:
         echo(f"warning: {line}", err=True)
+    return 1 if done.conflicts or done.problems else 0
+
+
+def tell_merged(into: Store, done: Merged) -> int:
+    """Print what became of merged results; the exit code, 1 where something was left out."""
+    from harness.store.labs import repeated
+
+    code = tell_left_out(done)
     for lab in sorted({lab for lab, _ in done.states}):
         new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))
         echo(f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there")
@@ -96,4 +137,4 @@ def tell_merged(into: Store, done: Merged) -> int:
     if several := sum(1 for _ in repeated(into)):
         report = harness_command("report", results=str(into.root))
         echo(f"{count_of(several, 'run')} with results of several labs; `{report}` compares them")
-    return 1 if done.conflicts or done.problems else 0
+    return code

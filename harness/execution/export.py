@@ -8,12 +8,14 @@ from pathlib import Path
 
 from yaml import YAMLError
 
+from harness.catalogue.publishing import find_or_make, upload
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.execution.finished import FinishedRun, find_result
 from harness.execution.inventory import Inventory
 from harness.execution.whole_folder import check_new, write_whole
+from harness.formatting import count_of
 from harness.reporting.card import ModelFacts, Provenance, model_card
 from harness.sources import data_root, write_text
 from harness.store import Result, Store, frame_of
@@ -49,6 +51,18 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
         write_text(path / "README.md", card)
 
     return Exported(write_whole(to, "--to", fill), result, facts.modules)
+
+
+def push_model(folder: Path, repository: str, run: str) -> str:
+    """Write the files of an exported model into a new repository of the hub, which is private; return its commit.
+
+    Raises UserError for a repository that has files, of which none is overwritten, and one that cannot be written to.
+    """
+    remote = find_or_make(repository, "model")
+    if held := remote.files - {".gitattributes"}:
+        raise UserError(f"{repository} has {count_of(len(held), 'file')} already; name a new repository")
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return upload(remote, files, f"Add {run}")
 
 
 def siblings(result: Result, store: Store) -> list[Result]:

@@ -56,6 +56,17 @@ def hub_name(text: str) -> HubName:
     return HubName(found[1], found[2])
 
 
+def check_mteb(what: str, to: Path, results: Path, profile: str | None = None) -> tuple[Result, Store, Evaluation]:
+    """A run, its store and its scores of mteb. Raises UserError without them, and where `to` is not new or empty."""
+    check_new(to, "--mteb")
+    result, store = find_result(what, results, profile)
+    evaluation = result.latest(_SUITE)
+    if evaluation is None:
+        more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
+        raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
+    return result, store, evaluation
+
+
 def export_mteb(
     what: str, to: Path, results: Path, named: HubName | None = None, profile: str | None = None
 ) -> MTEBFiles:
@@ -65,12 +76,7 @@ def export_mteb(
     `find_result`. Raises UserError for a run
     without scores of mteb, a model without a name or another one, and where no task can be written.
     """
-    check_new(to, "--mteb")
-    result, store = find_result(what, results, profile)
-    evaluation = result.latest(_SUITE)
-    if evaluation is None:
-        more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
-        raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
+    result, store, evaluation = check_mteb(what, to, results, profile)
     model = _model(result, named)
     found, left_out = dict[str, "TaskResult"](), list[str]()
     for task in evaluation.scores:

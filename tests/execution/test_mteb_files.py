@@ -116,7 +116,8 @@ def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) 
         return str(found.exception)
 
     out = ("--mteb", str(tmp_path / "out"))
-    assert refused() == "nothing to write is named; give --to DIR for the model, or --mteb DIR for its scores"
+    assert refused().startswith("nothing to write is named; give --to DIR")
+    assert refused("--push", "a/b", "--as", "a/b") == "--push names the model; remove --as"
     assert "has no name on the hub; give --as OWNER/NAME@COMMIT" in refused(*out)
     assert "harness eval simcse/toy/toy-bert/seed-0 --profile tiny --suites mteb" in refused(*out, results="bare")
     for text in ("a-model", "somebody/a-model", "somebody/a-model@main", "../x@" + COMMIT):
