@@ -51,13 +51,14 @@ def push(store: Store, repository: str, lab: str) -> Pushed:
 
     Raises UserError for a store without results and a repository that cannot be written to.
     """
+    check_lab(lab)
     if not store.files():
         raise UserError(f"{store.root} has no results; run some first")
     remote = find_or_make(repository, "dataset")
     with _downloaded(remote) as (theirs, damaged), TemporaryDirectory() as folder:
         both = Store(Path(folder) / "results")
         damaged += merge(both, theirs).problems
-        done = merge(both, {check_lab(lab): store})
+        done = merge(both, {lab: store})
         files = dict(_new_files(both, remote, theirs))
         done.problems += damaged
         commit = upload(remote, files, f"Add {count_of(len(files), 'file')} of results") if files else remote.commit

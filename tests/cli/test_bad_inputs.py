@@ -57,6 +57,7 @@ FILL = {
     **{"what": "simcse", "a": "simcse", "b": "mcse", "metric": "sts.Avg", "name": "wiki1m", "names": "wiki1n"},
     **{"run": "simcse/toy/toy-bert/seed-0", "model": "simcse/toy/toy-bert/seed-0", "to": "exported", "kind": "methods"},
     **{"folder": "nowhere", "effect": "1", "std": "1"},
+    **{"folders": "nowhere", "repository": "somebody/results", "contributor": "me"},
 }
 #: an unset variable, a name that steers terminals, one that no file system takes, numbers that are none
 TYPED = ("", " ", "\x1b]0;owned\x07[", "n" * 300, "../" * 40 + "n" * 5000, "[" * 3000, "9" * 400, "\udcff", "nan")
