@@ -60,7 +60,7 @@ def test_the_printed_licences_are_those_that_are_asked_for(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("HARNESS_DATA", str(tmp_path))
     given = fetch.make_context("fetch", command.split()[2:]).params
-    accepted = given.pop("accept_licences").split(",")
+    accepted = given.pop("accept_licences")
     assert given.pop("dry_run") is False
     plan = harness.plan(**given)
     asked = [item.name for item in fetch_list(lacking(plan), tmp_path, ask=False).items if item.terms]

@@ -59,7 +59,7 @@ def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None
 
     failure = job.perform(ONE, listen)
     assert isinstance(failure, Failure)
-    assert failure.error == "RuntimeError: no more memory"
+    assert failure.error.startswith("RuntimeError: no more memory (")
     assert "no more memory" in failure.traceback
     assert (events[-1].kind, events[-1].error) == ("failed", failure.error)
     assert Store(tmp_path).failures() == [failure]
