@@ -299,6 +299,7 @@ def test_steps_by_hand_are_listed_and_the_rest_is_brought(world, harness):
     assert f"1 input missing: text/secret.txt; {steps}" in left.stderr
 
 
+@pytest.mark.long
 def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, harness):
     for file in student_folder().iterdir():
         standin.model_file("other/bert", file.name, file.read_bytes())

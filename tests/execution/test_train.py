@@ -70,6 +70,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return ended(results)
 
 
+@pytest.mark.long  # the kills of tests/faults are the short form
 def test_killed_at_random_steps_it_ends_the_same(undisturbed: dict[str, object], tmp_path: Path) -> None:
     chance = random.Random(1)
     for _ in range(2):
