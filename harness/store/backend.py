@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.formatting import count_of
+from harness.store.indexed import IndexedResults
 from harness.store.schema import Result
 
 #: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
@@ -19,7 +20,10 @@ def is_earlier(result: Result) -> bool:
 
 def earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results of earlier backends; empty where there are none."""
-    earlier = [result.backend for result in results if is_earlier(result)]
+    if isinstance(results, IndexedResults):
+        earlier = [backend for backend in results.backends() if backend < BACKEND_VERSION]
+    else:
+        earlier = [result.backend for result in results if is_earlier(result)]
     if not earlier:
         return ""
     versions = " and ".join(map(str, sorted(set(earlier))))

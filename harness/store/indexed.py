@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
@@ -137,6 +138,14 @@ class IndexedResults(Sequence[Result]):
         runs = tables.of_runs("method"), tables.of_runs("encoder"), tables.runs["train_seconds"].tolist()
         for method, encoder, training, start, stop in zip(*runs, starts, starts[1:], strict=False):
             yield method, encoder, training, dict(zip(suites[start:stop], seconds[start:stop], strict=True))
+
+    def backends(self) -> list[int]:
+        """The backends of the results that were trained."""
+        tables = self.tables
+        places, used = np.unique(tables.runs["hyperparameters"], return_inverse=True)
+        trained = [bool(json.loads(tables.texts[place]).get("training")) for place in places.tolist()]
+        found: list[int] = tables.runs["backend"][np.array(trained, dtype=bool)[used]].tolist()
+        return found
 
     def whole(self, row: int) -> Result:
         """A result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""

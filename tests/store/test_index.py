@@ -13,7 +13,17 @@ import pandas
 import pytest
 from builders import result
 
-from harness.store import Chosen, Evaluation, Result, StaleIndexError, Store, frame_of, index, metrics_of
+from harness.store import (
+    Chosen,
+    Evaluation,
+    Result,
+    StaleIndexError,
+    Store,
+    earlier_backends,
+    frame_of,
+    index,
+    metrics_of,
+)
 from harness.store.schema import ScoresByTask
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
@@ -233,3 +243,10 @@ def test_a_choice_of_results_makes_each_when_it_is_asked_for(store: Store) -> No
     assert [one.fingerprint for one in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
     assert (len(chosen), len(chosen[:2]), chosen[-1].fingerprint) == (3, 2, results[2].fingerprint)
     assert chosen[0] is not chosen[0]
+
+
+def test_results_of_earlier_backends_are_counted_without_reading_any(store: Store) -> None:
+    results = store.indexed()
+    assert earlier_backends(results) == earlier_backends(list(results))
+    assert "made by backend 1" in earlier_backends(results)
+    assert len(results.backends()) < len(results), "what trains nothing has no backend"

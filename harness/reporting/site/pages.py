@@ -98,7 +98,6 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     if site.tuned:
         pages.write("tuned.html", "tuned.html")
     navigation = digest(methods, profiles, bool(site.seen), bool(site.tuned))
-    write_runs(pages, results, contents.store, navigation)
     for profile, stem in profiles.items():
         pages.write("profile.html", f"profiles/{stem}.html", profile=profile, **_profile(site, profile))
     for paper in site.papers:
@@ -107,6 +106,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         pages.write("paper.html", f"papers/{papers[paper.name]}.html", paper=paper, grids=grids, figures=figures)
     for method, stem in methods.items():
         pages.write("method.html", f"methods/{stem}.html", name=method, **_method(contents, method, methods))
+    write_runs(pages, results, contents.store, navigation)  # last: what it takes stays taken
 
 
 def _tuned(site: Site) -> Iterator[tuple[str, Mapping[str, object]]]:
