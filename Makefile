@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: smoke test long faults cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test docs long faults cluster trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -12,6 +12,10 @@ test: .venv/dev        ## lint, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+docs: .venv/docs       ## the documentation as web pages in docs/_build; any warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+	@echo open docs/_build/index.html
 
 long: .venv/dev        ## what the tests check in part, whole; minutes
 	$(BIN)/pytest -m long -n 2
@@ -33,6 +37,10 @@ setup: .venv/run       ## the environment that runs the harness
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
+.venv/docs: .venv/run
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
 trackers: .venv/dev    ## the trackers against their real libraries
 	$(BIN)/python -m pip install --quiet --editable '.[mlflow,tensorboard,trackio,wandb]'
 	$(BIN)/pytest tests/execution/tracking tests/plugins/test_plugin_trackers.py
@@ -52,4 +60,4 @@ rehearsal: .venv/dev   ## fetch, runs and report with data of full size, from st
 	$(BIN)/python tests/rehearsal/full.py
 
 clean:                 ## remove build files, never results
-	rm -rf .venv reports/build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv docs/_build reports/build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

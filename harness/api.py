@@ -8,8 +8,8 @@
     model = harness.load_model("mcse/toy/toy-bert/seed-0")
     model.encode(["a red circle"])                  # float32 (1, d)
 
-They print nothing unless `progress` is set. What a user can correct is raised as `UserError`, one line that names the
-mistake. `import harness` is quick: torch and pandas are imported by the first function that needs them.
+They print nothing unless `progress` is set. Mistakes in the input raise `UserError`, whose message is one line that
+names the mistake. `import harness` is quick: torch and pandas are imported by the first function that needs them.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ def plan(
     results: str | Path = DEFAULT_RESULTS,
     data_root: str | Path | None = None,
 ) -> Plan:
-    """Look up which runs a selection means, which of them are done, and what is missing. Trains nothing.
+    """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains nothing.
 
     `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
-    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `tasks` are
-    the only ones of the suites that are scored, without averages. `seeds` is their number, or a list. `table`
-    ("dalr:T3"), `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper instead of a grid, and `readings`
-    ("paper,official") runs each of them once in every reading that its method has.
-    `released` evaluates the profile's public weights instead: all, or those of a table or paper. `set` changes
-    hyperparameters of all runs; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
-    does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of
-    each method, which reports compare at equal budgets. `redo` trains all anew, whatever is kept of them: what they had
-    moves to RESULTS/.superseded once the new result is complete. `results` is the folder of results, `data_root` that
-    of data files (default: the variable HARNESS_DATA).
+    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `tasks`
+    restricts the suites to these tasks, without averages. `seeds` is their number, or a list. `table` ("dalr:T3"),
+    `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper instead of a grid, and `readings`
+    ("paper,official") runs each of them once in every reading that its method has. `released` evaluates the profile's
+    public weights instead: all, or those of a table or paper. `set` changes hyperparameters of all runs; several
+    values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]" does. `tune`
+    ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of each method,
+    which reports compare at equal budgets. `redo` trains all of them again, finished ones too; an old result moves to
+    RESULTS/.superseded once the new one is complete. `results` is the folder of results, `data_root` that of data files
+    (default: the variable HARNESS_DATA).
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -135,8 +135,8 @@ def run(
 ) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
-    Finished runs are read from the folder of results, interrupted runs resume. A failed run is data, in `.failures`;
-    the other runs go on. The last eight parameters are those of `execute`.
+    Finished runs are read from the folder of results, interrupted runs resume. Failed runs are in `.failures`;
+    the others continue. The last eight parameters are those of `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -178,15 +178,15 @@ def execute(
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs ("auto": as many as there is room for; default: one, by SLURM as many as it starts) are executed at a
-    time, on `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default:
-    local). The executor "slurm" submits and returns at once, with the runs that were finished before; with its option
-    `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, for one that does
-    not fit into memory: the gradient is that of the whole batch, at the cost of a second forward pass. A run that takes
-    longer than `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; so does what runs need made
-    first, such as tokens or features. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that record
-    the runs. `progress=True` shows progress in a
-    terminal or a notebook; a function is called with every `harness.execution.events.Event`.
+    `jobs` runs ("auto": as many as fit; default: one, with SLURM as many as it starts) are executed in parallel, on
+    `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default: local).
+    The executor "slurm" submits the runs and returns at once with those that were already finished; with its option
+    `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, to save memory:
+    the gradient is that of the whole batch, at the cost of a second forward pass. A run that takes longer than
+    `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; the limit also applies to the preparation
+    of runs, such as tokens or features. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that
+    record the runs. `progress=True` shows progress in a terminal or a notebook; a function is called with every
+    `harness.execution.events.Event`.
     """
     from harness.execution.executors.time_limit import seconds_of
     from harness.execution.tracking.installed import installed_trackers
@@ -239,15 +239,16 @@ def _check_inputs(plan: Plan) -> None:
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         what = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}{more}"
-        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs none")
+        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
     if plan.without_data and not any(run.todo for run in plan.todo):
         name, missing = next(iter(plan.without_data.items()))
         what = f"no suite of this plan has its data; {name} is missing {missing[0].what}"
-        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs none")
+        raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
 
 
 def to_fetch(plan: Plan) -> FetchList:
-    """List what `fetch` would download for a plan, with sizes and licences, and what is left by hand.
+    """List what `fetch` would download for a plan, with sizes and licences, and what must be downloaded
+    manually.
 
     The hub is asked for sizes; where it does not answer, they are approximate or unknown.
 
@@ -262,16 +263,16 @@ def to_fetch(plan: Plan) -> FetchList:
 
 
 def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
-    """Download what `to_fetch` listed into the data root and the hub's cache, several things at a time.
+    """Download what `to_fetch` listed into the data root and the hub's cache, several items in parallel.
 
-    `accept_licences` are names of the list whose licences restrict use and are agreed to. Returns why downloads failed,
-    by name; the others go on. `progress` shows lines or bars on standard error.
+    `accept_licences` names the items whose restrictive licences you accept. Returns the reasons of failed downloads by
+    name; the others continue. `progress` shows lines or bars on standard error.
 
     >>> import harness
     >>> harness.fetch(harness.to_fetch(harness.plan("tiny")))
     {}
 
-    Raises UserError, before anything is downloaded, for a licence that is not agreed to and a disk that is too small.
+    Raises UserError, before anything is downloaded, for a licence that is not accepted and a disk that is too small.
     """
     from harness.catalogue import shown
 
@@ -302,17 +303,19 @@ def report(
     out: str | Path = DEFAULT_REPORT,
     profile: str | None = None,
     margin: float = DEFAULT_MARGIN,
+    one_file: bool = False,
 ) -> WrittenReport:
     """Write a report of a folder of results into the folder `out`; `.page` is the path of its first page.
 
     `profile` restricts it to the results of one profile. A measured mean reproduces a printed one if the two are
-    equivalent within `margin` points. `.warnings` names files that were skipped. Raises UserError if there are no
-    results, or for a margin that is not positive.
+    equivalent within `margin` points. `one_file` adds report.html, which holds all pages but those of runs.
+    `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
+    positive.
     """
     from harness.reporting.build import write_report
     from harness.store import Store
 
-    return write_report(Store(Path(results)), Path(out), profile, margin)
+    return write_report(Store(Path(results)), Path(out), profile, margin, one_file=one_file)
 
 
 @dataclass(frozen=True)
@@ -342,8 +345,8 @@ def load_model(
 
     A folder is an exported one, or any that transformers or sentence-transformers saved. The latter is read by that
     library, with all its modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
-    name its own; `trust_remote_code` allows code in the folder to be executed. The weights of a run are in the folder
-    of results in which it was trained; `profile` is needed if it ran under a profile file of your own.
+    state its own; `trust_remote_code` allows code in the folder to be executed. The weights of a run are in the folder
+    of results in which it was trained; `profile` is needed if the run used a profile file of your own.
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
@@ -362,7 +365,7 @@ def load_model(
     if folder.is_dir():
         named = pooling or declared_pooling(folder)
         if named is None:
-            raise UserError(f"{model} does not name its pooling; give pooling='cls', 'mean' or 'pooler'")
+            raise UserError(f"{model} does not state its pooling; give pooling='cls', 'mean' or 'pooler'")
         student = open_model(folder, named, trusted=trust_remote_code)
     else:
         student = FinishedRun(*find_result(str(model), Path(results), profile), profile).student()
@@ -386,7 +389,7 @@ def evaluate(
     >>> list(harness.evaluate(lengths, "sts", profile="tiny").columns)
     ['suite', 'task', 'part', 'metric', 'value']
 
-    Raises MissingData if a suite's data is not there, UserError for an unknown suite.
+    Raises MissingData if a suite's data is missing, UserError for an unknown suite.
     """
     import pandas
 
@@ -426,7 +429,7 @@ def overlaps(
     >>> [(row.task, row.images, row.seen) for row in found.images]
     [('ToyRetrieval', 1000, 0)]
 
-    Raises UserError for an unknown name, MissingData for a corpus that is not there.
+    Raises UserError for an unknown name, MissingData for a missing corpus.
     """
     from harness.execution.inventory import Inventory
     from harness.execution.overlap import overlaps_of
@@ -454,12 +457,12 @@ def plan_model(
     """Plan the evaluation of saved models on suites, for `execute` to store their scores beside those of runs.
 
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added.
-    `encoders` are evaluated too, as they are: names of the profile, NAME=FOLDER, or hub names; of a run's key, they
-    give the folder of its encoder. `tasks` are the only ones of the suites that are scored, without averages. A
-    model from outside becomes the run `none[pooling=...]`; `pooling` defaults to what its files name, "modules" for a
+    `encoders` are evaluated too: names of the profile, NAME=FOLDER, or hub names; for a run's key, they give the folder
+    of its encoder. `tasks` restricts the suites to these tasks, without averages. A model from outside becomes the run
+    `none[pooling=...]`; `pooling` defaults to what its files state, "modules" for a
     model of sentence-transformers. A folder's model is called `name`, or by the shortest end of its path that no other
-    model has; the same content is one run wherever it lies. `trust_remote_code` allows code in its repository to be
-    executed.
+    model has; the same content is one run, wherever the folder is. `trust_remote_code` allows code in its repository
+    to be executed.
     """
     from harness.processors import passive_threads
 

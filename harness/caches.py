@@ -1,4 +1,4 @@
-"""The cache folder holds what can be made again: where it cannot be used, work goes on in a spare folder.
+"""The cache folder, for data that can be computed again; a temporary folder replaces one that is unusable.
 
 The spare folder is a temporary one, made at the first error with one warning and removed with the process that made
 it; processes that are started meanwhile share it. What the cache has is read as long as it can be.
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: the variable that tells processes of the spare folder
+#: the variable that passes the spare folder to other processes
 SPARE = "_HARNESS_SPARE_CACHE"  # of this machine: not among those that jobs elsewhere are given
 #: what a folder answers that is full, read-only, forbidden, or no folder
 _UNUSABLE = frozenset(
@@ -94,7 +94,7 @@ def spare_folder(why: OSError) -> Path:
         _maker = os.getpid()
         atexit.register(remove_spare)
         log.warning(
-            "the cache %s cannot be used (%s): what is kept there is made again, in a temporary folder; mend it, or "
+            "the cache %s cannot be used (%s): its content is computed again in a temporary folder; repair it, or "
             "set HARNESS_CACHE to another folder",
             cache_folder(),
             why.strerror,

@@ -1,4 +1,4 @@
-"""Checksums of what the harness reads back, and what happens to files that are not as they were written.
+"""Checksums of files that the harness reads back, and the handling of files that were changed or damaged.
 
 A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it: a result, the record of a
 training, what is known of a cached file. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format,
@@ -35,7 +35,7 @@ _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
 
 
 class DamagedError(Exception):
-    """A file is not as it was written; the message says in what."""
+    """A file was changed or damaged after it was written; the message says how."""
 
 
 def sealed(text: str) -> str:
@@ -72,9 +72,9 @@ def read_note(path: Path, then: str) -> dict[str, Any] | None:
 
 
 def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, Any] | None:
-    """What a note tells whose members have the hashes of files, by member; an empty hash is that of no file.
+    """The content of a note whose members have the hashes of files, by member; an empty hash is that of no file.
 
-    None where there is no note, and where it or a file is not as it was written: that is put aside, and `then` follows.
+    None where there is no note, and where it or a file was changed later: that is put aside, and `then` follows.
     """
     noted = read_note(note, then)
     for member, path in files.items() if noted else ():
@@ -94,7 +94,7 @@ def keep_note(name: str, values: Mapping[str, Any]) -> None:
 
 
 def kept_note(name: str, then: str) -> dict[str, Any] | None:
-    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that says what `then`."""
+    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that ends with `then`."""
     text = kept_text(name)
     try:
         return None if text is None else note_in(text.encode())
@@ -107,11 +107,11 @@ def note_in(content: bytes) -> dict[str, Any]:
     """The values in the content of a note. Raises DamagedError."""
     body = unsealed(content)
     if body is None:
-        raise DamagedError("it has no digest: it is cut short, or not of this version")
+        raise DamagedError("it has no digest: it is truncated or from another version")
     try:
         values: dict[str, Any] = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise DamagedError(f"it is no JSON: {first_line(error)}") from error
+        raise DamagedError(f"it is not JSON: {first_line(error)}") from error
     return values
 
 
@@ -131,7 +131,7 @@ def check_file(path: Path, expected: str) -> None:
     except OSError as error:
         raise DamagedError(f"it cannot be read: {first_line(error)}") from error
     if found != expected:
-        raise DamagedError("it is not as it was written")
+        raise DamagedError("it has changed since it was written")
 
 
 @cache
@@ -154,7 +154,7 @@ def check_folder(folder: Path) -> None:
     except (OSError, ValueError) as error:
         raise DamagedError(f"{CHECKSUMS} cannot be read: {first_line(error)}") from error
     if last != f"# {_hash(''.join(lines))}\n":
-        raise DamagedError(f"{CHECKSUMS} is not as it was written")
+        raise DamagedError(f"{CHECKSUMS} has changed since it was written")
     for line in lines:
         expected, _, name = line.rstrip("\n").partition("  ")
         try:
@@ -166,7 +166,7 @@ def check_folder(folder: Path) -> None:
 def put_aside(path: Path, why: object, then: str) -> None:
     """Rename a file or a folder to NAME.damaged, in place of an earlier one, and warn in one line.
 
-    `then` says what happens now. What cannot be renamed is left for its next writer to replace.
+    `then` describes the consequence. What cannot be renamed is left for its next writer to replace.
     """
     aside = path.with_name(path.name + ASIDE)
     try:

@@ -17,6 +17,8 @@ DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
 #: points within which a mean of a paper is reproduced
 DEFAULT_MARGIN = 1.0
+#: formats in which one table is printed
+TABLE_FORMATS = ("markdown", "latex", "csv")
 DEFAULT_DEVICE: Literal["auto"] = "auto"
 
 _DEFAULTS = {"profile": DEFAULT_PROFILE, "results": DEFAULT_RESULTS}

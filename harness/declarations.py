@@ -1,9 +1,9 @@
-"""What this project's registered classes declare, kept in a cache so that a plan need not import torch to know it.
+"""Declarations of this project's registered classes, cached so that a plan does not import torch.
 
 CACHE/declarations/KEY.json           SHA-256 of the rest, a newline, and question -> answer as JSON
 
 KEY is a hash of the contents of every Python file of this project and of the names that all packages register. Code of
-other packages is always asked, since nothing says which files its answers depend on; so is a class whose module is
+other packages is always asked, since it is unknown which files its answers depend on; so is a class whose module is
 loaded already. A file that is damaged or cannot be written is as good as none.
 """
 
@@ -30,7 +30,7 @@ _KEPT: Final = 20
 
 
 class Declarations:
-    """Answers to questions about registered classes."""
+    """Cached declarations of registered classes."""
 
     def __init__(self) -> None:
         """Read what is kept for the present code."""

@@ -15,7 +15,7 @@ class MissingData(UserError):  # noqa: N818
 
 
 class LockError(UserError):
-    """Something else lies where a lock belongs; its cause is the OSError that says so."""
+    """A lock cannot be created at its path; the cause is the OSError."""
 
 
 class PlugInError(UserError):

@@ -1,4 +1,4 @@
-"""What the code of others may do to the process that runs it, undone or refused."""
+"""Guards against what other people's code may do to the process that runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 
 class ExitError(Exception):
-    """Code of others called os._exit, or exit of C, which would end the process without a word."""
+    """Other people's code called os._exit, or exit of C, which would end the process without an error message."""
 
 
 def raised_at(error: BaseException, packages: Collection[str]) -> str:
@@ -47,7 +47,7 @@ def exit_raises() -> Iterator[None]:
 
     def end(status: int) -> NoReturn:
         if (os.getpid(), threading.get_ident()) == mine:
-            raise ExitError(f"os._exit({status}) would end the process without a word")
+            raise ExitError(f"os._exit({status}) would end the process without an error message")
         real(status)
 
     os._exit = end

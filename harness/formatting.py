@@ -33,7 +33,7 @@ def points(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A wall time a person can read: `12.1 s`, `3 min 20 s`, `5 h 02 min`."""
+    """A readable wall time: `12.1 s`, `3 min 20 s`, `5 h 02 min`."""
     if seconds < 60:
         return f"{fixed(seconds, 1)} s"
     minutes, rest = divmod(round(seconds), 60)

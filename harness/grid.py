@@ -37,7 +37,7 @@ class Resolved:
     the teacher features that the method reads, by role, and `dev` the similarity task that picks the best checkpoint.
     `options` are those of the setting, and of its corpora those that the method requires. `own_steps` are
     the streams that the method trains in steps of their own; `pooling` names how its sentence vectors are pooled.
-    `sources` says of each value that is not a default of the method or of `Training` where it comes from: the
+    `sources` has the origin of each value that is not a default of the method or of `Training`: the
     `source` of a rule, '[training]' of the profile, '--set', or the option's variant.
     """
 
@@ -68,7 +68,7 @@ class Resolved:
         with errors_of("method", self.spec.variant.name):
             found: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
         if found.identity() != self.identity:
-            raise RuntimeError(f"{self.spec} was planned with other values of its options; plan it again")
+            raise RuntimeError(f"{self.spec} was planned with other values of its options; run the command again")
         return found
 
 
@@ -197,7 +197,7 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
             known |= _known(declared_method(variant.name))
     for key in overrides:
         if key not in known:
-            raise UserError(f"--set {key}: no such value; {suggest(key, sorted(known))}")
+            raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(known))}")
 
 
 def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:

@@ -1,4 +1,4 @@
-"""Types of what methods learn from and are configured with, shared by all floors."""
+"""Types of what methods learn from and are configured with, shared by all layers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def check_keywords(kind: type, values: Mapping[str, object], place: str) -> None
         except ValidationError as error:
             raise UserError(f"{place}, key '{name}': {error.errors()[0]['msg']}") from error
         except TypeError as error:
-            raise UserError(f"{place}, key '{name}': a date is neither a text nor a number") from error
+            raise UserError(f"{place}, key '{name}': a date is not allowed; write a text or a number") from error
 
 
 @cache

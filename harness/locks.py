@@ -66,12 +66,12 @@ def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
     except Timeout:
         return None
     except IsADirectoryError as error:
-        raise LockError(f"the lock {path} is a folder; remove it and give the same command again") from error
+        raise LockError(f"the lock {path} is a folder; remove it and run the same command again") from error
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
         raise UserError(
             f"the file system of {path.parent} has no file locks ({error.strerror}); give a folder on a local disk "
-            "(--results, HARNESS_CACHE), mount Lustre with -o flock and NFS without nolock, or send results home with "
+            "(--results, HARNESS_CACHE), mount Lustre with -o flock and NFS without nolock, or use "
             "--executor ray --no-shared-folder"
         ) from error

@@ -36,4 +36,4 @@ def _plain_errors(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:
-        raise UserError(f"{path} is no Parquet {what}: {first_line(error)}; fetch it again") from error
+        raise UserError(f"{path} is not a Parquet {what}: {first_line(error)}; fetch it again") from error

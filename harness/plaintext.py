@@ -1,4 +1,4 @@
-"""Texts of users, results and libraries as plain text: nothing in them is a command to what shows them.
+"""Texts of users, results and libraries as plain text: nothing in them can act as a command where they are shown.
 
 A terminal reads escape sequences, a spreadsheet formulas, and HTML, Markdown and LaTeX their markup. Texts are cleaned
 here, each for the place where it is shown; HTML is escaped by its templates, of texts that `visible` has cleaned.
@@ -15,7 +15,9 @@ LONGEST_NAME = 255
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 #: control characters but for tab and line feed, line separators, marks that reorder what follows, lone surrogates
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "λ": "lambda", "μ": "mu", "τ": "tau"}
 _LATEX = {
+    **{char: rf"$\{name}$" for char, name in _GREEK.items()},
     **{char: f"\\{char}" for char in "{}_&%#$"},
     **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},

@@ -111,7 +111,7 @@ def _content(name: str, path: Path) -> str:
     # kept with the module: one that is imported again has another
     if spec is not None and vars(spec).setdefault("_harness_content", found) != found:
         raise PlugInError(
-            f"the code in {path.name} has changed since this process imported it; start anew (a notebook: restart its "
+            f"the code in {path.name} has changed since this process imported it; restart it (in a notebook: the "
             "kernel)"
         )
     return found

@@ -44,9 +44,10 @@ OWN = frozenset({"harness", "harness_methods", "harness_reports"})
 
 def suggest(word: str, known: Sequence[str]) -> str:
     """The end of an error line: the closest names, or all of them if none is close."""
-    near = difflib.get_close_matches(word.lower(), known, n=3, cutoff=0.5)
+    folded = {name.casefold(): name for name in reversed(known)}
+    near = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5)
     if near:
-        return f"did you mean {' or '.join(near)}?"
+        return f"did you mean {' or '.join(folded[name] for name in near)}?"
     return f"known: {', '.join(known) or 'none'}"
 
 

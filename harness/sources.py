@@ -37,7 +37,7 @@ LINE_EVERY_S, IDLE_S = 20.0, 5.0
 #: Below it there is nothing; an absolute path joined to it is itself.
 NOWHERE = Path(os.devnull)
 #: How to get a file that is no data set's.
-OWN_FILE = "correct its path in the profile; './' begins one beside the profile, others lie below the data root"
+OWN_FILE = "correct its path in the profile ('./...' is relative to the profile, other paths to the data root)"
 #: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
 ABANDONED_S = 86_400.0
 
@@ -151,7 +151,7 @@ def known_hash(name: str, compute: Callable[[], str]) -> str:
     if text is not None and text[64:] == _check(text[:64]):
         return text[:64]
     if text is not None and len(text) != 64:  # as of an earlier version
-        log.warning("the cached hash %s is damaged; it is computed again", name)
+        log.warning("the cached hash %s is damaged; it will be computed again", name)
     found = compute()
     keep_text(name, found + _check(found))
     return found

@@ -141,7 +141,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         raise SpecError("seeds '0' asks for no run; write --seeds 1 for seed 0, or --seeds 0, for the seed itself")
     if numbers[0] > MOST_SEEDS:
         raise SpecError(
-            f"seeds '{text}' are more than {MOST_SEEDS:,} runs of each variant; for that seed write '{text},'"
+            f"seeds '{text}' are more than {MOST_SEEDS:,} runs of each variant; for one such seed write '{text},'"
         )
     return tuple(range(numbers[0]))
 
@@ -153,7 +153,7 @@ def split(text: str, separator: str = ",") -> list[str]:
     """
     parts, depth, start = [], 0, 0
     if not text.isprintable():
-        raise SpecError(f"'{text}' holds a control character; type it again")
+        raise SpecError(f"'{text}' contains a control character; type it again")
     for index, char in enumerate(text):
         depth += (char == "[") - (char == "]")
         if depth > MOST_NESTED:

@@ -1,6 +1,6 @@
 """Text files: lines, tab-separated tables with a header, tables of users; texts compared by their words.
 
-A table of a user is named .tsv (no quoting), .csv (quoted where it has to be) or .jsonl (an object a line), each plain
+A table of a user is named .tsv (no quoting), .csv (quoted where necessary) or .jsonl (an object a line), each plain
 or with .gz; its columns are chosen by name.
 """
 
@@ -92,7 +92,7 @@ def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
     """
     if not is_table(path.name):
         raise UserError(
-            f"{path} is no table; give a file named {', '.join(TABLES[:-1])} or {TABLES[-1]}, or these with .gz"
+            f"{path} is not a table; give a file named {', '.join(TABLES[:-1])} or {TABLES[-1]}, or these with .gz"
         )
     if is_jsonl(path):
         yield from _objects(path, columns)
@@ -139,7 +139,7 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
         try:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}: no JSON object: {error}; correct the line") from error
+            raise UserError(f"{path}, line {number}: not a JSON object: {error}; correct the line") from error
         values = [found.get(name) if isinstance(found, dict) else None for name in columns]
         for name, value in zip(columns, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, str | int | float):

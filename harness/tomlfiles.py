@@ -32,7 +32,7 @@ class Table(BaseModel):
     def _true_is_no_number(cls, value: object, info: ValidationInfo) -> object:
         is_switch = cls.model_fields[str(info.field_name)].annotation is bool
         if isinstance(value, bool) and not is_switch:
-            raise ValueError("true and false are no number or name")
+            raise ValueError("true and false are not a number or name")
         if is_switch and type(value) in (int, float):
             raise ValueError("it must be true or false")
         return value

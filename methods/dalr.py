@@ -187,6 +187,7 @@ class DALR(Method):
     """L_info + lambda L_CML + mu L_IML on caption-image pairs (Eq. 14), L_text on sentences (Eq. 1)."""
 
     name = "dalr"
+    title = "DALR"
     paper = "He et al., DALR: Dual-level Alignment Learning for Multimodal Sentence Representation Learning, 2025"
     streams = ("sentences", "pairs")
     terms = ("text", "info", "cons", "cma", "rank", "ima", "g2l")

@@ -139,6 +139,7 @@ class KDMCSE(Method):
     """L_text on sentences (Eq. 1), the mean of L_visual and L_textual on caption-image pairs (Eq. 14, Algorithm 1)."""
 
     name = "kdmcse"
+    title = "KDMCSE"
     paper = (
         "Nguyen et al., KDMCSE: Knowledge Distillation Multimodal Sentence Embeddings with Adaptive Angular margin "
         "Contrastive Learning, NAACL 2024"

@@ -50,6 +50,7 @@ class MCSE(Method):
     """L = L_text + lambda * L_info (Eq. 4), with L_info of Eq. 3 on paired batches."""
 
     name = "mcse"
+    title = "MCSE"
     paper = "Zhang et al., MCSE: Multimodal Contrastive Learning of Sentence Embeddings, NAACL 2022"
     streams = ("sentences", "pairs")
     terms = ("text", "info")

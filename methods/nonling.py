@@ -169,6 +169,7 @@ class VisualCSE(Unpaired, SimCSE):
     """L_text + omega L_image (NonLing Eq. 1 to 5)."""
 
     name = "visualcse"
+    title = "VisualCSE"
     streams = ("sentences", "images")
     terms = ("text", "visual")
     reading_values = {"official": OFFICIAL_IMAGES, "fixed": {"supcon": "khosla"}}
@@ -192,6 +193,7 @@ class VisualCSESup(Unpaired, SupervisedSimCSE):
     """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "visualcse-sup"
+    title = "supervised VisualCSE"
     notes = "visualcse"
     stacked = True
     streams = ("triplets", "images")
@@ -258,6 +260,7 @@ class AudioCSE(Unpaired, SimCSE):
     """L_text + omega L_audio (NonLing Eq. 1, 2 and 6)."""
 
     name = "audiocse"
+    title = "AudioCSE"
     streams = ("sentences", "audio")
     terms = ("text", "audio")
     reading_values = {"official": OFFICIAL_AUDIO, "fixed": {"supcon": "khosla"}}
@@ -282,6 +285,7 @@ class AudioCSESup(Unpaired, SupervisedSimCSE):
     """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "audiocse-sup"
+    title = "supervised AudioCSE"
     notes = "audiocse"
     stacked = True
     streams = ("triplets", "audio")

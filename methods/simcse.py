@@ -33,6 +33,7 @@ class SimCSE(Method):
     """
 
     name = "simcse"
+    title = "SimCSE"
     paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021"
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ("text",)
@@ -73,6 +74,7 @@ class SupervisedSimCSE(Method):
     """L_text over triplets (SimCSE Eq. 5; NonLing Eq. 3)."""
 
     name = "simcse-sup"
+    title = "supervised SimCSE"
     notes = "simcse"
     paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021, section 4"
     streams: ClassVar[tuple[Stream, ...]] = ("triplets",)

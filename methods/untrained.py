@@ -30,6 +30,7 @@ class Untrained(Method):
     """A pretrained encoder without training."""
 
     name = "none"
+    title = "untrained"
     paper = "no training; the off-the-shelf rows of Zhang et al., NAACL 2022, Table 1"
     streams = ()
     readings = {"paper": "the encoder as published"}

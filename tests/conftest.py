@@ -25,9 +25,17 @@ settings.load_profile("busy machine")
 
 #: the files that take longest, which start first, so that no worker waits for another at the end
 LONGEST = (
-    *("test_fetch_command", "test_tiny_bar", "test_cli", "test_ray", "test_mteb_suite", "test_run_teachers"),
+    *(
+        "test_commands",
+        "test_fetch_command",
+        "test_tiny_bar",
+        "test_cli",
+        "test_ray",
+        "test_mteb_suite",
+        "test_run_teachers",
+    ),
     *("test_devices", "test_export", "test_sts", "test_declarations", "test_api", "test_train", "test_local"),
-    *("test_rehearsal", "test_contributing_example", "test_chunks", "test_kept_pages", "test_build"),
+    *("test_rehearsal", "test_chunks", "test_kept_pages", "test_build"),
 )
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -243,9 +243,11 @@ ELSEWHERE = {
     "execution/tracking/listener.py": "tests/execution/tracking: a tracker costs no run",
     "processors.py": "a file of the kernel",
     "reporting/build.py": _REPORT,
+    "reporting/charts/library.py": "a cache: written aside, then renamed; tests/reporting/charts",
     "reporting/figures/look.py": _REPORT,
     "reporting/site/folder.py": _REPORT,
     "reporting/site/html.py": _REPORT,
+    "reporting/site/one_file.py": _REPORT,
     "store/rewrite.py": "saves results and logs as the places above do",
     "training/trainer.py": "with a whole run; test_writes.py",
 }

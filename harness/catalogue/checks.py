@@ -87,7 +87,7 @@ def _hash(text: str) -> str:
 
 
 def read_manifest(path: Path) -> dict[str, str]:
-    """Return hashes by path. Raises UserError for a file that is not as it was written, and for a malformed line."""
+    """Return hashes by path. Raises UserError for a file that was changed later, and for a malformed line."""
     found, text = {}, path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # of an earlier version: none
@@ -98,7 +98,9 @@ def read_manifest(path: Path) -> dict[str, str]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            raise UserError(f"{path}, line {number} is no line of sha256sum; remove the file and fetch or import again")
+            raise UserError(
+                f"{path}, line {number} is not a line of sha256sum; remove the file and fetch or import again"
+            )
         found[match[2]] = match[1]
     return found
 

@@ -1,4 +1,4 @@
-"""Licences that restrict the use of data: nothing under one is downloaded before its user agrees."""
+"""Licences that restrict the use of data: nothing is downloaded before the user accepts them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def check_names(given: Iterable[str]) -> None:
     known = [entry.name for entry in restricted()]
     for name in given:
         if name not in known and name not in names("mteb task") and "/" not in name:
-            raise UserError(f"--accept-licences {name}: nothing restricted has that name; {suggest(name, known)}")
+            raise UserError(
+                f"--accept-licences {name}: no restricted data set or model has this name; {suggest(name, known)}"
+            )
 
 
 def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:
@@ -25,7 +27,8 @@ def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None
     if refused:
         listed = "; ".join(f"{name}: {terms[name]}" for name in refused)
         raise UserError(
-            f"licences restrict the use of some data ({listed}); to agree, add --accept-licences {','.join(terms)}"
+            f"licences restrict the use of some data ({listed}); to accept them, add "
+            f"--accept-licences {','.join(terms)}"
         )
 
 

@@ -63,8 +63,8 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
         failed = 0 if _size(part) > before else failed + 1
         if failed >= TRIES:
             raise UserError(
-                f"{what}: {url} cannot be reached: {reason}; {_size(part)} bytes are kept, and the same command "
-                "resumes (proxies: HTTPS_PROXY)"
+                f"{what}: {url} cannot be reached: {reason}; {_size(part)} bytes are kept; run the same command "
+                "to resume (proxies: HTTPS_PROXY)"
             )
         say(f"{what}: {reason}; resuming at byte {_size(part)}")
         time.sleep(pause * 2**failed)
@@ -86,7 +86,7 @@ def _once(url: str, part: Path, progress: Progress) -> None:
         if error.code != 416:
             raise
         part.unlink()
-        raise Cut("the server has no such range") from error
+        raise Cut("the server does not support resuming at this position") from error
     with response:
         goes_on = response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
         have = have if goes_on else 0

@@ -1,4 +1,4 @@
-"""Downloads of files on Google Drive through gdown, which answers the drive's question about large files.
+"""Downloads from Google Drive through gdown, which handles the drive's confirmation for large files.
 
 Proxies come from the environment (requests). Received bytes are kept beside the file, and the next command goes on.
 """
@@ -37,7 +37,7 @@ def fetch(entry: Entry, origin: Origin, target: Path, progress: Progress) -> Non
     except FileURLRetrievalError as error:
         why = _words(error).removeprefix(_BEFORE).partition(_AFTER)[0].rstrip(".")
         raise UserError(
-            f"{entry.name}: Google Drive refuses {origin.name}: {why}; a quota is free again after a day: run the "
+            f"{entry.name}: Google Drive refuses {origin.name}: {why}; the quota is reset after a day: run the "
             f"command again then, {by_hand}"
         ) from error
     except requests.HTTPError as error:
@@ -46,7 +46,7 @@ def fetch(entry: Entry, origin: Origin, target: Path, progress: Progress) -> Non
     except (DownloadError, requests.RequestException) as error:
         raise UserError(
             f"{entry.name}: {origin.name} on Google Drive cannot be reached: {_words(error)}; received bytes are kept, "
-            f"and the same command resumes (proxies: HTTPS_PROXY), {by_hand}"
+            f"run the same command to resume (proxies: HTTPS_PROXY), {by_hand}"
         ) from error
 
 

@@ -20,7 +20,7 @@ Checksum = Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}
 
 def _below(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/") or any(letter in path for letter in "\\\n"):
-        raise ValueError(f"{path!r} leaves the data root")
+        raise ValueError(f"{path!r} is outside the data root")
     return path
 
 

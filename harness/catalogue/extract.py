@@ -41,11 +41,13 @@ def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
             members += 1
             place = _inside(archive, target, name)
             if members > limits.members:
-                raise UserError(f"{archive} has more than {limits.members} members; get it from its publisher")
+                raise UserError(
+                    f"{archive} has more than {limits.members} members; download it again from its publisher"
+                )
             if stream is not None:
                 total += _write(archive, place, stream, bound - total)
             elif place.exists() and not place.is_dir():
-                raise UserError(f"{archive} has the member {name} twice; get it from its publisher")
+                raise UserError(f"{archive} has the member {name} twice; download it again from its publisher")
             else:
                 place.mkdir(parents=True, exist_ok=True)
     except (*_DAMAGED, OSError) as error:
@@ -60,12 +62,12 @@ def _write(archive: Path, place: Path, stream: IO[bytes], left: int) -> int:
         place.parent.mkdir(parents=True, exist_ok=True)
         out = place.open("xb")
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise UserError(f"{archive} has the member {place.name} twice; get it from its publisher") from error
+        raise UserError(f"{archive} has the member {place.name} twice; download it again from its publisher") from error
     with out:
         while block := stream.read(1 << 20):
             written += len(block)
             if written > left:
-                raise UserError(f"{archive} unpacks to more than the limit; get it from its publisher")
+                raise UserError(f"{archive} unpacks to more than the limit; download it again from its publisher")
             out.write(block)
     return written
 
@@ -102,12 +104,14 @@ def _inside(archive: Path, target: Path, name: str) -> Path:
     """The path of a member. Raises UserError if it is not below the target."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or any(letter in name for letter in "\\\0\n"):
-        raise _refused(archive, name, "a path that leaves the folder")
+        raise _refused(archive, name, "a path outside the folder")
     return target.joinpath(*path.parts)
 
 
 def _refused(archive: Path, name: str, why: str) -> UserError:
-    return UserError(f"{archive} has {why}: {name!r}; it was not unpacked, get the archive from its publisher")
+    return UserError(
+        f"{archive} has {why}: {name!r}; it was not unpacked; download the archive again from its publisher"
+    )
 
 
 def remove(path: Path) -> None:

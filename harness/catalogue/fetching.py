@@ -70,7 +70,7 @@ def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
         if place.is_file():
             wrong = difference(origin, place, origin.checksum)
             if wrong:
-                raise UserError(f"{entry.name}: {place} is not the file of the catalogue: {wrong}; get it again")
+                raise UserError(f"{entry.name}: {place} is not the file of the catalogue: {wrong}; download it again")
             return [place]
     if origin.folder is not None and (folder / origin.folder).is_dir():
         return [folder / origin.folder]
@@ -104,8 +104,8 @@ class _Work:
         """
         name, now = self.entry.name, state(self.root, self.entry)
         if now.word in ("present", "unchecked"):
-            how = "" if now.word == "present" else "; the catalogue did not fetch it and leaves it unchanged"
-            self.say(f"{name}: present already{how}")
+            how = "" if now.word == "present" else "; not fetched by the catalogue, left unchanged"
+            self.say(f"{name}: already present{how}")
             return True
         if self.made.is_file():
             self._finish()
@@ -130,7 +130,7 @@ class _Work:
         RECIPES[entry.recipe](entry, got, out, take)
         for output in entry.outputs:
             if not (out / output.path).exists():
-                raise UserError(f"{entry.name}: its files contain nothing for {output.path}; check the input")
+                raise UserError(f"{entry.name}: its files contain no data for {output.path}; check the input")
             check_output(entry, output, out / output.path)
         os.sync()
         write_manifest(self.made, out, entry)
@@ -162,7 +162,7 @@ class _Work:
         if not target.is_file():
             if self.offline:
                 raise UserError(
-                    f"{name}: offline, and {origin.file} is no file of the hub; fetch without --offline, or run "
+                    f"{name}: offline, and {origin.file} is not on the hub; fetch without --offline, or run "
                     f"`{self.entry.import_command}` with {origin.address}"
                 )
             self.say(f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.address}")

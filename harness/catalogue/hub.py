@@ -106,7 +106,7 @@ def plain_errors(what: str, kind: Literal["model", "dataset"], place: str, by_ha
         address = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{what}"
         why, found = f"{what} is gated; accept its terms at {address} and {log_in}", error
     except errors.RepositoryNotFoundError as error:
-        why, found = f"the hub shows no {word} {what} to you; {log_in}", error
+        why, found = f"the hub has no {word} {what} that you may see; {log_in}", error
     except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
         why, found = f"the hub has no {place} (404);", error
     except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:

@@ -1,4 +1,4 @@
-"""The image of each line of a caption file that names no images, from captions whose images are known.
+"""Matching lines of a caption file without image names to images, by captions whose images are known.
 
 MCSE publishes one caption of each training image, without ids. Its preprocessing writes them in the order of the list
 of images that it reads (`train.txt` of Flickr30k Entities, `images` of COCO's annotations). So a line's image is the

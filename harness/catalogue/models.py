@@ -1,4 +1,4 @@
-"""Models of the hub: the files of them that are read, fetched into the client's own cache at one commit.
+"""Models of the hub: the required files, downloaded into the client's own cache at one commit.
 
 The commit that stood for `main` when a model was fetched is recorded below the data root and used from then on.
 """
@@ -83,7 +83,7 @@ def files_read(found: HubRepository, readers: Sequence[str], beside: Collection[
             wanted |= dict.fromkeys(_weights(inside, (*_FIRST.get(reader, ()), *_WEIGHTS)))
     if not any(not _matches(file, _TEXTS) for file in wanted):
         raise UserError(
-            f"{found.hub} at {found.commit[:7]} has no weights that are read: no model.safetensors and no "
+            f"{found.hub} at {found.commit[:7]} has no readable weights: no model.safetensors and no "
             f"pytorch_model.bin; {_BY_HAND}"
         )
     for name in beside:
@@ -170,4 +170,4 @@ def _records(root: Path) -> dict[str, str]:
         known = json.loads(unsealed(content) or content)  # of an earlier version: no digest
         return {str(hub): str(commit) for hub, commit in known.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path} is no record of commits: {error}; remove it and fetch the models again") from error
+        raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error

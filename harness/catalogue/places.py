@@ -55,7 +55,7 @@ def check_room(root: Path, name: str, needed: int | None) -> None:
     free = shutil.disk_usage(root).free
     if needed is not None and free < needed:
         raise UserError(
-            f"{name} takes about {readable(needed)} and {root} has {readable(free)} free; free some space or set "
+            f"{name} needs about {readable(needed)}, {root} has only {readable(free)} free; free some space or set "
             "another --data-root"
         )
 

@@ -1,4 +1,4 @@
-"""Repositories of the hub that are written to, through huggingface_hub, which finds the token; none is stored here."""
+"""Uploads to repositories of the hub through huggingface_hub, which finds the token; none is stored here."""
 
 from __future__ import annotations
 
@@ -91,5 +91,7 @@ def _plain(name: str, kind: RepositoryKind, place: str) -> Iterator[None]:
             login = "log in with `hf auth login` or HF_TOKEN, with a token that may write there"
             raise UserError(f"the hub does not let you write to {name} ({status}); {login}") from cause
         if status in (409, 412):
-            raise UserError(f"somebody else has written to {name} meanwhile; run the same command again") from cause
+            raise UserError(
+                f"{name} was changed by someone else in the meantime; run the same command again"
+            ) from cause
         raise

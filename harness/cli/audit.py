@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--paper", metavar="NAME", help="Only this paper, listing every exception.")
-@click.option("--seen", is_flag=True, help="Instead: which pairs and images of the tests are training data.")
+@click.option("--paper", metavar="NAME", help="Check this paper only, and list every exception.")
+@click.option("--seen", is_flag=True, help="Instead: list test pairs and images that are in the training data.")
 @profile_option
 @names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).", from_profile("settings"))
 @suites_option
@@ -59,12 +59,15 @@ def audit(
 
 def _check_papers(paper: str | None) -> None:
     from harness.papers.audit.findings import audit as findings_of
+    from harness.papers.needed import own_case
     from harness.papers.published import read_published
+    from harness.registry import suggest
 
     findings = findings_of(read_published())
     names = list(dict.fromkeys(finding.paper for finding in findings))
+    paper = paper if paper is None else own_case(paper, names)
     if paper is not None and paper not in names:
-        raise UserError(f"unknown paper '{paper}'; known: {', '.join(names)}")
+        raise UserError(f"unknown paper '{paper}'; {suggest(paper, names)}")
     for name in names if paper is None else [paper]:
         _show(name, [finding for finding in findings if finding.paper == name], details=paper is not None)
     if paper is None:

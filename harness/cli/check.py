@@ -12,9 +12,10 @@ from harness.formatting import count_of
 @click.argument("what", metavar="PACKAGE|MODULE[:CLASS]|FILE.py")
 @click.pass_context
 def check(context: click.Context, what: str) -> None:
-    """Check the methods of a package, a module or a Python file on random batches.
+    """Check the methods of a package or file on random batches.
 
-    Declarations, loss terms, gradients, seeds, checkpoints and devices: one line each, exit code 1 if one fails.
+    It checks declarations, loss terms, gradients, seeds, checkpoints and devices, and prints a line for each. Exit code
+    1 if one fails.
     """
     from harness.method.battery import check_all, methods_in  # imports torch
 

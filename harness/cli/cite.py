@@ -15,12 +15,13 @@ from harness.errors import UserError
 
 @click.command()
 @any_profile_option
-@names_option("--methods", "A,B", "Only results of these methods; without any, their papers.", registered("method"))
+@names_option("--methods", "A,B", "Only these methods; without results, their papers are cited.", registered("method"))
 @results_option
 def cite(profile: str | None, methods: str | None, results: Path) -> None:
-    """Print BibTeX for what a report used: methods, encoders, teachers, training and test data, and this harness.
+    """Print BibTeX for everything that the results used.
 
-    What has no reference here is named in a comment at the end.
+    These are methods, encoders, teachers, training and test data, and this harness. Anything without a known reference
+    is listed in a comment at the end.
     """
     from harness import api
     from harness.method import method_named

@@ -83,7 +83,7 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
             yield name, ABSENT, ABSENT, "too few seeds"
         else:
             yield name, signed(test.difference, digits), _between(test, digits), p_value(test.p)
-    least = f"{p_value(permuted.p)} (least possible {permuted.smallest:.2g})"
+    least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
     how = "exact" if permuted.exact else "20,000 draws"
     yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
     yield "difference, bootstrap", "", _between(found.bootstrap, digits), ""

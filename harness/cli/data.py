@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.completion import completer, data_sets
+from harness.cli.groups import CommandGroup
 from harness.cli.options import FOLDER, accept_option, data_option, new_data_option, profile_option
 from harness.cli.output import echo
 from harness.cli.tables import plain_table
@@ -20,7 +21,7 @@ _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
 
 
-@click.group("data")
+@click.group("data", cls=CommandGroup)
 def data() -> None:
     """List, fetch, verify and import the papers' data."""
 
@@ -30,9 +31,9 @@ def data() -> None:
 @profile_option
 @data_option
 def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> None:
-    """Show which data a profile needs, what is present, and how to get the rest.
+    """Show needed data, what is present and how to get it.
 
-    With NAMEs, show the details of those entries.
+    With NAMEs, show the details of those data sets.
     """
     from harness import catalogue
     from harness.execution.inventory import Inventory
@@ -46,10 +47,10 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
             _details(catalogue.entry(name), root)
         return
     loaded = load_profile(profile)
-    echo(f"profile {loaded.name}, data root {root or 'none; give --data-root or HARNESS_DATA'}")
+    echo(f"profile {loaded.name}, data root {root or 'not set; give --data-root DIR or set HARNESS_DATA'}")
     inventory = Inventory(loaded, root, {})
     plain_table(("for", "files", "state", "entry"), needed_files(inventory))
-    plain_table(("disk need of", "about"), disk_needs(inventory))
+    plain_table(("disk space for", "about"), disk_needs(inventory))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
     plain_table(head, [_row(entry, root) for entry in catalogue.entries().values()])
     echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
@@ -58,10 +59,10 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 @data.command("fetch")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=_NAMES)
 @accept_option
-@click.option("--offline", is_flag=True, help="Use the local hub cache only, as HF_HUB_OFFLINE=1 does.")
+@click.option("--offline", is_flag=True, help="Use only the local hub cache, as with HF_HUB_OFFLINE=1.")
 @new_data_option
 def fetch(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
-    """Download entries into the data root; an interrupted download resumes."""
+    """Download data sets; an interrupted download resumes."""
     from harness import catalogue
 
     root = _root(data_root)
@@ -78,7 +79,10 @@ def fetch(names: tuple[str, ...], accept_licences: list[str], offline: bool, dat
 @click.option("--link", is_flag=True, help="Link the files instead of copying them.")
 @new_data_option
 def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> None:
-    """Check files of NAME that were downloaded by hand to FOLDER, and install them below the data root."""
+    """Install manually downloaded files of NAME from FOLDER.
+
+    They are checked first, and then copied to the data root.
+    """
     from harness import catalogue
 
     with catalogue.shown() as (say, watch):
@@ -90,14 +94,20 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
 @data_option
 @click.pass_context
 def verify(context: click.Context, name: str | None, data_root: Path | None) -> None:
-    """Check hashes and counts of NAME, or of every entry present; exit code 1 if one differs."""
+    """Check hashes and counts of NAME, or of all present data.
+
+    Exit code 1 if one differs.
+    """
     from harness import catalogue
 
     root = _root(data_root)
     asked = [catalogue.entry(name)] if name else list(catalogue.entries().values())
     there = [entry for entry in asked if catalogue.state(root, entry).word in ("present", "unchecked", "part")]
     if not there:
-        raise MissingData(f"{name or 'no entry'} is present below {root}; `harness data list` shows how to get it")
+        raise MissingData(
+            f"nothing to verify: {name or 'every entry'} is missing below {root}; "
+            "`harness data list` shows how to get it"
+        )
     failed = False
     for entry in there:
         wrong = catalogue.verify(root, entry)
@@ -128,7 +138,7 @@ def _root(given: Path | None) -> Path:
 
     root = find_root(given)
     if root is None:
-        raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
+        raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
     return root
 
 

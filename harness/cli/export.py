@@ -40,36 +40,34 @@ def export_command(
     profile: str | None,
     encoder: Path | None,
 ) -> None:
-    """Write a run's best model to a folder with a model card, or its scores as mteb's repository of results takes them.
+    """Write a run's model, or its scores as mteb's files.
 
-    transformers and sentence-transformers load the model's folder. RUN is a run's key (simcse/toy/toy-bert/seed-0) or
-    result file. With --push, the scores of --mteb are those of the repository at its new commit. The token is that of
-    `hf auth login` or HF_TOKEN.
+    The model is that of the best checkpoint, in a folder with a model card that transformers and sentence-transformers
+    load. The scores are written as mteb's repository of results takes them. RUN is a run's key
+    (simcse/toy/toy-bert/seed-0) or result file. The token of --push is that of `hf auth login` or HF_TOKEN.
     """
     if to is None and mteb is None and push is None:
         raise UserError(
-            "nothing to write is named; give --to DIR or --push OWNER/NAME for the model, or --mteb DIR for its scores"
+            "no output is given; add --to DIR or --push OWNER/NAME for the model, or --mteb DIR for its scores"
         )
-    if push is not None and named is not None:
-        raise UserError("--push names the model; remove --as")
     if mteb is not None:
-        from harness.execution.mteb_files import check_mteb
-
-        check_mteb(run, mteb, results, profile)
-    with TemporaryDirectory() as temporary:
         if to is not None or push is not None:
-            folder = to or Path(temporary) / "model"
-            loads = _model(run, folder, results, profile, encoder)
+            raise UserError(
+                "--mteb writes scores only; remove --to and --push, and export the model in a command of its own"
+            )
+        _scores(run, mteb, results, named, profile)
+        return
+    if named is not None:
+        raise UserError("--as works only with --mteb; add --mteb DIR, or remove --as")
+    with TemporaryDirectory() as temporary:
+        folder = to or Path(temporary) / "model"
+        loads = _model(run, folder, results, profile, encoder)
         if to is not None:
             echo(f"{run} is in {to}; {loads}")
         if push is not None:
             from harness.execution.export import push_model
 
-            commit = push_model(folder, push, run)
-            named = f"{push}@{commit}"
-            echo(f"{run} is in {push} at commit {commit}; {loads}")
-    if mteb is not None:
-        _scores(run, mteb, results, named, profile)
+            echo(f"{run} is in {push} at commit {push_model(folder, push, run)}; {loads}")
 
 
 def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: Path | None) -> str:

@@ -1,4 +1,4 @@
-"""`harness fetch`: download the data and models that a plan lacks; and the same for `harness run --fetch`."""
+"""`harness fetch`: download the missing data and models of a plan; also for `harness run --fetch`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
 @click.pass_context
 def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, **grid: Any) -> None:
-    """Download the data and models that a grid of runs lacks.
+    """Download the missing data and models of a grid of runs.
 
-    The selection is that of `harness run`. Sizes, free space, restricted licences and steps by hand are printed first.
-    An interrupted download resumes. A proxy, a mirror (HF_ENDPOINT), a token (HF_TOKEN) and offline use
-    (HF_HUB_OFFLINE) are those of huggingface_hub.
+    Runs are selected as in `harness run`. Sizes, free space, restrictive licences and manual steps are printed first.
+    An interrupted download resumes. Proxies, HF_ENDPOINT (a mirror), HF_TOKEN and HF_HUB_OFFLINE work as in
+    huggingface_hub.
     """
     from harness import api
 
@@ -44,9 +44,9 @@ def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
     for name, why in failed.items():
         echo(f"failed    {name}: {why}", err=True)
     if failed:
-        echo(f"{len(failed)} of {len(found.items)} failed; the same command tries them again", err=True)
+        echo(f"{len(failed)} of {len(found.items)} failed; run the same command again to retry", err=True)
     elif found.items:
-        echo(f"fetched   {count_of(len(found.items), 'thing')}")
+        echo(f"fetched   {count_of(len(found.items), 'item')}")
     return not failed
 
 
@@ -54,7 +54,7 @@ def _show(found: FetchList) -> None:
     from harness.catalogue import readable
 
     if found.items:
-        echo(f"to fetch  {count_of(len(found.items), 'thing')}, {found.size_text}")
+        echo(f"to fetch  {count_of(len(found.items), 'item')}, {found.size_text}")
         rows = [(item.name, item.size_text, item.what) for item in found.items]
         plain_table(("name", "download", "what"), rows)
         for place, needed, free in found.room():
@@ -65,4 +65,4 @@ def _show(found: FetchList) -> None:
     for one in found.by_hand:
         echo(f"by hand   {one.name}: {one.steps}")
     if not found.items:
-        echo("nothing to fetch" + (" but by hand" if found.by_hand else ": all is there"))
+        echo("nothing to download" + ("; the rest has to be got by hand" if found.by_hand else ": nothing is missing"))

@@ -21,17 +21,48 @@ _HEADS = {
     "released": ("public weights", "revision", "pooling", "should reproduce"),
     "suites": ("suite", "tasks"),
     "profiles": ("profile", "description"),
+    "papers": ("paper", "title", "tables", "figures"),
+    "tables": ("table", "title", "suites", "runs"),
+    "figures": ("figure", "title", "suites", "runs"),
 }
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(list(_HEADS)))
+@click.argument("kind", metavar="KIND", type=click.Choice(list(_HEADS)))
 @profile_option
 def list_command(kind: str, profile: str) -> None:
-    """List methods, settings, encoders, public weights, suites or profiles by name."""
+    """List names by kind: methods, settings, tables and others.
+
+    KIND is methods, settings, encoders, released (public weights), suites, profiles, papers, tables or figures. The
+    first column is the name to type. Tables and figures show how many runs they need under the profile; 0: it has no
+    stand-in for any of them.
+    """
     from harness.profiles import load_profile
 
-    plain_table(_HEADS[kind], _methods() if kind == "methods" else _named(kind, load_profile(profile)))
+    rows = _methods() if kind == "methods" else _of_papers(kind, profile) or _named(kind, load_profile(profile))
+    plain_table(_HEADS[kind], rows)
+
+
+def _of_papers(kind: str, profile: str) -> list[tuple[str, ...]]:
+    """Papers, tables or figures; nothing for another kind."""
+    if kind not in ("papers", "tables", "figures"):
+        return []
+    from harness.papers.needed import entry_runs
+    from harness.papers.published import read_papers
+    from harness.papers.schema import PaperTable
+    from harness.papers.standins import StandIns
+    from harness.profiles import load_profile
+
+    papers, names = read_papers(), StandIns.of(load_profile(profile))
+    if kind == "papers":
+        return [(one.name, one.title, " ".join(one.run_tables), " ".join(one.figures)) for one in papers]
+    rows: list[tuple[str, ...]] = []
+    for paper in papers:
+        for name, entry in (paper.run_tables if kind == "tables" else paper.figures).items():
+            runs = entry_runs(entry, names)
+            suites = entry.suites if isinstance(entry, PaperTable) else (entry.suite,)
+            rows.append((f"{paper.name}:{name}", entry.title, ", ".join(suites), f"{len(runs):,}"))
+    return rows
 
 
 def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:

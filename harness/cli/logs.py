@@ -13,7 +13,7 @@ from harness.errors import UserError
 
 @click.command()
 @click.argument("run", metavar="RUN")
-@click.option("--follow", is_flag=True, help="Go on printing until the run ends; Ctrl-C stops the printing only.")
+@click.option("--follow", is_flag=True, help="Keep printing until the run ends; Ctrl-C stops only the printing.")
 @results_option
 def logs(run: str, follow: bool, results: Path) -> None:
     """Print the log of a run in progress, failed or finished.
@@ -33,7 +33,7 @@ def logs(run: str, follow: bool, results: Path) -> None:
             raise
         found = find_log(store, find_run(store, run)[0].fingerprint)
     if not follow and not found.path.is_file():
-        raise UserError(f"{found.key} has no log yet: it was submitted, and waits; `harness status` tells where it is")
+        raise UserError(f"{found.key} has no log yet: its job is still queued; `harness status` shows where")
     if not follow:
         echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
         return

@@ -13,53 +13,84 @@ from importlib import import_module
 import click
 
 from harness import __version__
+from harness.cli.groups import CommandGroup
 from harness.cli.output import OneLine, check_typed, complain, echo
 from harness.errors import UserError
 from harness.plaintext import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
-#: command -> its module in harness.cli and its name there; a module imports little until its command runs
-COMMANDS = {
-    "run": "run:run",
-    "eval": "run:evaluate",
-    "export": "export:export_command",
-    "report": "report:report",
-    "results": "results:results_command",
-    "check": "check:check",
-    "cite": "cite:cite",
-    "compare": "compare:compare",
-    "power": "power:power",
-    "audit": "audit:audit",
-    "status": "run:status",
-    "logs": "logs:logs",
-    "show": "show:show",
-    "list": "listing:list_command",
-    "doctor": "doctor:doctor",
-    "data": "data:data",
-    "fetch": "fetch:fetch",
-    "new": "new:new",
+#: section of the help -> its commands, each with its module in harness.cli and its name there; a module imports little
+#: until its command runs
+SECTIONS = {
+    "Train": {
+        "run": "run:run",
+        "status": "run:status",
+        "logs": "logs:logs",
+        "show": "show:show",
+    },
+    "Evaluate": {
+        "eval": "run:evaluate",
+        "export": "export:export_command",
+    },
+    "Report": {
+        "report": "report:report",
+        "table": "table:table",
+        "compare": "compare:compare",
+        "power": "power:power",
+        "audit": "audit:audit",
+        "cite": "cite:cite",
+        "results": "results:results_command",
+    },
+    "Data and models": {
+        "list": "listing:list_command",
+        "doctor": "doctor:doctor",
+        "fetch": "fetch:fetch",
+        "data": "data:data",
+    },
+    "Extend": {
+        "new": "new:new",
+        "check": "check:check",
+    },
 }
+#: command -> module:name
+COMMANDS = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
 
 #: answers of a file system about a path that a user gave, or about a full disk behind the output
 REFUSALS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
-class _Commands(click.Group):
+class _Commands(CommandGroup):
+    """The commands: each is imported when it is used, and the help lists them by section."""
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module, _, name = COMMANDS.get(cmd_name, "").partition(":")
         command: click.Command | None = getattr(import_module(f"harness.cli.{module}"), name) if name else None
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = formatter.width - max(map(len, COMMANDS)) - 6
+        for title, names in SECTIONS.items():
+            found = {name: self.get_command(ctx, name) for name in names}
+            with formatter.section(title):
+                rows = [(name, one.get_short_help_str(width)) for name, one in found.items() if one]
+                formatter.write_dl(rows, col_spacing=2 + max(map(len, COMMANDS)) - max(map(len, names)))
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="harness")
 def cli() -> None:
-    """Reproduce, compare and extend multimodal sentence embeddings.
+    """Train, evaluate and compare multimodal sentence embeddings.
 
-    Start with `harness run --profile tiny` and `harness report --profile tiny`.
+    A first example, on toy data that is part of the package:
+
+    \b
+      harness run --profile tiny --methods simcse,mcse --seeds 3
+      harness report --profile tiny --open
+
+    `harness COMMAND --help` explains one command.
     """
 
 
@@ -73,6 +104,8 @@ def main() -> None:
         sys.stdout.flush()
     except UserError as error:
         code = complain(str(error))
+    except click.UsageError as error:
+        code = complain(_with_help(error))
     except click.ClickException as error:
         code = complain(error.format_message())
     except (KeyboardInterrupt, click.Abort) as error:
@@ -82,8 +115,17 @@ def main() -> None:
     except OSError as error:
         code = _no_output(error)
     except RecursionError:
-        code = complain("a name or a file that was given is nested too deeply; give one with fewer brackets")
+        code = complain("a name or a file has too many nested brackets; give one with fewer")
     sys.exit(code)
+
+
+def _with_help(error: click.UsageError) -> str:
+    """A usage error, with the command that prints the help where the message does not say what is right."""
+    message = error.format_message().removesuffix(".")
+    wrong_value = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
+    if wrong_value or error.ctx is None or "Did you mean" in message:
+        return message
+    return f"{message}; see `{error.ctx.command_path} --help`"
 
 
 def _set_up_logging() -> None:

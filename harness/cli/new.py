@@ -12,16 +12,26 @@ from pathlib import Path
 
 import click
 
+from harness.cli.groups import CommandGroup
 from harness.cli.output import echo
 from harness.command_line import harness_command
 from harness.errors import UserError
 
+#: file of a method's package -> its start; examples/plugin-template is what they give
+_PACKAGE = {
+    "pyproject.toml": "method.toml",
+    "src/@NAME@.py": "method.txt",
+    "tests/test_@NAME@.py": "method.test",
+    "README.md": "method.md",
+    ".github/workflows/method.yml": "method.yml",
+    ".gitignore": "method.gitignore",
+}
 _MODULE = re.compile(r"[a-z][a-z0-9_]{0,99}")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def new() -> None:
-    """Write a commented start of a profile, a task or a method, which works as it is."""
+    """Write a commented template: a profile, a task or a method."""
 
 
 @new.command()
@@ -35,53 +45,52 @@ def profile(name: str) -> None:
         raise UserError(f"the profile '{name}' is shipped; give another name, for example my-{name}")
     file = Path(f"{name}.toml")
     _write({file: "profile.toml"}, {"NAME": name})
-    echo(f"wrote {file}; it runs as it is, on toy data:")
+    echo(f"wrote {file}; run it as it is, on toy data:")
     echo(f"  {harness_command('run', profile=str(file))}")
 
 
 @new.command()
 @click.argument("name")
 def task(name: str) -> None:
-    """Write NAME.tsv, a few sentence pairs, and NAME.toml, a profile with the task."""
+    """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
     from harness.execution.own_tasks import check_name
     from harness.profiles import shipped_profiles
 
     check_name(_checked(name))
     if name in shipped_profiles():
-        raise UserError(f"{name}.toml would have the name of a shipped profile; give another name")
+        raise UserError(f"{name} is the name of a shipped profile; give another name")
     file, pairs = Path(f"{name}.toml"), Path(f"{name}.tsv")
     _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
-    echo(f"wrote {file} and {pairs}; they work as they are:")
+    echo(f"wrote {file} and {pairs}; run them as they are:")
     echo(f"  {harness_command('run', profile=str(file), suites='sts')}")
 
 
 @new.command()
 @click.argument("name")
 def method(name: str) -> None:
-    """Write the folder NAME, a package with a method in one file."""
+    """Write the folder NAME, a package with a method in one file and its tests."""
     from harness.registry import names
 
-    taken = name in names("method") or importlib.util.find_spec(name) is not None if _is_module(name) else False
-    if not _is_module(name) or taken:
-        why = (
-            "is the name of a method or module" if taken else "is no name of a module: at most 100 of a-z, 0-9 and '_'"
-        )
+    why = ""
+    if not _MODULE.fullmatch(name) or keyword.iskeyword(name):
+        why = "is not a valid module name (at most 100 of a-z, 0-9 and '_')"
+    elif name in names("method") or importlib.util.find_spec(name) is not None:
+        why = "is already the name of a method or module"
+    if why:
         raise UserError(f"'{name}' {why}; give another name, for example my_method")
     title = "".join(part.capitalize() for part in name.split("_"))
-    starts = {Path(name) / "pyproject.toml": "method.toml", Path(name) / "src" / f"{name}.py": "method.txt"}
-    _write(starts, {"NAME": name, "CLASS": title})
-    echo(f"wrote {' and '.join(map(str, starts))}; install the folder once, then change the method and run it:")
+    starts = {file.replace("@NAME@", name): start for file, start in _PACKAGE.items()}
+    _write({Path(name) / file: start for file, start in starts.items()}, {"NAME": name, "CLASS": title})
+    echo(f"wrote {name}/ with {', '.join(starts)}; install the folder once, then change the method and run it:")
     echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
     echo(f"  {harness_command('run', profile='tiny', methods=name)}")
 
 
-def _is_module(name: str) -> bool:
-    return _MODULE.fullmatch(name) is not None and not keyword.iskeyword(name)
-
-
 def _checked(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise UserError(f"'{name}' is no name; use at most 100 letters, digits, '.', '_' and '-', and no folder")
+        raise UserError(
+            f"'{name}' is not a valid name; use at most 100 letters, digits, '.', '_' and '-', without a folder"
+        )
     return name
 
 

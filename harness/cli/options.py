@@ -37,7 +37,7 @@ class _Folder(click.Path):
         """Read one value."""
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
-            self.fail(f"a name of more than {LONGEST_NAME} bytes: {folder}; give a shorter one", param, ctx)
+            self.fail(f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one", param, ctx)
         if self.there and not folder.expanduser().is_dir():
             self.fail(f"{folder} is not a folder; give one that exists", param, ctx)
         return folder
@@ -72,7 +72,7 @@ data_option = click.option(
     "--data-root", metavar="DIR", type=FOLDER_THERE, help="Folder of data files (default: HARNESS_DATA)."
 )
 new_data_option = click.option(
-    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files, which may be new (default: HARNESS_DATA)."
+    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files; created if missing (default: HARNESS_DATA)."
 )
 
 
@@ -91,10 +91,10 @@ accept_option = click.option(
     metavar="NAME,...",
     default="",
     callback=_accepted,
-    help="Agree to the licences of these data sets and models, which restrict use.",
+    help="Accept the licences of these data sets and models, which restrict their use.",
 )
 suites_option = names_option("--suites", "A,B", "Evaluation suites (default: the profile's).", from_profile("suites"))
-tasks_option = names_option("--tasks", "T,U", "Only these tasks of the suites; no averages.", tasks_of_profile)
+tasks_option = names_option("--tasks", "T,U", "Evaluate only these tasks; no averages are computed.", tasks_of_profile)
 device_option = click.option(
     "--device",
     default=DEFAULT_DEVICE,
@@ -119,11 +119,11 @@ jobs_option = click.option(
     "--jobs",
     type=_Jobs(),
     metavar="N|auto",
-    help="Runs at a time (default: 1; SLURM: all); auto: as many as cores, or the GPUs and their memory, allow.",
+    help="Runs in parallel (default: 1; SLURM: all); auto: as many as the CPU cores or the GPUs' memory allow.",
 )
 
 track_option = names_option(
-    "--track", "A,B", "Record the runs with trackers, such as wandb.", registered("tracker"), default=""
+    "--track", "A,B", "Also record the runs with trackers, such as wandb.", registered("tracker"), default=""
 )
 
 _GRID = (
@@ -172,15 +172,15 @@ _GRID = (
         "set",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Change a hyperparameter in all runs; of KEY=A,B, a variant for each value.",
+        help="Set a hyperparameter in all runs; KEY=A,B makes a variant for each value.",
     ),
     click.option(
         "--tune",
         multiple=True,
         metavar="METHOD:KEY=V|W,...",
-        help="Tune a method, at equal budgets with others: its listed values, or a range LOW..HIGH.",
+        help="Tune a method, with as many trials as the others: values V|W, or a range LOW..HIGH.",
     ),
-    click.option("--trials", type=int, metavar="N", help="With --tune: configurations of each method."),
+    click.option("--trials", type=int, metavar="N", help="With --tune: number of configurations per method."),
     results_option,
     data_option,
 )

@@ -25,7 +25,7 @@ def check_typed(words: Sequence[str]) -> None:
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
         where = option if option.startswith("-") and option != "--" else "an argument"
         if equals and not value.strip():
-            raise UserError(f"{where} is an empty text, such as an unset shell variable; give a value, or leave it out")
+            raise UserError(f"{where} is empty, perhaps an unset shell variable; give a value, or leave it out")
         if "\0" in word or any("\ud800" <= char <= "\udfff" for char in word):
             raise UserError(f"{where} is not UTF-8 text: '{word}'; give it in UTF-8")
 

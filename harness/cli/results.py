@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.groups import CommandGroup
 from harness.cli.options import FOLDER, FOLDER_THERE, data_option, results_option
 from harness.cli.output import echo
 from harness.command_line import DEFAULT_RESULTS, harness_command
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from harness.store.merge import Merged
 
 
-@click.group("results")
+@click.group("results", cls=CommandGroup)
 def results_command() -> None:
     """Maintain result files, and share them."""
 
@@ -28,8 +29,9 @@ def results_command() -> None:
 def upgrade(results: Path, data_root: Path | None) -> None:
     """Rewrite result files of an older schema in the current one.
 
-    Every command reads older files, too; no score changes. Older scores of untrained models under the profile `paper`
-    are shown beside printed numbers after an upgrade that finds their data. An interrupted upgrade can be repeated.
+    Every command reads older files too, and no score changes. Older scores of untrained models under the profile
+    `paper` are shown beside printed numbers after an upgrade that finds their data. An interrupted upgrade can be
+    repeated.
     """
     from harness.execution.finished import Confirmation
     from harness.sources import data_root as root_of
@@ -41,7 +43,7 @@ def upgrade(results: Path, data_root: Path | None) -> None:
         echo(f"warning: {line}", err=True)
     echo(f"{count_of(done.results, 'result')} upgraded")
     if done.in_use:
-        echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat the upgrade when it ends")
+        echo(f"{count_of(done.in_use, 'result')} in use by a running command; run the upgrade again when it ends")
 
 
 @results_command.command("merge")
@@ -60,14 +62,14 @@ def upgrade(results: Path, data_root: Path | None) -> None:
     "contributors",
     multiple=True,
     metavar="NAME",
-    help="Whose results A is, and again for B, ... (default: the folders' own names).",
+    help="Name of the lab that made A; repeat for B, ... (default: the folders' names).",
 )
 def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[str, ...]) -> int:
-    """Bring the results of several labs into one folder, where nothing that is there changes.
+    """Merge the results of several labs into one folder.
 
-    Results are checked before they are taken. Of a run that several labs have, tables show the result that came
-    first, and the report compares all of them. An interrupted merge can be repeated. Exit code 1: something was left
-    out.
+    Existing results do not change, and new ones are checked first. For a run that several labs have, tables show the
+    result that was added first, and the report compares all of them. An interrupted merge can be repeated. Exit code 1:
+    something was left out.
     """
     from harness.store import Store
     from harness.store.labs import named_stores
@@ -79,13 +81,13 @@ def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[
 
 @results_command.command("push")
 @click.argument("repository", metavar="OWNER/NAME")
-@click.option("--contributor", required=True, metavar="NAME", help="Whose results these are.")
+@click.option("--contributor", required=True, metavar="NAME", help="Name of the lab that made these results.")
 @results_option
 def push_command(repository: str, results: Path, contributor: str) -> int:
-    """Add results to a data set repository of the hub, where nothing is overwritten.
+    """Add results to a data set repository of the hub.
 
-    A repository that is not there is made, and is private. Results that came from other labs keep their names. The
-    token is that of `hf auth login` or HF_TOKEN.
+    Nothing there is overwritten. A missing repository is created, as a private one. Results that came from other labs
+    keep their names. The token is that of `hf auth login` or HF_TOKEN.
     """
     from harness.execution.sharing import push
     from harness.store import Store
@@ -93,7 +95,11 @@ def push_command(repository: str, results: Path, contributor: str) -> int:
     done = push(Store(results), repository, contributor)
     code = tell_left_out(done.merged)
     what = count_of(done.files, "file")
-    echo(f"{what} added to {repository}, commit {done.commit}" if done.files else f"{repository} has all of it already")
+    echo(
+        f"{what} added to {repository}, commit {done.commit}"
+        if done.files
+        else f"nothing to push: {repository} already has all of these results"
+    )
     return code
 
 
@@ -102,7 +108,10 @@ def push_command(repository: str, results: Path, contributor: str) -> int:
 @click.option("--revision", metavar="COMMIT", help="A commit, branch or tag of the repository (default: main).")
 @results_option
 def pull_command(repository: str, revision: str | None, results: Path) -> int:
-    """Merge the results of a data set repository of the hub into a folder, as `harness results merge` does."""
+    """Merge results from a data set repository of the hub.
+
+    They are merged into the folder of results as by `harness results merge`.
+    """
     from harness.execution.sharing import pull
     from harness.store import Store
 
@@ -130,10 +139,10 @@ def tell_merged(into: Store, done: Merged) -> int:
         new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))
         echo(f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there")
     if done.unchecked:
-        what = "too old to compute its fingerprint from; its digest was checked"
+        what = "too old to recompute the fingerprint; only the digest was checked"
         echo(f"{count_of(done.unchecked, 'result')} {what}")
     if done.in_use:
-        echo(f"{count_of(done.in_use, 'result')} in use by a running command; repeat this when it ends")
+        echo(f"{count_of(done.in_use, 'result')} in use by a running command; run this command again when it ends")
     if several := sum(1 for _ in repeated(into)):
         report = harness_command("report", results=str(into.root))
         echo(f"{count_of(several, 'run')} with results of several labs; `{report}` compares them")

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from harness.store import Result
 
 _NOTES = {
-    "trained": "trained; some suites are still to be evaluated",
+    "trained": "trained; some suites will be evaluated",
     "failed": "failed earlier; will retry",
-    "stale": "only results of another configuration; will be trained",
-    "kept": "nothing to train: kept weights are evaluated; --redo trains anew",
-    "redo": "trained anew; what they had moves to .superseded in the folder of results when that is done",
+    "stale": "results exist for another configuration only; will be trained",
+    "kept": "the saved weights will be evaluated; --redo trains them again",
+    "redo": "will be trained again; the old results move to .superseded when the new ones are complete",
 }
 #: in the order in which they are shown
 _STATES = (
@@ -64,28 +64,33 @@ _STATES = (
 @grid_options
 @jobs_option
 @device_option
-@names_option("--executor", "NAME", "How runs are executed.", registered("executor"))
-@click.option("--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of its own.")
+@names_option("--executor", "NAME", "Where runs are executed.", registered("executor"))
+@click.option(
+    "--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of the executor."
+)
 @click.option("--address", metavar="HOST:PORT", help="Executor ray: the head of the cluster.")
 @click.option("--no-shared-folder", is_flag=True, help="Executor ray: nodes send their results to this command.")
-@click.option("--slurm", "slurm_table", metavar="FILE.toml", help="Executor slurm: what jobs get, a table [slurm].")
 @click.option(
-    "--wait", is_flag=True, help="Executor slurm: wait for the jobs, which stop where this command is stopped."
+    "--slurm",
+    "slurm_table",
+    metavar="FILE.toml",
+    help="Executor slurm: file with a table [slurm], the options of the jobs.",
 )
+@click.option("--wait", is_flag=True, help="Executor slurm: wait for the jobs; stopping this command stops them too.")
 @click.option(
     "--chunk",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Encode a batch N rows at a time, with the exact gradient of the whole: less memory, about a third more time.",
+    help="Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.",
 )
 @click.option(
     "--run-timeout",
     metavar="TIME",
-    help="Stop a run, or what runs are prepared by, after so long, such as 4h; it counts as failed.",
+    help="Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.",
 )
 @track_option
-@click.option("--redo", is_flag=True, help="Train all of these runs anew, whatever is kept of them.")
-@click.option("--fetch", is_flag=True, help="First download what the runs lack, as `harness fetch` does.")
+@click.option("--redo", is_flag=True, help="Train all of these runs again, finished ones too.")
+@click.option("--fetch", is_flag=True, help="First download missing data and models, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
@@ -111,7 +116,7 @@ def run(
     """Train and evaluate a grid of runs.
 
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume. With
-    --redo, what a run had moves to RESULTS/.superseded once its new result is complete.
+    --redo, an old result moves to RESULTS/.superseded once the new one is complete.
     """
     from harness import api
     from harness.execution.executors.time_limit import seconds_of
@@ -140,14 +145,14 @@ def run(
 
 @click.command("eval")
 @click.argument("model", metavar="[MODEL]", required=False)
-@names_option("--encoders", "E,NAME=DIR", "More models, as `run` names its encoders.", from_profile("encoders"))
+@names_option(
+    "--encoders", "E,NAME=DIR", "More models, named as in `harness run --encoders`.", from_profile("encoders")
+)
 @names_option(
     "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
 )
-@click.option(
-    "--name", metavar="NAME", help="What a folder's model is called (default: as much of its path as it takes)."
-)
-@click.option("--trust-remote-code", is_flag=True, help="Allow code in the model's repository to be executed.")
+@click.option("--name", metavar="NAME", help="Name for the model of a folder (default: from its path).")
+@click.option("--trust-remote-code", is_flag=True, help="Allow code from the model's repository to run.")
 @suites_option
 @tasks_option
 @profile_option
@@ -177,10 +182,19 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
 def status(**grid: Any) -> None:
     """Show the state of each run of a grid.
 
-    A run is done, trained (some suites are still to be evaluated), kept (its weights are there, its result is not),
-    redo (it is being trained anew), failed, stale (it has results of another configuration only; the line says what has
-    changed), missing, running (in another process), or damaged (its result cannot be used, and it is not trained
-    again). One that was handed to SLURM is running, queued, or lost where its job was killed.
+    \b
+    done      trained and evaluated
+    trained   some suites are not yet evaluated
+    kept      its weights are saved, its result is missing
+    redo      to be trained again, as asked with --redo
+    failed    the line shows the error
+    stale     results exist for another configuration only; the line shows what has changed
+    missing   not yet trained
+    running   in another process, or in SLURM
+    queued    submitted to SLURM, not yet started
+    sent      submitted to SLURM, whose commands do not work here
+    lost      its job in SLURM was killed
+    damaged   its result cannot be read; restore it or move it away
     """
     from harness import api
     from harness.execution.executors.whereabouts import whereabouts
@@ -197,7 +211,7 @@ def status(**grid: Any) -> None:
             lines.append((place.state, run.key, place.text))
         elif run.state != "done" and in_progress(plan.store, run.fingerprint):
             follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
-            lines.append(("running", run.key, f"in another process; `{follow}` shows it"))
+            lines.append(("running", run.key, f"in another process; `{follow}` shows its log"))
         else:
             lines.append((run.state, run.key, _why(run)))
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
@@ -254,7 +268,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         if runs := [run for run in plan.todo if run.state == state]:
             changed = {"; ".join(run.changed) for run in runs}
             what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
-            yield f"{state:8} {len(runs)}: {note}{what}"
+            yield f"{state:9} {len(runs)}: {note}{what}"
     for name, missing in plan.without_data.items():
         first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
@@ -262,7 +276,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"missing   {item.what}"
     found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
     if found.items:
-        yield f"fetch     `{fetch_command(plan)}` brings {count_of(len(found.items), 'thing')}, {found.size_text}"
+        yield f"fetch     `{fetch_command(plan)}` downloads {count_of(len(found.items), 'item')}, {found.size_text}"
     for one in found.by_hand:
         yield f"by hand   {one.name}: {one.steps}"
 
@@ -303,11 +317,11 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
     if plan.damaged:
-        echo(f"{count_of(len(plan.damaged), 'run')} left out: the results named above are damaged", err=True)
+        echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results are damaged (see above)", err=True)
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
-            "them, `harness show RUN` prints the traceback of one, the same command retries them",
+            "them, `harness show RUN` prints the traceback of one, running the same command retries them",
             err=True,
         )
     if results.failures or plan.damaged:
@@ -336,6 +350,6 @@ def _show_submitted(plan: Plan, results: Results) -> bool:
     numbers = " ".join(sorted({note.id.partition("_")[0] for note in mine}, key=int))
     echo(
         f"{count_of(len(mine), 'run')} in {mine[0].system}: `harness status` with the same options shows where they "
-        f"are, the same command again follows them, `scancel {numbers}` cancels them"
+        f"are, running the same command again follows them, `scancel {numbers}` cancels them"
     )
     return True

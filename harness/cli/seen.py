@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 _PLACE = ("setting", "suite", "task")
 _PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")
 _LEGEND = (
-    "one seen: a sentence of the pair is training data, compared in lower case by letters and digits alone; of one "
-    "image: both are captions of one training image, with the mean gold score of these pairs and of pairs of captions "
-    "of different training images. Subsets without a seen sentence are not listed; a dash stands for no such pair, and "
-    "where no corpus has several captions of an image."
+    "one seen: a sentence of the pair is in the training data (compared in lower case, letters and digits only); of "
+    "one image: both sentences are captions of one training image. The gold columns are mean scores of such pairs, "
+    "and of pairs of captions of different training images. Subsets without a seen sentence are not listed. A dash: no "
+    "such pair, or no corpus with several captions per image."
 )
 
 

@@ -30,14 +30,14 @@ LAST_LINES = 10
 @click.option(
     "--profile",
     metavar="NAME|FILE.toml",
-    help=f"A method's values under it (default: {DEFAULT_PROFILE}); of runs, only its own.",
+    help=f"Show a method's values under this profile (default: {DEFAULT_PROFILE}), or only this profile's runs.",
     shell_complete=complete_profile,
 )
 @results_option
 def show(what: str, setting: str | None, encoder: str | None, profile: str | None, results: Path) -> None:
-    """Show a run, a run that failed, or a method with the values that its runs use.
+    """Show a run, a failed run, or a method and its values.
 
-    A run is given by its key, in any spelling of its options, or by its result file; one that failed is shown with its
+    A run is given by its key, in any spelling of its options, or by its result file. A failed run is shown with its
     traceback and the end of its log.
     """
     from harness.execution.spellings import find_run
@@ -78,7 +78,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
     from harness.store.logs import failed_log
 
     echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
-    echo(failure.traceback or "there is no traceback: its process ended without one", nl=not failure.traceback)
+    echo(failure.traceback or "no traceback: the process ended without one", nl=not failure.traceback)
     path = failed_log(store, failure.fingerprint)
     if path.is_file():
         echo(f"log: {path}, its last lines:")
@@ -120,7 +120,7 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
     echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
     if facts.parts:
-        echo(f"parts of terms that can be removed too: {', '.join(facts.parts)}")
+        echo(f"parts of terms that can also be removed: {', '.join(facts.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
     used = used_values(name, load_profile(profile), setting, encoder)
     plain_table((f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.cli.output import echo
@@ -18,22 +18,78 @@ if TYPE_CHECKING:
     from harness.store.tunings import Tuning
 
 
+#: columns of what is no terminal, such as a file
+WIDTH = 200
+#: spaces between two columns, and the narrowest column of names
+_GAP, _NARROW = 2, 12
+
+
 def console() -> Console:
-    """Return standard output, with long lines where it is not a terminal."""
+    """Return standard output, as wide as the terminal; without colour in a file."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=200, color_system=None, force_terminal=False)
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH, color_system=None, force_terminal=False)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of texts; markup in a cell is printed as it is."""
+    """Print a table of texts, folded to the width of the terminal; markup in a cell is printed as it is."""
     from rich import box
     from rich.table import Table
 
-    table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(_text, row))
+    table, lines = Table(box=box.SIMPLE_HEAD, pad_edge=False), [list(map(_text, row)) for row in rows]
+    for at, name in enumerate(head):
+        short = all(len(line[at]) <= _NARROW for line in lines)  # such as a number, which is never folded
+        table.add_column(_text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW)
+    for line in lines:
+        table.add_row(*line)
     console().print(table)
+
+
+def wide_table(
+    heads: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[tuple[Sequence[str], Sequence[str]]],
+    title: str,
+    groups: Sequence[tuple[str, int]] = (),
+) -> None:
+    """Print a table of names and numbers; in parts, each with the names, where it is wider than the terminal.
+
+    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings above columns and how many
+    each has; a group is a part of its own.
+    """
+    from rich import box
+    from rich.table import Table
+
+    out = console()
+    widths = [max(len(text) for text in (name, *(cells[at] for _, cells in rows))) for at, name in enumerate(columns)]
+    names = [max(len(text) for text in (head, *(some[at] for some, _ in rows))) for at, head in enumerate(heads)]
+    room = out.width - sum(names) - _GAP * (len(heads) + 1)
+    if room < max(widths, default=0) + _GAP:
+        room = out.width - sum(min(width, _NARROW) for width in names) - _GAP * (len(heads) + 1)
+    for group, some in _parts(widths, room, groups):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.title, table.title_justify = _text(f"{title}; {group}" if group else title), "left"
+        for head in heads:
+            table.add_column(_text(head), overflow="fold")
+        for at in some:
+            table.add_column(_text(columns[at]), justify="right", no_wrap=True)
+        for named, cells in rows:
+            table.add_row(*map(_text, (*named, *(cells[at] for at in some))))
+        out.print(table)
+
+
+def _parts(widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]) -> Iterator[tuple[str, list[int]]]:
+    """The parts of a table: a group and as many of its columns as fit into the room."""
+    start = 0
+    for group, span in groups or [("", len(widths))]:
+        some: list[int] = []
+        for at in range(start, start + span):
+            if some and sum(widths[one] + _GAP for one in (*some, at)) > room:
+                yield group, some
+                some = []
+            some.append(at)
+        start += span
+        yield group, some
 
 
 def _text(cell: object) -> Text:
@@ -76,20 +132,23 @@ def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Resu
 
 
 def _show(grid: Grid, sections: str) -> None:
-    """Print a table and its notes; `sections` names what its sections are."""
-    from rich import box
-    from rich.table import Table
+    """Print a table and its notes, in parts where it is wider than the terminal.
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.title, table.title_justify = _text(grid.title), "left"
-    for head in (sections, *grid.heads):
-        table.add_column(_text(head))
-    for column in grid.columns:
-        table.add_column(_text(column), justify="right")
+    `sections` names what its sections are; the only one of a table stands in the title.
+    """
+    from harness.reporting.seeds.summary import BOLD
+    from harness.reporting.tables.grids import code_of
+
+    alone = len(grid.sections) == 1
+    title = f"{grid.title}; {grid.sections[0].title}" if alone else grid.title
+    heads = [*([] if alone else [sections]), *grid.heads]
+    rows = []
     for section in grid.sections:
         for line in section.lines:
-            names = (section.title, *line.heads[:-1]) if line.span else [""] * len(line.heads)
-            table.add_row(*map(_text, (*names, line.heads[-1], *line.cells)))
-    console().print(table)
-    for note in grid.notes:
-        echo(f"  {note}")
+            names = [section.title, *line.heads[:-1]] if line.span else [""] * len(line.heads)
+            named = [*map(code_of, names), code_of(line.heads[-1])]
+            rows.append((named[1:] if alone else named, [str(cell) for cell in line.cells]))
+    wide_table(heads, grid.columns, rows, title, grid.spans)
+    for note in grid.remarks:
+        if note != BOLD:
+            echo(f"  {note}")

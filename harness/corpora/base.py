@@ -188,7 +188,7 @@ class CorpusSource(Source):
 def check_positive(option: str, value: int | None) -> None:
     """Raise UserError for a limit below 1."""
     if value is not None and value < 1:
-        raise UserError(f"{option} = {value} leaves no rows; set 1 or more in the profile, or remove the line")
+        raise UserError(f"{option} = {value} selects no rows; set 1 or more in the profile, or remove the line")
 
 
 def some_of(items: Sequence[str], named: int = 5) -> str:

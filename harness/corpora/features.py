@@ -49,13 +49,13 @@ class FeatureFile(FileSource):
         """Read ids and features, transformed. Raises MissingData or UserError."""
         path = self.paths(root)[0]
         if path.suffix not in _READERS:
-            raise UserError(f"{path} is no feature file; convert it to one of {', '.join(sorted(_READERS))}")
+            raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(sorted(_READERS))}")
         try:
             ids, values = _READERS[path.suffix](path)
         except (OSError, EOFError, ValueError, TypeError, RuntimeError) as error:
             raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; fetch it again") from error
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
-            raise UserError(f"{path} is no matrix of finite numbers; fetch it again")
+            raise UserError(f"{path} is not a matrix of finite numbers; fetch it again")
         return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
 
 

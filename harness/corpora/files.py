@@ -213,7 +213,7 @@ class CaptionsFile(FileSource, CorpusSource):
         if not lone and not self.missing(root):
             lone = bool((count_captions(self.paths(root)[0], *self.columns) == 1).all())
         if lone:
-            raise UserError(f"all captions of an image are asked for, and {self.files[0]} has one caption an image")
+            raise UserError(f"captions = all, but {self.files[0]} has only one caption per image")
 
     @property
     def _all(self) -> FileSource | None:

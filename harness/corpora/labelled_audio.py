@@ -91,7 +91,7 @@ class LabelledAudio(CorpusSource):
             found, wave = samples(files[name], name)
             if found != rate:
                 raise UserError(
-                    f"{place} has recordings at {sorted({rate, found})} samples per second, such as {name}; "
+                    f"{place} has recordings with several sampling rates, {sorted({rate, found})}, such as {name}; "
                     "resample them to one rate"
                 )
             return energies(wave, rate, bins=self.bins, frames=self.frames)

@@ -142,7 +142,7 @@ class LabelledImages(CorpusSource):
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """The reason for each unreadable image, by its number; cached by `key`, which identifies the content."""
     note = f"readable/{digest('note on the readable', key)}.json"
-    kept = kept_note(note, "the images are decoded again")
+    kept = kept_note(note, "the images will be decoded again")
     if kept is not None:
         return {int(row): why for row, why in kept["unreadable"].items()}
     # Pillow releases the interpreter's lock

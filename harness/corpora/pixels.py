@@ -116,7 +116,7 @@ class CaptionImages(Source):
         absent = self._named.missing(root) if self._named else []
         if self.images == COLUMN or placed(root, self.images).is_dir():
             return absent
-        return [*absent, Missing(self.images, f"{self.how}; this teacher needs the images themselves")]
+        return [*absent, Missing(self.images, f"{self.how}; this teacher needs the image files")]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of names and sizes of the images; the column is covered by the fingerprint of the captions."""

@@ -1,4 +1,4 @@
-"""What a training has read: texts by their words, images by their names.
+"""The texts and images that a training has read, by their words and names.
 
 Texts are compared after lower-casing, with every run of characters that are neither letters nor digits as one blank. A
 text is kept as 64 bits of a hash, so that a million sentences take 8 MB; the hashes of a corpus are computed once, in
@@ -49,7 +49,7 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
     def found(folder: Path) -> np.ndarray:
         path = folder / name
         note = path.with_suffix(".json")
-        if read_note_on(note, {"sha256": path}, "it is computed again") is None:
+        if read_note_on(note, {"sha256": path}, "it will be computed again") is None:
             buffer = io.BytesIO()
             np.save(buffer, text_hashes(texts()))
             write_bytes(path, buffer.getvalue())

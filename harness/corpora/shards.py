@@ -111,7 +111,7 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 def _index(shard: Path) -> Index:
     """The index of a shard, cached by content."""
     note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
-    kept = kept_note(note, "the shard is read again")
+    kept = kept_note(note, "the shard will be read again")
     if kept is not None:
         return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
     images: dict[str, tuple[int, int]] = {}

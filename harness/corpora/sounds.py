@@ -26,7 +26,7 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
         rate, values = _wav(path) if path.suffix.lower() == ".wav" else _other(path)
     except ImportError as error:
         raise UserError(
-            f"{path.suffix} files need the package soundfile; run pip install 'sentence-harness[audio]'"
+            f"{path.suffix} files need the package soundfile; run `pip install 'sentence-harness[audio]'`"
         ) from error
     except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
         why = f"cannot be read: {str(error) or 'unexpected end of file'}"

@@ -137,7 +137,7 @@ def _files(note: Path) -> tuple[Path, Path]:
 def _kept(note: Path) -> np.dtype | None:
     """The type of the ids where both files are as they were written; what is damaged is put aside."""
     files = {path.suffix[1:]: path for path in _files(note)}
-    noted = read_note_on(note, files, "the texts are tokenised again")
+    noted = read_note_on(note, files, "the texts will be tokenised again")
     return None if noted is None else np.dtype(str(noted["dtype"]))
 
 

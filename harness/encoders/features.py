@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ComputeRows = Callable[[int, int], np.ndarray]
 #: called with (rows done, rows in total), first with those of an earlier process, then after every chunk
 RowsDone = Callable[[int, int], None]
-_AGAIN = "the features are computed again"
+_AGAIN = "the features will be computed again"
 #: bytes that are hashed at a time
 _PIECE = 2**24
 
@@ -183,7 +183,7 @@ class _Store:
                 left -= len(piece)
         if state.hexdigest() == noted["sha256"]:
             return done, tail, state
-        put_aside(part, "it is not as it was written", _AGAIN)
+        put_aside(part, "it has changed since it was written", _AGAIN)
         return 0, None, hashlib.sha256()
 
     def _append(self, values: np.ndarray, start: int, state: Hash) -> None:

@@ -46,8 +46,8 @@ def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head
 def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:
     if not head:
         raise UserError(
-            "the pooling needs a head, and the encoder has none to save: its architecture has no pooler; "
-            "name an encoder such as BERT or RoBERTa"
+            "the pooling needs a head, but the architecture of this encoder has none; "
+            "use an encoder such as BERT or RoBERTa"
         )
     width_out, width_in = head["weight"].shape
     shape = {"in_features": width_in, "out_features": width_out, "bias": True}

@@ -1,4 +1,4 @@
-"""The place of an encoder or a teacher: a folder, or a hub model in the local cache; nothing is loaded.
+"""The location of an encoder or a teacher: a folder, or a hub model in the local cache; nothing is loaded.
 
 Nothing here imports torch or transformers: plans are made of these.
 """

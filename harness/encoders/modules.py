@@ -84,8 +84,8 @@ def refuse_code(folder: Path) -> None:
         for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):
             if not name.startswith(library):
                 raise UserError(
-                    f"{folder} names {name}, which is code from outside sentence-transformers and is not executed; if "
-                    "you trust it, `harness eval --trust-remote-code` executes it"
+                    f"{folder} needs {name}, code from outside sentence-transformers, which is not executed by "
+                    "default; if you trust it, use `harness eval --trust-remote-code`"
                 )
 
 
@@ -146,4 +146,4 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _unreadable(file: Path, error: Exception) -> UserError:
-    return UserError(f"{file} cannot be read as sentence-transformers writes it: {error}; fetch the model again")
+    return UserError(f"{file} is not a valid file of sentence-transformers: {error}; fetch the model again")

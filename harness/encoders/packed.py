@@ -28,7 +28,7 @@ _CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class Packing:
-    """How an encoder takes packed rows: the position of a row's first token.
+    """How an encoder processes packed rows: the position of a row's first token.
 
     With `trims` its last layer, after attention, can be computed at some tokens only.
     """

@@ -142,5 +142,5 @@ def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         except (OSError, SafetensorError) as error:
             raise UserError(f"the weights {path} cannot be read: {error}; fetch them again") from error
     raise UserError(
-        f"{folder} holds no ViT patch embedding in safetensors; give the folder of a ViT or a CLIP with one"
+        f"{folder} has no ViT patch embedding in safetensors; give the folder of a ViT or CLIP model that has one"
     )

@@ -56,7 +56,7 @@ def decoded(item: Encoded) -> np.ndarray:
 def described(error: Exception) -> str:
     """Describe an error in one line, without the memory address in Pillow's message."""
     text = first_line(error)
-    return "not an image format that Pillow knows" if "cannot identify image file" in text else text
+    return "not an image format that Pillow supports" if "cannot identify image file" in text else text
 
 
 class DecodedImages(Sequence[np.ndarray]):

@@ -1,4 +1,4 @@
-"""Precisions that models compute in: autocast, and which processors and cards have bf16."""
+"""Numerical precision of models: autocast, and which processors and GPUs support bf16."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def check_precision(precision: str, device: str) -> None:
     if device == "cpu" and not has_bf16():
         raise UserError(
             "precision bf16 would be emulated slowly: this processor has no instructions for it; give --set "
-            f"precision=fp32, or set {EMULATE}=1 to compute in it all the same"
+            f"precision=fp32, or set {EMULATE}=1 to use it anyway"
         )
     # torch emulates bf16 on cards without it, more slowly than they compute in float32
     if device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise UserError(
-            f"precision bf16 needs a card that has it, and {torch.cuda.get_device_name()} has not; give --set "
-            f"precision=fp32, or set {EMULATE}=1 to compute in it all the same"
+            f"precision bf16 needs a GPU that supports it, but {torch.cuda.get_device_name()} does not; give --set "
+            f"precision=fp32, or set {EMULATE}=1 to use it anyway"
         )

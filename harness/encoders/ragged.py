@@ -76,7 +76,7 @@ def _data(folder: Path, chunk: int) -> Path:
 
 def _kept(data: Path) -> list[int]:
     """Return the lengths of a chunk's rows; none where it is missing or damaged."""
-    noted = read_note_on(data.with_suffix(".json"), {"sha256": data}, "its rows are computed again")
+    noted = read_note_on(data.with_suffix(".json"), {"sha256": data}, "its rows will be computed again")
     return [] if noted is None else list(noted["lengths"])
 
 

@@ -1,4 +1,4 @@
-"""Inputs on their way to the device."""
+"""Sending inputs to the device."""
 
 from __future__ import annotations
 

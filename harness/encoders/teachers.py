@@ -61,7 +61,9 @@ class Teacher(ABC):
 
     def _refusal(self, kind: FeatureKind) -> UserError:
         given = " and ".join(self.gives)
-        return UserError(f"{type(self).__name__} computes {given} features, not {kind} features; name another teacher")
+        return UserError(
+            f"{type(self).__name__} computes {given} features, not {kind} features; choose another teacher"
+        )
 
 
 def teacher_class(kind: str) -> type[Teacher]:
@@ -100,7 +102,7 @@ def reading(folder: Path, needs: str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
-        why = first_line(error) if folder.is_dir() else "there is no such folder"
+        why = first_line(error) if folder.is_dir() else "the folder does not exist"
         raise UserError(f"the teacher folder {folder} cannot be read: {why}; it needs {needs}") from error
 
 

@@ -58,7 +58,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
     if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
         raise UserError(
-            f"the model in {folder} is a {type(model).__name__}, which does not turn text into vectors alone; give an "
+            f"the model in {folder} is a {type(model).__name__}, which cannot encode text on its own; give an "
             "encoder such as BERT or RoBERTa"
         )
     with known_vocabulary(folder):
@@ -66,7 +66,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     check_vocabulary_files(folder, tokenizer)
     if tokenizer.pad_token_id is None:
         raise UserError(
-            f"the tokenizer in {folder} has no pad token, which brings the sentences of a batch to one length; name "
+            f"the tokenizer in {folder} has no pad token, which batches need; set "
             'one in its tokenizer_config.json ("pad_token")'
         )
     return model, tokenizer
@@ -108,7 +108,7 @@ def refuse_architecture(folder: Path) -> None:
     if "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING:
         raise ValueError(
             f"its architecture '{config.get('model_type', 'unknown')}' is code of the repository, which is not "
-            "executed; if you trust it, `harness eval --trust-remote-code` executes it"
+            "executed by default; if you trust it, use `harness eval --trust-remote-code`"
         )
 
 
@@ -132,7 +132,7 @@ def known_vocabulary(folder: Path) -> Iterator[None]:
 
 
 def _no_vocabulary(files: Collection[str]) -> str:
-    return f"it has no vocabulary ({' or '.join(sorted(files))}), and every word would be unknown"
+    return f"it has no vocabulary ({' or '.join(sorted(files))}), so every word would be unknown"
 
 
 def _check(model: Any, found: Mapping[str, Any], pooler: bool) -> None:
@@ -142,7 +142,7 @@ def _check(model: Any, found: Mapping[str, Any], pooler: bool) -> None:
     if pooler and not absent and getattr(model, "pooler", None) is None:
         absent = ["pooler"]
     if absent:
-        raise ValueError(f"it has no weights of {_listed(absent)}, and {name} would draw them at random")
+        raise ValueError(f"it has no weights of {_listed(absent)}, which {name} would initialise at random")
     odd = [key for key, *_ in found["mismatched_keys"]]
     odd += [key for key in found["unexpected_keys"] if not _beside(_bare(model, key))]
     if odd:

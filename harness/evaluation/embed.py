@@ -1,4 +1,4 @@
-"""The model as suites see it: a callable from sentences to vectors, and what else some models offer."""
+"""Embedders, the models that suites evaluate: callables from sentences to vectors, with optional abilities."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ class HasFolder(Protocol):
 
 @runtime_checkable
 class HasReport(Protocol):
-    """An embedder that is told which task of a suite is next."""
+    """An embedder that is notified which task of a suite is next."""
 
     def report(self, task: str, done: int, total: int, /) -> None:
         """Receive the task that starts, and how many of the suite's tasks are done."""
 
 
 def told(embed: object, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
-    """Yield tasks by name, each after the embedder was told of it if it wants to be (`HasReport`)."""
+    """Yield tasks by name, each after notifying an embedder that supports it (`HasReport`)."""
     for done, (name, task) in enumerate(tasks.items()):
         if isinstance(embed, HasReport):
             embed.report(name, done, len(tasks))

@@ -38,9 +38,9 @@ _WHY = {
     "alignment": f"no pair has a gold score above {POSITIVE}",
     "alignment_batch128": f"no pair has a gold score of {POSITIVE} or more",
     "alignment_subsets": f"no pair has a gold score above {POSITIVE}",
-    "mean_cosine": "there is one sentence only",
-    "top_variance": "the vectors do not differ",
-    "effective_rank": "the vectors do not differ",
+    "mean_cosine": "there is only one sentence",
+    "top_variance": "all vectors are equal",
+    "effective_rank": "all vectors are equal",
 }
 
 

@@ -1,6 +1,6 @@
-"""mteb's own tasks by name: what they are, whether their data are here, and what brings them.
+"""mteb's own tasks by name: their type, whether their data are present, and how to get them.
 
-Importing mteb takes seconds. What it knows of a task is therefore kept in the cache folder, by mteb's version, so that
+Importing mteb takes seconds. Its facts on a task are therefore kept in the cache folder, by mteb's version, so that
 planning a suite imports it once; evaluating and fetching always do.
 """
 
@@ -42,7 +42,7 @@ class MissingTask(Missing):
 
 @dataclass(frozen=True)
 class KnownTask:
-    """What mteb knows of a task. `folder` is the name of its data in the cache of `datasets`, `tables` the least
+    """mteb's facts on a task. `folder` is the name of its data in the cache of `datasets`, `tables` the least
     number of tables that a complete download has: a retrieval task needs documents, queries and judgements.
     """
 
@@ -103,7 +103,7 @@ class OwnTasks(Source):
     def known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
         note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
-        noted = kept_note(note, "mteb is asked again")
+        noted = kept_note(note, "it is read from mteb again")
         if noted is not None:
             return [_task(row) for row in noted["tasks"]]
         parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]

@@ -40,7 +40,7 @@ class _OwnFiles(FileSource):
 
 
 class OwnPairs(_OwnFiles):
-    """Sentence pairs with scores, which are brought from their scale to 0 to 5."""
+    """Sentence pairs with scores, which are rescaled to 0 to 5."""
 
     kind = SIMILARITY
 

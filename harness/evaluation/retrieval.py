@@ -1,4 +1,4 @@
-"""Cross-modal retrieval: captions find their images and images their captions, in the model's own shared space.
+"""Cross-modal retrieval of images by captions and of captions by images, in the model's own shared space.
 
 The papers report R@1 and R@5 in both directions on the Flickr30k test images (1,000) and COCO (5,000); they state
 neither which trained head makes the shared space nor how many captions of an image take part (MCSE Table 6, DALR
@@ -120,10 +120,13 @@ def _ranked(
     name: str, data: ImagesWithCaptions, shared: ImageTextSpace, trained_on: TrainedOn | None = None
 ) -> TaskScores:
     if not np.array_equal(np.unique(data.image_of), np.arange(len(data.images))):
-        raise UserError(f"the retrieval task '{name}' has an image without a caption; fix its data or leave it out")
+        raise UserError(
+            f"the retrieval task '{name}' has an image without a caption; fix its data or "
+            "remove the task from the suite"
+        )
     count = len(data.images)
     seen = np.zeros(count, dtype=bool) if trained_on is None else seen_images(data, trained_on)
-    warnings = [f"{seen.sum():,} of {count:,} images were training images and are left out"] if seen.any() else []
+    warnings = [f"{seen.sum():,} of {count:,} images were seen in training and are left out"] if seen.any() else []
     left: Values = {"n_seen": int(seen.sum()), "n_images": int(count - seen.sum())}
     if seen.any() and left["n_images"] < FEWEST:
         return TaskScores(left, warnings=[f"{warnings[0]}; the other {left['n_images']:.0f} are too few to score"])

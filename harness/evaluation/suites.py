@@ -1,4 +1,4 @@
-"""What a suite is: named tasks, the metrics it reports, and the scores of an embedder on its tasks."""
+"""The interface of suites: named tasks, the metrics they report, and the scores of an embedder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SimilarityTask(Task, Protocol):
 
 
 class OwnTask(Task, Protocol):
-    """A task of a profile's own: its name, and the registry kind of the tasks that it stands beside."""
+    """A task that a profile defines: its name, and the registry kind of its type."""
 
     name: str
     kind: str
@@ -140,7 +140,8 @@ class Suite(ABC):
     def _own(cls, task: OwnTask) -> OwnTask:
         if not cls.takes(task.kind):
             raise UserError(
-                f"the suite '{cls.name}' takes no {task.kind} such as '{task.name}'; name it in a suite of that kind"
+                f"the suite '{cls.name}' does not evaluate a {task.kind} such as '{task.name}'; "
+                "list it in a suite of that kind"
             )
         return task
 
@@ -212,7 +213,10 @@ class PairSuite(Suite):
         loaded: dict[str, Subsets] = {name: task.load(root) for name, task in self._tasks.items()}
         for name, subsets in loaded.items():
             if not subsets or not all(subsets.values()):
-                raise UserError(f"the similarity task '{name}' has no pairs in a subset; fix its data or leave it out")
+                raise UserError(
+                    f"the similarity task '{name}' has no pairs in a subset; fix its data or "
+                    "remove the task from the suite"
+                )
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
         trained_on = embed.trained_on if isinstance(embed, HasTraining) else None
         found = {name: self.score(subsets, vectors, trained_on) for name, subsets in told(embed, loaded)}

@@ -51,7 +51,7 @@ class TransferSuite(Suite):
     kind = TRANSFER
 
     def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
-        """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approaches.
+        """`probe` is 'senteval': the published algorithm; 'lbfgs': the optimum that it approximates.
 
         `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it. Raises
         UserError for unknown values.
@@ -84,7 +84,7 @@ class TransferSuite(Suite):
         if least < 2 * self._mode.folds:
             raise UserError(
                 f"the transfer task '{name}' has a class of {least} training samples, {self._mode.folds} folds need "
-                f"{2 * self._mode.folds}; fix its data or leave it out"
+                f"{2 * self._mode.folds}; fix its data or remove the task from the suite"
             )
 
 

@@ -70,7 +70,7 @@ class TransferFiles(FileSource):
     def _class(self, path: Path, line: int, label: str) -> int:
         if label not in self.classes:
             raise UserError(
-                f"{path}, line {line}: the label '{label}' is none of {', '.join(self.classes)}; correct the line"
+                f"{path}, line {line}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
             )
         return self.classes.index(label)
 

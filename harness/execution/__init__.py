@@ -1,1 +1,1 @@
-"""From a plan of runs to their results."""
+"""Execution: from a plan of runs to their results."""

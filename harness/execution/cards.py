@@ -1,4 +1,4 @@
-"""What graphics cards compute a second at most, and how long counted operations take on them."""
+"""Peak rates of graphics cards, and how long counted operations take on them."""
 
 from __future__ import annotations
 

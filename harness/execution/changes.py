@@ -1,4 +1,4 @@
-"""What has changed of a run since its result: its code, its data or its settings."""
+"""Changes of a run since its result: its code, its data or its settings."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evalua
 class Stage:
     """Counted work before training or within an evaluation: `done` of `total` rows, sentences or tasks of a subject.
 
-    The subject is a teacher and what it sees (features), a corpus (tokens) or a suite (sentences, tasks). `total` is
+    The subject is a teacher and its input (features), a corpus (tokens) or a suite (sentences, tasks). `total` is
     None where it is not known beforehand; `item` is the task in work.
     """
 
@@ -54,7 +54,7 @@ Listener = Callable[[Event], None]
 
 
 def both(one: Listener, other: Listener) -> Listener:
-    """A listener that passes each event to two."""
+    """A listener that forwards each event to two others."""
 
     def listen(event: Event) -> None:
         one(event)

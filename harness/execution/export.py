@@ -42,7 +42,9 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     run = FinishedRun(result, store, profile, encoder)
     student = run.student()
     if isinstance(student, SentenceModules):
-        raise UserError(f"{result.spec.key} scored a model of sentence-transformers as it is; copy its own folder")
+        raise UserError(
+            f"{result.spec.key} evaluated a model of sentence-transformers unchanged; copy the folder of that model"
+        )
     facts = model_facts(run, student)
     card = model_card(result, facts, frame_of(siblings(result, store)))
 
@@ -60,7 +62,7 @@ def push_model(folder: Path, repository: str, run: str) -> str:
     """
     remote = find_or_make(repository, "model")
     if held := remote.files - {".gitattributes"}:
-        raise UserError(f"{repository} has {count_of(len(held), 'file')} already; name a new repository")
+        raise UserError(f"{repository} has {count_of(len(held), 'file')} already; give a new repository")
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     return upload(remote, files, f"Add {run}")
 
@@ -72,7 +74,7 @@ def siblings(result: Result, store: Store) -> list[Result]:
 
 
 def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
-    """What the card says beside the result."""
+    """The facts of the card that are not in the result."""
     profile, resolved, name = run.profile, run.resolved, run.result.spec.encoder
     table, trains = profile.encoders.get(name), resolved.trains
     corpora = {corpus: profile.corpora[corpus] for corpus in resolved.streams} if trains else {}

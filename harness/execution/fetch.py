@@ -1,4 +1,4 @@
-"""Things to download, listed before anything is: sizes, licences that restrict use, and what is left by hand."""
+"""Downloads, listed before they start: sizes, restrictive licences, and manual downloads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Fetchable:
 
 @dataclass(frozen=True)
 class ByHand:
-    """One thing that no program can download, with its exact steps."""
+    """An input that must be downloaded manually, with its exact steps."""
 
     name: str
     steps: str
@@ -53,7 +53,7 @@ class ByHand:
 
 @dataclass(frozen=True)
 class FetchList:
-    """What is missing: things to download, and things to get by hand."""
+    """Missing inputs: downloads, and inputs that must be downloaded manually."""
 
     items: tuple[Fetchable, ...]
     by_hand: tuple[ByHand, ...]
@@ -89,14 +89,14 @@ class FetchList:
         return found
 
     def check(self, accepted: Collection[str]) -> None:
-        """Raise UserError without a data root, without consent to a licence, and without room on a disk."""
+        """Raise UserError without a data root, without consent to a licence, and for a disk that is too small."""
         if any(item.place is None for item in self.items):
-            raise UserError("there is no data root; give --data-root DIR or set HARNESS_DATA")
+            raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
         require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
         for place, needed, free in self.room():
             if free < needed:
                 raise UserError(
-                    f"about {readable(needed)} are needed on the disk of {place}, and {readable(free)} are free; free "
+                    f"about {readable(needed)} are needed on the disk of {place}, only {readable(free)} are free; free "
                     "some space, or move the data root (--data-root) or the hub cache (HF_HOME)"
                 )
 

@@ -47,7 +47,7 @@ class FinishedRun:
         self.result, self.store, self.given_profile, self.given_encoder = result, store, profile, encoder
         self.profile = _profile(result, profile)
         if encoder is not None and self.resolved.trains:
-            raise UserError(f"{result.spec.key} was trained, and its weights are stored; remove --encoder")
+            raise UserError(f"{result.spec.key} is a trained run with stored weights; remove --encoder")
 
     @cached_property
     def resolved(self) -> Resolved:
@@ -66,7 +66,7 @@ class FinishedRun:
     def _best(self) -> Path:
         if redo_of(self.store, self.result.fingerprint):
             raise UserError(
-                f"{self.result.spec.key} is being trained anew, and its former weights are in "
+                f"{self.result.spec.key} is being trained again, and its former weights are in "
                 f"{self.store.root / '.superseded'}; `{self._command(self.store.root)}` finishes that"
             )
         best = self.store.work(self.result.fingerprint) / BEST
@@ -89,11 +89,11 @@ class FinishedRun:
         key, name = self.result.spec.key, self.result.spec.encoder
         given = {} if self.given_encoder is None else {name: FolderModel(self.given_encoder.expanduser().resolve())}
         if name not in given and not self._is_named(name):
-            raise UserError(f"{key} scored the model of a folder; give that folder with --encoder")
+            raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
         inventory = Inventory(self.profile, data_root(), given)
         folder = inventory.encoder(name).source.path()
         if Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint != self.result.fingerprint:
-            raise UserError(f"{folder} is not the encoder that {key} scored; give that one with --encoder")
+            raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
         return folder
 
     def _is_named(self, encoder: str) -> bool:

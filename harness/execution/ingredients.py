@@ -78,7 +78,7 @@ class Experiment:
 
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
-        """Everything absent that the training reads, each thing once."""
+        """All missing inputs of the training, each once."""
         return tuple(dict.fromkeys(item for ingredient in self.ingredients for item in ingredient.missing))
 
     def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
@@ -159,7 +159,7 @@ class Experiments:
         Raises UserError, and PlugInError where the code of another package fails.
         """
         if run.spec in self._unfinished:
-            raise UserError(f"{run.spec} is its own teacher, or a teacher of its teacher; name another run")
+            raise UserError(f"{run.spec} would be its own teacher, directly or through another; name another run")
         if run.spec not in self._known:
             self._unfinished.add(run.spec)
             try:

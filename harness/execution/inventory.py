@@ -33,7 +33,7 @@ class Checkable(Protocol):
     """A source of data, or several."""
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """What is absent below the data root."""
+        """Missing inputs below the data root."""
 
     def fingerprint(self, root: Path | None) -> str:
         """A hash of the content (hex)."""
@@ -55,7 +55,7 @@ class Ingredient(Generic[S]):
 
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
-        """What is absent below the data root."""
+        """Missing inputs below the data root."""
         return tuple(self.source.missing(self.root))
 
     @cached_property
@@ -155,7 +155,7 @@ class Inventory:
                 return FolderModel(get(kind, table.registered)())
         folder = Path(str(table.folder))
         if self.root is None and not folder.is_absolute():
-            return FolderModel(folder, "give the data root it lies in: --data-root or HARNESS_DATA")
+            return FolderModel(folder, "set the data root that contains it: --data-root or HARNESS_DATA")
         return FolderModel(placed(self.root, str(folder)))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a plan lacks and how each of it is brought: entries of the catalogue, models of the hub, data sets of mteb."""
+"""Missing inputs of a plan and how to get them: catalogue entries, hub models, data sets of mteb."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _UNSTATED = ("", "unknown", "not specified")
 
 
 def lacking(plan: Plan) -> list[Missing]:
-    """Everything that runs and suites of a plan miss, each thing once."""
+    """All missing inputs of a plan's runs and suites, each once."""
     suites = (item for missing in plan.without_data.values() for item in missing)
     return list(dict.fromkeys((*plan.missing, *suites)))
 
 
 def fetch_command(plan: Plan) -> str:
-    """The command that brings what a plan lacks."""
+    """The command that downloads a plan's missing inputs."""
     request = plan.request
     given, methods = request.selection, [str(variant) for variant in request.methods]
-    names = ("table", "figure", "paper", "readings", "settings", "encoders", "seeds", "suites")
+    names = ("table", "figure", "paper", "readings", "settings", "encoders", "seeds", "suites", "tasks")
     chosen = {name: getattr(given, name) for name in names}
     grid = request.wanted is None and methods != list(request.profile.defaults.methods)
     return harness_command(
@@ -63,7 +63,7 @@ def fetch_command(plan: Plan) -> str:
 
 
 def how_to_get(plan: Plan) -> str:
-    """What to do about what a plan lacks, in a few words."""
+    """How to get a plan's missing inputs, in a few words."""
     found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
     left = ", ".join(one.name for one in found.by_hand)
     if not found.items:
@@ -73,7 +73,7 @@ def how_to_get(plan: Plan) -> str:
 
 
 def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
-    """What brings missing data and models. With `ask`, the hub is asked for sizes, commits and licences.
+    """Downloads for missing data and models. With `ask`, sizes, commits and licences come from the hub.
 
     Where the hub does not answer, sizes are those of the catalogue and of the profile, or unknown.
     """
@@ -105,7 +105,7 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
 
 
 def provider(missing: Missing) -> Entry | None:
-    """The entry of the catalogue that provides a missing file, rather one that needs no hands."""
+    """The catalogue entry that provides a missing file; an automatic download is preferred."""
     found = catalogue.providers(missing.what)
     return min(found, key=lambda entry: bool(entry.by_hand), default=None)
 

@@ -101,7 +101,7 @@ def _bar(share: float, width: int) -> Text:
 
 
 def _ends(left: str, right: str, width: int, style: str) -> Text:
-    """One line with a text at either end; where there is no room, the left one loses its middle."""
+    """One line with a text at either end; where they do not fit, the left one loses its middle."""
     room = max(4, width - len(right) - 2)
     if len(left) > room:
         tail = (room - 1) // 2

@@ -19,7 +19,7 @@ WARNINGS = 200
 
 
 def stage_text(stage: Stage) -> str:
-    """Describe how far counted work is."""
+    """Describe the progress of counted work."""
     counted = f"{stage.done}" if stage.total is None else f"{stage.done}/{stage.total}"
     if stage.what == "features":
         return f"{stage.subject} {counted}"
@@ -55,7 +55,7 @@ class RunLog:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         logging.getLogger().removeHandler(self._handler)
-        with suppress(OSError):  # a full disk, of which the run's own error tells
+        with suppress(OSError):  # a full disk, which the run's own error reports
             self._flush_pending()
             if error is not None:
                 self._line(f"stopped by {type(error).__name__}: {_text(error)}")
@@ -134,6 +134,6 @@ class _Warnings(logging.Handler):
             if self.count <= WARNINGS:
                 self.log.write(f"{record.levelname.lower()}, {record.name}: {record.getMessage()}")
             elif self.count == WARNINGS + 1:
-                self.log.write(f"more than {WARNINGS} warnings; the rest are not kept")
+                self.log.write(f"more than {WARNINGS} warnings; the rest are not recorded")
         except (TypeError, ValueError, KeyError):
             self.handleError(record)

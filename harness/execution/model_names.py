@@ -1,4 +1,4 @@
-"""What a model from outside is called: it is known by its content, and two contents never share a name."""
+"""Names of models from outside: a model is identified by its content, and two never share a name."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
         free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, inventory, store))
         found = next(free, None)
         if found is None:
-            raise UserError(f"{folder}: every part of its path names another model in {store.root}; give --name NAME")
+            raise UserError(f"{folder}: its path gives no name that is free in {store.root}; give --name NAME")
         return found
     if _is_taken(parse_encoder(asked), content, inventory, store):
-        raise UserError(f"--name {asked}: another model has this name, in {store.root} or in the profile; give another")
+        raise UserError(
+            f"--name {asked}: the name is taken by another model in {store.root} or in the profile; give another"
+        )
     if known and asked not in known:
-        raise UserError(f"--name {asked}: {store.root} knows this model as {known[0]}; leave --name out")
+        raise UserError(f"--name {asked}: {store.root} already has this model as {known[0]}; remove --name")
     return asked
 
 

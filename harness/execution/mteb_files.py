@@ -23,6 +23,7 @@ from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names
 from harness.sources import digest
 from harness.store import Evaluation, Result, Store
+from harness.store.attempts import SCORED_BY_MTEB
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
@@ -56,27 +57,21 @@ def hub_name(text: str) -> HubName:
     return HubName(found[1], found[2])
 
 
-def check_mteb(what: str, to: Path, results: Path, profile: str | None = None) -> tuple[Result, Store, Evaluation]:
-    """A run, its store and its scores of mteb. Raises UserError without them, and where `to` is not new or empty."""
-    check_new(to, "--mteb")
-    result, store = find_result(what, results, profile)
-    evaluation = result.latest(_SUITE)
-    if evaluation is None:
-        more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
-        raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
-    return result, store, evaluation
-
-
 def export_mteb(
     what: str, to: Path, results: Path, named: HubName | None = None, profile: str | None = None
 ) -> MTEBFiles:
     """Write mteb's result files of a run into the new folder `to`, completely or not at all.
 
     `named` is the model's name on the hub; an untrained encoder of the hub has its own. For `what` and `profile` see
-    `find_result`. Raises UserError for a run
-    without scores of mteb, a model without a name or another one, and where no task can be written.
+    `find_result`. Raises UserError for a run without scores of mteb, a model without a name or another one, where no
+    task can be written, and where `to` is not new or empty.
     """
-    result, store, evaluation = check_mteb(what, to, results, profile)
+    check_new(to, "--mteb")
+    result, store = find_result(what, results, profile)
+    evaluation = result.latest(_SUITE)
+    if evaluation is None:
+        more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
+        raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
     model = _model(result, named)
     found, left_out = dict[str, "TaskResult"](), list[str]()
     for task in evaluation.scores:
@@ -87,7 +82,7 @@ def export_mteb(
         except UserError as error:
             left_out.append(f"{task}: {error}")
     if not found:
-        raise UserError(f"{result.spec.key} has no task that mteb's results can take: {'; '.join(left_out)}")
+        raise UserError(f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}")
     write_whole(to, "--mteb", partial(_fill, meta=_meta(result, model), found=found))
     return MTEBFiles(model, tuple(found), tuple(left_out))
 
@@ -98,11 +93,12 @@ def _model(result: Result, named: HubName | None) -> HubName:
     model = named or own
     if model is None:
         raise UserError(
-            f"{result.spec.key} has no name on the hub; give --as OWNER/NAME@COMMIT, or --push REPO, which makes one"
+            f"{result.spec.key} has no name on the hub; give --as OWNER/NAME@COMMIT (`harness "
+            "export --push` uploads the model)"
         )
     scored = result.identity.get("encoder")
     if not result.hyperparameters["training"] and scored not in (None, digest(*model), digest(*model, "trusted")):
-        raise UserError(f"{result.spec.key} scored another model than {model.name} at {model.commit}; name that one")
+        raise UserError(f"{result.spec.key} evaluated another model than {model.name} at {model.commit}; give that one")
     return model
 
 
@@ -117,11 +113,11 @@ def _encoder(result: Result) -> HubName | None:
 def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store) -> TaskResult:
     """A task's result in mteb's form. Raises UserError with the reason where there is none."""
     if task in names("mteb task"):
-        raise UserError("a task of this project or of a package, which mteb does not know")
+        raise UserError("not a task of mteb (it comes from this project or from a package)")
     stored = evaluation.scores[task].get("main_score")
     if stored is None:
         raise UserError("its score is undefined")
-    kept = store.work(result.fingerprint) / "mteb" / evaluation.protocol.data[:12] / "results"
+    kept = store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
     for path in sorted(kept.glob(f"*/*/{task}.json")):
         return _read(path, stored)
     return _made(task, stored, evaluation, result)
@@ -151,7 +147,7 @@ def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> T
     try:
         known = mteb.get_task(task)
     except KeyError:
-        raise UserError("a task that mteb does not know") from None
+        raise UserError("not a task of mteb") from None
     splits, subsets = known.eval_splits, known.hf_subsets
     if len(splits) != 1 or len(subsets) != 1:
         raise UserError(f"{len(splits)} splits and {len(subsets)} subsets, of which the result holds the mean only")

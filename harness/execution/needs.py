@@ -39,7 +39,7 @@ def all_needs(inventory: Inventory) -> Iterator[Need]:
 
 
 def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    """The disk need of each suite, of all models and of the whole profile, in words."""
+    """The disk space for each suite, of all models and of the whole profile, in words."""
     suites = {name: suite.missing(None) for name, suite in inventory.suites.items()}
     for name, files in suites.items():
         yield f"the suite {name}", disk_need(files)

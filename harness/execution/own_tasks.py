@@ -29,7 +29,9 @@ def check_name(name: str) -> None:
     """Raise UserError for no name, and for that of another task, for whose scores those of this one could be taken."""
     if not _NAME.fullmatch(name) or name == AVERAGE or any(name in names(kind) for kind in _KINDS):
         what = (
-            "is a name of the harness" if _NAME.fullmatch(name) else "is no word of letters, digits, '.', '_' and '-'"
+            "is a name that the harness reserves"
+            if _NAME.fullmatch(name)
+            else "is not made of letters, digits, '.', '_' and '-'"
         )
         raise UserError(f"the task [tasks.{name}] {what}; rename it in the profile")
 

@@ -28,7 +28,7 @@ class KnownPairs:
         read = corpus.read
         loaded = read.source.load(read.root)
         if not isinstance(loaded, Pairs):
-            raise UserError(f"the corpus '{corpus.name}' has no image-caption pairs, which teacher features need")
+            raise UserError(f"the corpus '{corpus.name}' has no image-caption pairs, but teacher features need them")
         stored = {teacher: file.fingerprint for teacher, file in corpus.stored.items()}
         return cls(loaded, read.source.images_fingerprint(read.root), read.fingerprint, stored)
 

@@ -1,4 +1,4 @@
-"""The plan: the runs of a request, what is done of them and what is missing, before anything runs."""
+"""The plan: the runs of a request, which are done, and which inputs are missing, before anything runs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def missing(self) -> list[Missing]:
-        """Everything absent that some run to do needs, each thing once."""
+        """All missing inputs of the runs to do, each once."""
         return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
 
 
@@ -123,7 +123,8 @@ def make_plan(request: Request, store: Store) -> Plan:
             ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
     declarations().save()
     failures = store.failures()
-    asked = {one.fingerprint for one in ordered.values() if one.resolved.spec in {run.spec for run in runs}}
+    specs = {run.spec for run in runs}
+    asked = {one.fingerprint for one in ordered.values() if one.resolved.spec in specs}
     redo = _to_redo(request, asked, ordered.values(), store)
     planned = []
     for experiment in ordered.values():
@@ -137,7 +138,7 @@ def make_plan(request: Request, store: Store) -> Plan:
 
 
 def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:
-    """The runs to train anew, by fingerprint: those of commands that were stopped, and those asked for.
+    """The runs to train again, by fingerprint: those of stopped commands, and those asked for.
 
     The same command again goes on with what it has not done, rather than from the start.
     """
@@ -228,6 +229,6 @@ def _group(experiment: Experiment, others: Sequence[Result]) -> str:
 
 
 def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
-    """Requested suites that cannot run, with what is missing. Raises UserError for an unknown suite."""
+    """Requested suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
     absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in request.suites}
     return {name: missing for name, missing in absent.items() if missing}

@@ -20,7 +20,7 @@ from harness.formatting import duration
 from harness.plaintext import one_line
 from harness.store import Store
 
-#: Seconds between two plain lines about one run, and without any after which it says again what it is doing.
+#: Seconds between two plain lines about one run, and without any after which its state is printed again.
 LINE_EVERY_S, SILENCE_S = 10.0, 25.0
 #: Runs in progress above which plain lines are about all of them together.
 CROWD = 8
@@ -88,7 +88,7 @@ class _Ends:
             self.line(end)
 
     def other(self, event: Event) -> None:
-        """Take note of an event that is not the end of a run; the lock is held."""
+        """Record an event that is not the end of a run; the lock is held."""
 
     def end(self, event: Event) -> str:
         """Describe the end of a run, with what is left of all."""

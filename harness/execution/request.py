@@ -39,7 +39,7 @@ class Selection:
     the tasks of the suites. `seeds` is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping
     or as texts KEY=VALUE, and makes variants of several values, in a list or joined by commas. `tune` are texts such as
     `mcse:lambda=0.01|0.1`, of which `trials` configurations each are run, beside the `methods` if any are named.
-    `redo` trains all of them anew, whatever is kept of them.
+    `redo` trains all of them again, finished ones too.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -127,7 +127,7 @@ def _of_all_tasks(selection: Selection) -> Request:
     if data is not None and not data.is_dir():
         raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
     if (selection.tune or selection.trials is not None) and _other_runs(selection):
-        raise UserError(f"--tune is for the methods of a grid; remove --{_other_runs(selection)}")
+        raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
     if selection.released:
         return replace(_released_request(selection, profile, data), selection=selection)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
@@ -135,7 +135,7 @@ def _of_all_tasks(selection: Selection) -> Request:
         return replace(_paper_request(selection, profile, seeds, data), selection=selection)
     if selection.readings is not None:
         raise UserError(
-            "--readings is for the runs of --table, --figure and --paper; in a grid, name readings in --methods, as in "
+            "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
             "mcse,mcse@official"
         )
     encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
@@ -163,12 +163,12 @@ def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
         return None
     if not texts or selection.trials is None:
         raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
-    overrides = one_value_each(selection.set, "--tune draws its own")
+    overrides = one_value_each(selection.set, "--tune draws its own values")
     tuning = make_tuning(profile.name, overrides, texts, selection.trials)
     for method in tuning.methods:
         if not declared_method(Variant.parse(method.base).name).trains:
             raise UserError(
-                f"--tune {method.base}: it trains nothing, so no dev score picks; use --methods {method.base}"
+                f"--tune {method.base}: it trains nothing, so there is nothing to tune; use --methods {method.base}"
             )
     return tuning
 
@@ -183,7 +183,7 @@ def _check_named(selection: Selection) -> None:
     for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
         given = getattr(selection, option)
         if given is not None and not _listed(given):
-            raise UserError(f"--{option} names nothing; give a name, or leave the option out for the default")
+            raise UserError(f"--{option} is empty; give a name, or leave the option out for the default")
 
 
 def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...] | None, data: Path | None) -> Request:
@@ -276,9 +276,9 @@ def model_request(
     if spec is None:
         models = [*([] if model is None else [model]), *_listed(selection.encoders)]
         if not models:
-            raise UserError("no model is named; give a folder, a hub name or a run's key, or --encoders")
+            raise UserError("no model is given; give a folder, a hub name, a run's key or --encoders")
         if name is not None and (model is None or not Path(model).expanduser().is_dir()):
-            raise UserError("--name names the model of a folder; leave it out")
+            raise UserError("--name works only for the model of a folder; remove it")
         return _together(
             [
                 _outside_request(one, pooling, selection, trusted, store, name if one == model else None)
@@ -286,11 +286,11 @@ def model_request(
             ]
         )
     if name is not None:
-        raise UserError("a run is called by its key; remove --name")
+        raise UserError("a run is named by its key; remove --name")
     if pooling is not None:
-        raise UserError("a run is pooled as its method says; remove --pooling")
+        raise UserError("the pooling of a run is fixed by its method; remove --pooling")
     if trusted:
-        raise UserError("a run executes no code of a repository; remove --trust-remote-code")
+        raise UserError("--trust-remote-code does not apply to a run; remove it")
     request = make_request(replace(selection, encoders=selection.encoders or spec.encoder))
     if list(request.encoders) != [spec.encoder]:
         raise UserError(f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none")
@@ -321,7 +321,7 @@ def _together(requests: Sequence[Request]) -> Request:
     wanted = {RunSpec(one.methods[0], Variant(UNTRAINED), one.encoders[0], 0): tuple(one.suites) for one in requests}
     given = {name: source for one in requests for name, source in one.given.items()}
     if len(wanted) < len(requests):
-        raise UserError("two of the models have one name; give --encoders NAME=FOLDER with names of their own")
+        raise UserError("two of the models have the same name; give each its own with --encoders NAME=FOLDER")
     runs = _listed_runs(first.profile, wanted, given, first.data, {})
     return replace(runs, tasks=first.tasks, selection=first.selection)
 
@@ -342,7 +342,7 @@ def _outside_request(
     pooling = pooling or _known_pooling(source, request.profile)
     if pooling is None:
         raise UserError(
-            f"{model} does not name its pooling; give --pooling cls, mean or avg-first-last, or pooler for a model "
+            f"{model} does not state its pooling; give --pooling cls, mean or avg-first-last, or pooler for a model "
             "that is used through its trained head"
         )
     given = {**request.given, name: replace(source, trusted=True)} if trusted else request.given

@@ -1,4 +1,4 @@
-"""What a job needs of a machine, and what it is given. Nothing of either is part of a fingerprint."""
+"""Resources that a job needs, and those it gets. Neither is part of a fingerprint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.processors import asked_threads, cores
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
-#: Runs at a time: a number, or as many as there is room for.
+#: Runs in parallel: a number, or as many as fit.
 Jobs = int | Literal["auto"]
 
 

@@ -23,6 +23,7 @@ from harness.execution.seen import RunTraining
 from harness.execution.train import Bench, Trained, run_features, train
 from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
 from harness.store.arrays import NamedArrays, read_named_arrays, write_named_arrays
+from harness.store.attempts import SCORED_BY_MTEB
 from harness.store.logs import running_log
 from harness.store.redo import end_redo, new_results
 
@@ -71,11 +72,19 @@ def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Pat
 
 
 def _forget(store: Store, run: PlannedRun) -> None:
-    """Remove what was kept of evaluations until the run ended: the result has it. Damaged files stay aside."""
-    for path in store.work(run.fingerprint).glob("scores-*"):
+    """Remove what was kept of evaluations until the run ended: the result has it. Damaged files stay aside.
+
+    mteb's own files move to where no evaluation looks for what it can leave out, for `harness export --mteb`.
+    """
+    work = store.work(run.fingerprint)
+    for path in work.glob("scores-*"):
         if path.suffix in (".json", ".npz"):
             path.unlink()
-    shutil.rmtree(store.work(run.fingerprint) / "mteb", ignore_errors=True)
+    for folder in (work / "mteb").glob("*"):
+        (work / SCORED_BY_MTEB).mkdir(exist_ok=True)
+        shutil.rmtree(work / SCORED_BY_MTEB / folder.name, ignore_errors=True)
+        folder.rename(work / SCORED_BY_MTEB / folder.name)
+    shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
 def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:

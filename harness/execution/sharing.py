@@ -53,7 +53,7 @@ def push(store: Store, repository: str, lab: str) -> Pushed:
     """
     check_lab(lab)
     if not store.files():
-        raise UserError(f"{store.root} has no results; run some first")
+        raise UserError(f"{store.root} has no results to push; run some first")
     remote = find_or_make(repository, "dataset")
     with _downloaded(remote) as (theirs, damaged), TemporaryDirectory() as folder:
         both = Store(Path(folder) / "results")

@@ -32,7 +32,9 @@ def one_value_each(values: Mapping[str, object] | Sequence[str], where: str) -> 
     """Values of `--set` where there is no grid. Raises UserError for a list."""
     overrides, lists = listed_values(values)
     for key, parts in lists.items():
-        raise UserError(f"--set {key}={','.join(parts)} lists values, which make a grid, and {where}; give one value")
+        raise UserError(
+            f"--set {key}={','.join(parts)} lists several values, which makes a grid, but {where}; give one value"
+        )
     return overrides
 
 
@@ -57,7 +59,7 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
         found |= dict.fromkeys(_combinations(variant, {**own, **more}))
     for key in lists.keys() - taken:
         raise UserError(
-            f"--set {key}={','.join(lists[key])} changes no method of this grid: each names its own {key}, or trains "
+            f"--set {key}={','.join(lists[key])} changes no method of this grid: each sets its own {key}, or trains "
             "nothing; remove it"
         )
     return list(found)

@@ -67,7 +67,7 @@ class Tally:
         return max(0, self.total - self.ended - len(self.active))
 
     def take(self, event: Event) -> None:
-        """Count what an event tells."""
+        """Count an event."""
         if event.kind in ("done", "failed"):
             self._end(event)
         elif event.kind == "prepared":
@@ -120,7 +120,7 @@ class Tally:
         return self.ended + sum(shares)
 
     def left(self) -> float | None:
-        """Seconds until all runs have ended; None while no run tells.
+        """Seconds until all runs have ended; None while no run has reported.
 
         Runs that wait are expected to take the mean of those done or, before the first is, of those in training, and
         as many at a time as run now.

@@ -167,7 +167,7 @@ class _ModelTeacher(_Maker):
             if of == "tokens":
                 return teacher().tokens(pairs.texts[start:stop], context.max_length)
             if pairs.images is None:
-                raise UserError("the corpus has no pixels; name a teacher whose features of it are stored")
+                raise UserError("the corpus has no images; name a teacher whose features of it are stored")
             return teacher().images(pairs.images[start:stop])
 
         def rows(start: int, stop: int) -> np.ndarray:
@@ -246,7 +246,7 @@ class _LitTeacher(_Maker, Generated):
 class NamedTeacher:
     """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker.
 
-    Without a maker, the text says why it has none.
+    Without a maker, the text is the reason.
     """
 
     name: str
@@ -408,8 +408,8 @@ class TeacherFinder:
         """A teacher; `outer` are the `lit` teachers that read its features."""
         if name in outer:
             raise UserError(
-                f"the teacher '{name}' of the profile '{self.inventory.profile.name}' reads its own features; name "
-                "other teachers in its keys images and captions"
+                f"the teacher '{name}' of the profile '{self.inventory.profile.name}' would read its own features; "
+                "name other teachers in its keys images and captions"
             )
         if len(outer) > LIT_DEEPEST:
             raise UserError(
@@ -430,7 +430,7 @@ class TeacherFinder:
         gives = LIT_GIVES if kind == LIT else _given(kind)
         if of not in gives:
             given = " and ".join(gives)
-            return f"the teacher '{name}' ({kind}) gives features of {given}, not of {of}; name another teacher"
+            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:

@@ -74,7 +74,7 @@ def _unread(run: Resolved, data: TrainingData) -> Iterator[str]:
     """A warning if the method's mixing rule never reads the setting's text."""
     if data.mixing(run.training.batch_size, run.method.mixing(run.hyperparameters)).leaves_out_text:
         text = ", ".join(name for name, stream in run.streams.items() if stream in ("sentences", "triplets"))
-        yield f"{run.spec.variant} pairs every step of {run.spec.setting}: its text ({text}) is never read"
+        yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
 
 
 def _tokens(
@@ -106,7 +106,7 @@ def token_file(
 def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
     if len(listed) > 1:
         names = ", ".join(corpus.name for corpus in listed)
-        raise UserError(f"the setting {run.spec.setting} has two corpora of one stream, {names}; keep one")
+        raise UserError(f"the setting {run.spec.setting} has two corpora of the same kind, {names}; keep one")
     read = listed[0].read
     loaded = read.source.load(read.root)
     assert isinstance(loaded, Media)

@@ -32,7 +32,7 @@ def used_values(method: str, profile: Profile, setting: str | None, encoder: str
     """
     runs = dict(_runs(method, profile, setting, encoder))
     if not runs:
-        raise UserError(f"{method} is trained in none of the default settings of {profile.name}; give --setting")
+        raise UserError(f"{method} cannot be trained in any default setting of {profile.name}; give --setting")
     found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for place, run in runs.items():
         training = run.training.model_dump() if run.trains else {}
@@ -46,7 +46,7 @@ def used_values(method: str, profile: Profile, setting: str | None, encoder: str
 
 
 def _runs(method: str, profile: Profile, setting: str | None, encoder: str | None) -> Iterator[tuple[str, Resolved]]:
-    """A run of each reading, setting and encoder, by what tells it apart from the others."""
+    """A run of each reading, setting and encoder, by what distinguishes it from the others."""
     declared = declared_method(method)
     settings = [setting] if setting else list(profile.defaults.settings)
     settings = settings if declared.trains else [UNTRAINED]

@@ -22,7 +22,7 @@ def check_new(to: Path, option: str) -> None:
     """Raise UserError where the folder that an option names is neither new nor empty."""
     folder = to.expanduser().resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(f"{option} {to} exists and is not an empty folder; name another, nothing is overwritten")
+        raise UserError(f"{option} {to} exists and is not an empty folder; nothing is overwritten, give another folder")
 
 
 def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
@@ -35,7 +35,7 @@ def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
         _write(folder, fill)
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else first_line(error)
-        raise UserError(f"{option} {to} cannot be written: {reason}; name another folder") from error
+        raise UserError(f"{option} {to} cannot be written: {reason}; give another folder") from error
     return folder
 
 

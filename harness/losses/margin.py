@@ -39,7 +39,7 @@ def too_alike(rows: Tensor, columns: Tensor, threshold: float, *, normalised: bo
     """Which negatives are none by a teacher's view: (N, f), (N, f) -> (N, N) bool, never on the diagonal.
 
     Those whose cosine, or inner product of the features as they are, exceeds the threshold. KDMCSE Eq. 8 with its two
-    cases swapped, as its section 3.2 wants them.
+    cases swapped, as its section 3.2 requires.
     """
     scores = cosine_matrix(rows, columns) if normalised else rows @ columns.T
     return (scores > threshold) & ~_diagonal(scores)

@@ -1,4 +1,4 @@
-"""The precision that losses compute in, whatever the model's is."""
+"""The numerical precision of losses, independent of that of the model."""
 
 from __future__ import annotations
 

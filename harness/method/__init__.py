@@ -1,4 +1,4 @@
-"""The interface of a method, all that a method file imports besides losses and heads."""
+"""The interface of methods: everything a method file imports besides losses and heads."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -40,6 +40,8 @@ class Method(nn.Module, ABC):
 
     name: ClassVar[str]
     paper: ClassVar[str]
+    #: how reports write its name; the name itself if empty
+    title: ClassVar[str] = ""
     #: the training data it reads; captions count as sentences
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ()
@@ -128,7 +130,7 @@ class Method(nn.Module, ABC):
         """
         found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
         if not (isinstance(found, dict) and all(isinstance(value, Tensor) for value in found.values())):
-            raise TypeError(f"{self.origin} returned {_kinds(found)}; it returns a dict of scalar tensors by term")
+            raise TypeError(f"{self.origin} returned {_kinds(found)}; it must return a dict of scalar tensors by term")
         terms = {name: value for name, value in found.items() if name not in self.left_out}
         weights = self.weights()
         weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]

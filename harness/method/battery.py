@@ -1,4 +1,4 @@
-"""The battery that methods pass, one check after the other, on random batches: `harness check` and tests run it."""
+"""The checks of methods on random batches, which `harness check` and the tests run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEADS, LOSS = 1, 2
 
 @dataclass(frozen=True)
 class Checked:
-    """One check of a method; without problems it is passed."""
+    """One check of a method; it passes if there are no problems."""
 
     method: str
     check: str
@@ -91,7 +91,7 @@ def _imported(place: str) -> ModuleType:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"{place} cannot be imported: {_raised(error)}; mend it, or give another name") from error
+        raise UserError(f"{place} cannot be imported: {_raised(error)}; fix it, or give another name") from error
     return module
 
 

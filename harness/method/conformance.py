@@ -1,4 +1,4 @@
-"""Checks that a method keeps its declarations, on random batches; usable in a plug-in's own tests."""
+"""Checks that a method matches its declarations, on random batches; usable in a plug-in's own tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_method(method: type[Method]) -> list[str]:
     origins = {f"the option '{name}'": item.metadata["origin"] for name, item in options.items()}
     origins |= {f"the decision on {name}": origin for name, (origin, _) in method.decisions.items()}
     problems += [
-        f"{what} has the unknown origin '{origin}'"
+        f"{what} has an unknown origin '{origin}'"
         for what, origin in origins.items()
         if origin not in (None, *get_args(ValueOrigin))
     ]

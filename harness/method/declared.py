@@ -1,4 +1,4 @@
-"""What a plan needs to know of a method: its declarations, most often without importing torch."""
+"""The declarations of a method that a plan needs, usually without importing torch."""
 
 from __future__ import annotations
 
@@ -35,9 +35,13 @@ class Reads:
 
 @dataclass(frozen=True)
 class DeclaredMethod:
-    """A method's declarations (see `harness.method.Method`). `options` are those of its hyperparameters."""
+    """A method's declarations (see `harness.method.Method`); `title` is never empty.
+
+    `options` are those of its hyperparameters.
+    """
 
     name: str
+    title: str
     trains: bool
     streams: tuple[Stream, ...]
     options: frozenset[str]
@@ -82,6 +86,7 @@ def declared_method(name: str) -> DeclaredMethod:
     def answer() -> dict[str, Any]:
         method = _method(name)
         return {
+            "title": method.title or name,
             "trains": method.trains,
             "streams": method.streams,
             "options": sorted(method.Hyperparameters.options()),
@@ -93,6 +98,7 @@ def declared_method(name: str) -> DeclaredMethod:
     found = declarations().ask("method", name, "class", answer)
     return DeclaredMethod(
         name,
+        found["title"],
         found["trains"],
         tuple(found["streams"]),
         frozenset(found["options"]),

@@ -14,7 +14,7 @@ from harness.registry import suggest, target
 
 V = TypeVar("V", bound=OptionValue)
 #: where a value of @paper comes from: the text of the paper; its public code, because the text is silent or ambiguous;
-#: or the text with a misprint or a gap mended
+#: or the text with a typo or a gap corrected
 ValueOrigin = Literal["text", "code", "mended"]
 
 
@@ -35,7 +35,7 @@ def hyper(
 
     `choices` lists the values of a text, `above` and `at_least` bound a number.
 
-    `origin` says whether the default is the paper's text, its public code or a mended text; None says nothing.
+    `origin`: the default is the paper's text, its public code or a corrected text; None: not stated.
     `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
     `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later`
     marks an option added after results were published: at its default it is left out of a run's identity, so that those

@@ -1,4 +1,4 @@
-"""What a method receives and requests: batches, teacher features, a second modality's steps and a mixing rule."""
+"""The inputs and requests of a method: batches, teacher features, steps of a second modality, a mixing rule."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class OwnSteps:
     schedule: Schedule = "linear"
     #: whether its step precedes the text step
     first: bool = False
-    #: what is done to its items beyond the corpus's own two views: 'none', or a name that the corpus knows
+    #: what is done to its items beyond the corpus's own two views: 'none', or a name that the corpus supports
     augment: str = "none"
 
 

@@ -1,1 +1,1 @@
-"""What papers print, need and claim: tables, figures and published numbers as data."""
+"""The papers as data: their tables, figures, published numbers, needed runs and claims."""

@@ -1,4 +1,4 @@
-"""BibTeX for what results used: reports/citations.toml. What has no work there is named, and nothing is made up."""
+"""BibTeX for what results used, from reports/citations.toml. Items without a known work are listed as such."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def bibtex(used: Sequence[Used], papers: Mapping[str, str] | None = None) -> str
         keys.update(dict.fromkeys(found))
         if not found:
             told = f": {said[name]}" if kind == "methods" and said.get(name) else ""
-            unknown.append(f"% no reference is known here for {_SINGULAR[kind]} {' '.join(name.split())}{told}")
+            unknown.append(f"% no known reference for {_SINGULAR[kind]} {' '.join(name.split())}{told}")
     return "\n\n".join([*(entry(key) for key in keys), *(["\n".join(unknown)] if unknown else [])]) + "\n"
 
 

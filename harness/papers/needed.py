@@ -37,11 +37,11 @@ def wanted_runs(
     found: dict[str, Runs] = {}
     for text in papers:
         found |= paper_runs(find_paper(known, text), names, seeds, read_as)
-    found |= {text: entry_runs(find_table(known, text), names, seeds, read_as) for text in tables}
-    found |= {text: entry_runs(find_figure(known, text), names, seeds, read_as) for text in figures}
+    entries = dict((*(find_table(known, text) for text in tables), *(find_figure(known, text) for text in figures)))
+    found |= {name: entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
     if not any(found.values()):
         raise UserError(
-            f"the profile {profile.name} has no stand-in for anything in {', '.join(found)}; add one to its table "
+            f"the profile {profile.name} has no stand-ins for {', '.join(found)}; add some to its table "
             "[stands_for], or use --profile paper"
         )
     _check_readings(read_as, found)
@@ -103,31 +103,44 @@ def merged(parts: Iterable[Runs]) -> Runs:
     return runs
 
 
-def find_table(papers: Sequence[Paper], text: str) -> PaperTable | NeighbourTable:
-    """Look up a table by PAPER:TABLE. Raises UserError with the nearest names, or for a table without runs."""
-    for paper in papers:
-        for name, table in paper.configuration.items():
-            if text == f"{paper.name}:{name}":
-                raise UserError(f"--table {text} needs no runs: {table.title}; choose another table")
+def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | NeighbourTable]:
+    """Look up a table by PAPER:TABLE, in any case; return its own name with it.
+
+    Raises UserError with the nearest names, or for a table without runs.
+    """
+    configuration = {f"{paper.name}:{name}": table for paper in papers for name, table in paper.configuration.items()}
+    if table := configuration.get(own_case(text, configuration)):
+        raise UserError(f"--table {text}: this table needs no runs ({table.title}); choose another table")
     known = {f"{paper.name}:{name}": one for paper in papers for name, one in paper.run_tables.items()}
     return _found("table", known, text)
 
 
-def find_figure(papers: Sequence[Paper], text: str) -> FigureSpec:
-    """Look up a figure by PAPER:FIGURE. Raises UserError with the nearest names."""
+def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
+    """Look up a figure by PAPER:FIGURE, in any case; return its own name with it.
+
+    Raises UserError with the nearest names.
+    """
     known = {f"{paper.name}:{name}": one for paper in papers for name, one in paper.figures.items()}
     return _found("figure", known, text)
 
 
 def find_paper(papers: Sequence[Paper], text: str) -> Paper:
-    """Look up a paper by its key. Raises UserError with the nearest names."""
-    return _found("paper", {paper.name: paper for paper in papers}, text)
+    """Look up a paper by its key, in any case. Raises UserError with the nearest names."""
+    return _found("paper", {paper.name: paper for paper in papers}, text)[1]
 
 
-def _found(kind: str, known: Mapping[str, Named], text: str) -> Named:
-    if text not in known:
-        raise UserError(f"--{kind} {text}: no such {kind}; {suggest(text, list(known))}")
-    return known[text]
+def own_case(text: str, known: Iterable[str]) -> str:
+    """Return the known name that a text spells in another case, such as mcse:T2 for MCSE:t2; else the text itself."""
+    return next((name for name in known if name.casefold() == text.strip().casefold()), text)
+
+
+def _found(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Named]:
+    name = own_case(text, known)
+    if name not in known:
+        near = suggest(text, list(known))
+        hint = near if near.startswith("did you mean") else f"`harness list {kind}s` lists them"
+        raise UserError(f"--{kind} {text}: no such {kind}; {hint}")
+    return name, known[name]
 
 
 def _table_places(

@@ -15,7 +15,7 @@ from harness.spec import UNTRAINED, Place, RunSpec, Variant, parse_encoder
 
 
 class RowKey(NamedTuple):
-    """What tells a row of the papers' tables from the others; `table` is PAPER:TABLE."""
+    """The key of a row of the papers' tables; `table` is PAPER:TABLE."""
 
     table: str
     encoder: str
@@ -66,7 +66,8 @@ def released_runs(profile: Profile, tables: Sequence[str], papers: Sequence[str]
     """
     known = read_papers()
     check_released(profile, known)
-    found = {text: _table_runs(profile, text, find_table(known, text)) for text in tables}
+    named_tables = dict(find_table(known, text) for text in tables)
+    found = {name: _table_runs(profile, name, table) for name, table in named_tables.items()}
     for paper in (find_paper(known, text) for text in papers):
         named = ((f"{paper.name}:{name}", table) for name, table in paper.tables.items())
         found |= {text: runs for text, table in named if (runs := _table_runs(profile, text, table))}

@@ -63,7 +63,9 @@ def layers_of(path: Path) -> list[Layer]:
         if path.resolve() in known:
             raise UserError(f"the profile {found[0].path} extends itself, through {path}; remove one 'extends'")
         if len(found) == MOST_LAYERS:
-            raise UserError(f"the profile {found[0].path} has more than {MOST_LAYERS} profiles above it; extend fewer")
+            raise UserError(
+                f"the profile {found[0].path} extends a chain of more than {MOST_LAYERS} profiles; extend fewer"
+            )
         found.append(Layer(path, _located(content, path.parent)))
         if "extends" not in content:
             return found[::-1]

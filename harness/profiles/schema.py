@@ -82,7 +82,7 @@ class Training(Table):
     adam_epsilon: Annotated[float, Field(gt=0, description="AdamW epsilon, added before the bias correction")] = 1e-8
     unreached: Annotated[
         Literal["momentum", "rest"],
-        Field(description="a parameter without a gradient in a step: its momentum moves it on, or it rests"),
+        Field(description="a parameter without a gradient in a step: still moved by its momentum, or left unchanged"),
     ] = "momentum"
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
     precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
@@ -175,7 +175,9 @@ class TeacherTable(ModelTable):
         parts = (self.images, self.captions, self.corpus)
         if self.kind == "lit":
             if not all(parts) or any((self.hub, self.folder, self.registered)):
-                raise ValueError("kind = 'lit' takes 'images', 'captions' and 'corpus', and no place of a model")
+                raise ValueError(
+                    "kind = 'lit' takes 'images', 'captions' and 'corpus', but no 'hub', 'folder' or 'registered'"
+                )
             return self
         for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
             if value not in registry.names(what):
@@ -230,9 +232,9 @@ class SimilarityTable(Table):
     sentence2: Annotated[Name, Field(description="the column of the second sentence")] = "sentence2"
     score: Annotated[Name, Field(description="the column of the scores")] = "score"
     scale: Annotated[
-        tuple[float, float], Field(description="the scores of unrelated and of equal meaning; others are refused")
+        tuple[float, float], Field(description="scores of unrelated and of equal meaning; scores outside are errors")
     ] = (0.0, 5.0)
-    subset: Annotated[Name | None, Field(description="the column of subsets, which are scored apart too")] = None
+    subset: Annotated[Name | None, Field(description="the column of subsets, which are also scored separately")] = None
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -269,7 +271,7 @@ class RetrievalTable(Table):
     """Images with captions, for the suite retrieval."""
 
     kind: Annotated[Literal["retrieval"], Field(description="images with captions")]
-    captions: Annotated[Name, Field(description="a table with an image and a caption on a line, or Parquet")]
+    captions: Annotated[Name, Field(description="a table with an image and a caption per line, or Parquet")]
     images: Annotated[Name, Field(description="the folder of the image files")]
     image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
     caption: Annotated[Name, Field(description="the column of the captions")] = "caption"
@@ -322,29 +324,29 @@ class StandsFor(Table):
 
 
 class Profile(Table):
-    """A profile. `name` is the file's stem; `origin` tells a profile of this package from a user's own file."""
+    """A profile. `name` is the file's stem; `origin` distinguishes a profile of this package from a user's own file."""
 
-    name: Annotated[Name, Field(description="the stem of the file; it is not written in it")]
-    origin: Annotated[Literal["package", "file"], Field(description="follows from the file; it is not written in it")]
+    name: Annotated[Name, Field(description="taken from the file name; not a key of the file")]
+    origin: Annotated[Literal["package", "file"], Field(description="derived from the file; not a key of the file")]
     extends: Annotated[
-        Name | None, Field(description="the profile whose tables are taken over: a shipped one, or the path of a file")
+        Name | None, Field(description="the profile whose tables are inherited: a shipped one, or the path of a file")
     ] = None
     description: Annotated[str, Field(description="one line for `harness list profiles`")]
     images: Annotated[str | None, Field(description="the default image teacher")] = None
     dev: Annotated[Name, Field(description="the similarity task that selects the best checkpoint")]
-    defaults: Annotated[Defaults, Field(description="what a command runs that names nothing else")]
+    defaults: Annotated[Defaults, Field(description="what a command without further options runs")]
     corpora: Annotated[dict[str, Corpus], Field(description="training data, by name")]
     settings: Annotated[dict[str, Setting], Field(description="mixtures of corpora, by name")]
-    encoders: Annotated[dict[str, ModelTable], Field(description="models to train or to evaluate, by name")]
-    teachers: Annotated[dict[str, TeacherTable], Field(description="frozen models that give features, by name")] = {}
+    encoders: Annotated[dict[str, ModelTable], Field(description="models to train or evaluate, by name")]
+    teachers: Annotated[dict[str, TeacherTable], Field(description="frozen models that provide features, by name")] = {}
     patches: Annotated[dict[str, ModelTable], Field(description="pretrained image patch embeddings")] = {}
     released: Annotated[
         dict[str, ReleasedTable], Field(description="public weights, by the name of their encoder")
     ] = {}
     tasks: Annotated[dict[Name, TaskTable], Field(description="tasks of your own, for suites and `dev`")] = {}
-    training: Annotated[Training, Field(description="values of the training of every run")] = Training()
+    training: Annotated[Training, Field(description="training values for all runs")] = Training()
     hyperparameters: Annotated[tuple[Rule, ...], Field(description="rules: values for some runs")] = ()
-    suites: Annotated[dict[str, SuiteTable], Field(min_length=1, description="what runs are evaluated on, by suite")]
+    suites: Annotated[dict[str, SuiteTable], Field(min_length=1, description="evaluation of the runs, by suite")]
     stands_for: Annotated[StandsFor | None, Field(description="replacements for what the papers use")] = None
 
     def dev_of(self, setting: str) -> str:

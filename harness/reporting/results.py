@@ -54,6 +54,15 @@ class Results:
 
         return named_table(name, self._profile(profile), self.runs)
 
+    def text(self, name: str, text_format: str = "markdown", profile: str | None = None) -> str:
+        """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
+
+        Raises UserError for a name that has no table under the profile.
+        """
+        from harness.reporting.tables.named import named_text
+
+        return named_text(name, self._profile(profile), self.runs, text_format)
+
     def compare(
         self,
         a: str,
@@ -72,18 +81,25 @@ class Results:
         """
         from harness.reporting.seeds.sides import compare_variants
 
-        if not self.runs:
-            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
+        self._check_runs()
         overrides = set if isinstance(set, Mapping) else parse_overrides(set)
         name = load_profile(profile).name if profile else None
         return compare_variants(
             self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
         )
 
+    def _check_runs(self) -> None:
+        if not self.runs:
+            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
+
     def _profile(self, asked: str | None) -> str:
         if asked is not None:
             return load_profile(asked).name
+        self._check_runs()
         names = sorted({run.profile for run in self.runs})
         if len(names) != 1:
-            raise UserError(f"{self.folder} has results of {', '.join(names) or 'no profile'}; give profile=NAME")
+            raise UserError(
+                f"{self.folder} has results of the profiles {', '.join(names)}; choose one (--profile NAME, in Python "
+                "profile=NAME)"
+            )
         return names[0]

@@ -1,4 +1,4 @@
-"""What a number of trials is expected to find: the best of n draws from the scores of all trials."""
+"""Expected best score of n trials: the best of n draws from the scores of all trials."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Two one-sided t-tests of |mean(a) - mean(b)| < margin.
+    """Two one-sided t-tests of `|mean(a) - mean(b)| < margin`.
 
     `p` is the larger of the two p-values. `low` and `high` are the ends of the interval of the difference at `level`,
     1 - 2 alpha: it lies within the margin exactly where p < alpha.

@@ -1,4 +1,4 @@
-"""What a two-sample t-test can see: power, seeds needed, the smallest difference in reach.
+"""Power of a two-sample t-test: power, seeds needed, minimum detectable difference.
 
 Pooled, two-sided, equally many seeds on both sides, by the noncentral t distribution (Cohen 1988).
 """
@@ -45,7 +45,7 @@ def seeds_needed(effect: float, std: float, *, power: float = 0.8, alpha: float 
     _check(std, alpha, power)
     found = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
     if found is None:
-        raise ValueError("no number of seeds shows this difference")
+        raise ValueError("no number of seeds can detect this difference")
     return found
 
 

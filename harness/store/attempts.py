@@ -1,4 +1,4 @@
-"""What became of the processes that carried out a run: a note in its work folder that outlives them.
+"""Notes in work folders on the processes that carried out a run, which outlive these processes.
 
 RESULTS/.work/FINGERPRINT/attempt.json       from the start of a run until it ends; kept where a process died
 
@@ -19,13 +19,15 @@ from harness.store.files import Store
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
+#: mteb's own files of tasks that a run's result has, in its work folder; those of tasks in progress are in `mteb`.
+SCORED_BY_MTEB = "mteb-scored"
 #: Deaths after which a run is carried out after all others.
 LAST_AFTER = 2
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Whether a process has the run, and how many processes died under it."""
+    """Whether a process is working on the run, and how many processes died while running it."""
 
     running: bool = False
     deaths: int = 0
@@ -83,7 +85,7 @@ def _path(store: Store, fingerprint: str) -> Path:
 
 def _write(store: Store, fingerprint: str, found: Attempt) -> None:
     path = _path(store, fingerprint)
-    with suppress(OSError):  # a full disk: the run itself says so
+    with suppress(OSError):  # a full disk: the run itself reports it
         if found == Attempt():
             path.unlink(missing_ok=True)
         else:

@@ -30,5 +30,5 @@ def earlier_backends(results: Sequence[Result]) -> str:
     were = "was" if len(earlier) == 1 else "were"
     return (
         f"{count_of(len(earlier), 'result')} {were} made by backend {versions}, the current one is {BACKEND_VERSION}: "
-        "the numbers have changed (CHANGELOG.md); run the same command again"
+        "the numbers have changed (CHANGELOG.md); `harness run` with their options trains them again"
     )

@@ -55,7 +55,7 @@ TEXTS = {
 
 @dataclass(frozen=True)
 class Tables:
-    """Runs, evaluations and scores as columns; those of one run lie together, in the order of the runs.
+    """Runs, evaluations and scores as columns; those of one run are adjacent, in the order of the runs.
 
     Columns of texts and of JSON values hold places in `texts`. A run with a `problem` is a file that cannot be used.
     `scores` are those of whole tasks. Those of parts are several times as many, and looked up when they are needed.

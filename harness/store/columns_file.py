@@ -1,4 +1,4 @@
-"""Tables of the index as a file: a header that names the columns, their numbers as they are in memory, a checksum.
+"""Tables of the index as a file: a header with column names, the numbers as in memory, a checksum.
 
 length of the header (8 bytes), header (JSON: rows of each table, texts), columns, CRC-32 of all that (4 bytes)
 """

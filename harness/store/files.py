@@ -4,7 +4,7 @@ RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a fi
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
 RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
 RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
-RESULTS/.superseded/                                        what runs had that were done anew (redo.py)
+RESULTS/.superseded/                                        old results of runs that were trained again (redo.py)
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (submissions.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
@@ -126,7 +126,7 @@ class Store:
         path = self._path(profile, spec, fingerprint)
         results = [self.read(each) for each in (*old_files(path, fingerprint), path) if os.path.lexists(each)]
         if any(result.fingerprint != fingerprint for result in results):
-            raise UserError(f"{path} holds the result of another training than its name says; move it away")
+            raise UserError(f"{path} contains the result of a different run than its file name states; move it away")
         return reduce(Result.merged, results) if results else None
 
     def of_key(self, spec: Spec) -> list[Result]:

@@ -1,4 +1,4 @@
-"""The index of a results folder: what tables need of every result, in one file that is read at once.
+"""The index of a results folder: the data that tables need from every result, in one file.
 
 RESULTS/.cache/index-SCHEMA.VERSION.bin          see `harness.store.columns_file`
 

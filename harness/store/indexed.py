@@ -1,4 +1,4 @@
-"""Results from the index: light records, which read their curves from their files when they are asked for them."""
+"""Results from the index: light records that read their curves from the result files on demand."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ReadResult = Callable[[Path], Result]
 
 
 class StaleIndexError(UserError):
-    """A result's file is not what the index says of it."""
+    """A result file differs from its entry in the index."""
 
 
 class IndexedResult(Result):
-    """A result of the index. Evaluations come from there, curves are read from the result's file at each use.
+    """A result of the index. Evaluations come from the index, curves from the result file at each use.
 
     A file that has become unusable raises StaleIndexError then.
     """
@@ -157,7 +157,7 @@ class IndexedResults(Sequence[Result]):
         except UserError as error:
             raise StaleIndexError(str(error)) from error
         if found.fingerprint != self.tables.text(self.tables.runs["fingerprint"], row):
-            raise StaleIndexError(f"the result {path} has changed meanwhile; run the same command again")
+            raise StaleIndexError(f"the result {path} has changed in the meantime; run the same command again")
         return found
 
     def stamp(self, row: int) -> str:
@@ -173,7 +173,7 @@ class IndexedResults(Sequence[Result]):
 
 
 class Chosen(Sequence[Result]):
-    """Some of many results in an order of their own; each is made when it is asked for, and not kept."""
+    """Some of many results in a given order; each is created on access and not kept."""
 
     def __init__(self, results: Sequence[Result], places: Sequence[int]) -> None:
         """`places` are the numbers of the results among all."""
@@ -228,7 +228,8 @@ def contradiction(found: Mapping[Path, Result]) -> str:
         return ""
     files = " and ".join(map(str, found))
     return (
-        f"the results {files} are of one training and differ in {', '.join(differ)}; none is used: keep the right one"
+        f"the results {files} are of the same training but differ in {', '.join(differ)}; none "
+        "is used, keep the right one"
     )
 
 

@@ -37,7 +37,7 @@ def check_lab(name: str) -> str:
     """The name of a lab. Raises UserError for one that is no name of a folder on every system."""
     if not _NAME.fullmatch(name):
         raise UserError(
-            f"'{name}' is no name of a contributor: at most 63 letters, digits, '.', '_' and '-', the first a letter "
+            f"'{name}' is not a valid contributor name: at most 63 letters, digits, '.', '_' and '-', first a letter "
             "or a digit; give one with --contributor"
         )
     return name
@@ -95,7 +95,7 @@ def disagreement(one: Result, other: Result) -> str:
 
 
 def contributor(store: Store, result: Result) -> str:
-    """The lab whose training a result of a store tells of; empty where no lab contributed it."""
+    """The lab that trained a result of a store; empty where no lab contributed it."""
     for lab, held in labs_of(store).items():
         found = held.find(result.profile, result.spec, result.fingerprint)
         if found is not None and same_training(found, result):
@@ -145,5 +145,5 @@ def check_identity(result: Result) -> bool:
     }
     wrong = [what for what, (computed, stated) in told.items() if computed != stated]
     if wrong:
-        raise UserError(f"{result.spec.key}: its {' and '.join(wrong)} do not follow from the identity that it holds")
+        raise UserError(f"{result.spec.key}: its {' and '.join(wrong)} do not match the identity stored in it")
     return True

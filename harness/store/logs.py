@@ -81,7 +81,9 @@ def find_log(store: Store, text: str) -> StoredLog:
     if found:
         names = [f"{one.key} ({one.state}, {one.fingerprint[:12]})" for one in found[:NAMED]]
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        raise UserError(f"'{text}' means {len(found)} runs; give one's key or fingerprint: {', '.join(names)}{more}")
+        raise UserError(
+            f"'{text}' matches {len(found)} runs; give the key or fingerprint of one: {', '.join(names)}{more}"
+        )
     near = difflib.get_close_matches(text, list({one.key for one in logs}), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "`harness status` lists the runs of a grid"
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
@@ -90,7 +92,7 @@ def find_log(store: Store, text: str) -> StoredLog:
 def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
     """Yield the text of a log, and of a run in progress what is added to it until the run ends.
 
-    The file may be appended to, or replaced by a longer one that was sent home. Of a submitted job, what the batch
+    The file may be appended to, or replaced by a longer one that a worker sent. Of a submitted job, what the batch
     system keeps comes first.
     """
     if log.state == "submitted":

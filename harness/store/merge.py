@@ -1,4 +1,4 @@
-"""Merging the results of several labs into one store, where nothing that is there changes.
+"""Merging the results of several labs into one store, without changing existing results.
 
 Each result is checked before it is taken, and written whole: arrays and log, the lab's copy, then the result of the
 store. A merge that is killed at any moment loses nothing, and the same merge again completes it.
@@ -25,7 +25,7 @@ Standing = Literal["new", "extended", "there"]
 
 @dataclass
 class Merged:
-    """What became of results. `states` tells it of each that was taken or is there, by lab and fingerprint.
+    """The outcome of a merge. `states` has that of each result, by lab and fingerprint.
 
     `in_use` results are those of running commands; `unchecked` ones are too old to hold what their fingerprint is
     computed from. `conflicts` have one line for each result that contradicts what the same lab contributed before,
@@ -44,7 +44,7 @@ class Merged:
 
 
 class Contribution(NamedTuple):
-    """A result file of a lab, and the store that it lies in."""
+    """A result file of a lab, and its store."""
 
     lab: str
     store: Store
@@ -92,11 +92,11 @@ def checked(one: Contribution) -> tuple[Result, bool]:
     try:
         return result, check_identity(result)
     except UserError as error:
-        raise UserError(f"the result {one.path} is not what it says: {error}") from error
+        raise UserError(f"the result {one.path} contradicts itself: {error}") from error
 
 
 def _take(into: Store, one: Contribution, done: Merged) -> None:
-    """Take a result as that of the lab whose training it tells of, which need not be the lab that has the file."""
+    """Take a result as that of the lab that trained it, which need not be the lab that has the file."""
     result, computed = checked(one)
     lab = contributor(one.store, result) or contributor(into, result) or one.lab
     held = lab_store(into, lab)

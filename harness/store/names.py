@@ -1,4 +1,4 @@
-"""Names of files in a results folder: whether a file system takes them, and those that a killed process left."""
+"""Names of files in a results folder: whether a file system accepts them, and leftovers of killed processes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs that are trained anew although they have a result, which is replaced only when the new one is complete.
+"""Runs that are trained again although they have a result, which is replaced only when the new one is complete.
 
-RESULTS/.work/redo-ASKED.json               while a command notes which runs it was asked to do anew
+RESULTS/.work/redo-ASKED.json               while a command notes which runs it was asked to train again
 RESULTS/.work/FINGERPRINT/redo.json         of one of them, until its new result stands
 RESULTS/.work/FINGERPRINT/new/              its new result before it takes its place: a folder of results
 RESULTS/.superseded/TIME-FINGERPRINT/       what it had before, a folder of results too: result, arrays, log, weights
@@ -26,7 +26,7 @@ from harness.store.submissions import submission
 
 @dataclass(frozen=True)
 class Redo:
-    """The note on a run to do anew.
+    """The note on a run to train again.
 
     `asked` is the command that asked for it, as a hash of its runs, and `earlier` the name of the folder that gets what
     the run had. `cleared` says that its former work is there, `moved` that its former result is.
@@ -39,7 +39,7 @@ class Redo:
 
 
 def redo_of(store: Store, fingerprint: str) -> Redo | None:
-    """The note on a run; None where it is not to be done anew."""
+    """The note on a run; None where it is not to be trained again."""
     with suppress(OSError, DamagedError, TypeError):
         return Redo(**note_in(_note(store, fingerprint).read_bytes()))
     return None
@@ -51,7 +51,7 @@ def begins_to_redo(store: Store, asked: str) -> bool:
 
 
 def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
-    """Note runs, fingerprint -> key, as to be done anew, and move their former work away.
+    """Note runs, fingerprint -> key, to be trained again, and move their former work away.
 
     Raises UserError, before anything is noted, where another process has one of them.
     """
@@ -59,7 +59,7 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
     for fingerprint, key in new.items():
         with store.lock(fingerprint) as mine:
             if not mine or submission(store, fingerprint):
-                raise UserError(f"{key} is in another process; do it anew when that has ended")
+                raise UserError(f"{key} is running in another process; use --redo when that has ended")
     if new:
         write_note(_list(store, asked), {"runs": list(new)})
     for fingerprint in new:
@@ -74,7 +74,7 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
 
 
 def new_results(store: Store, fingerprint: str) -> Store:
-    """Where the result of a run is saved: beside the earlier one if it is done anew, else in the store itself."""
+    """Where the result of a run is saved: beside the earlier one if it is trained again, else in the store itself."""
     return store if redo_of(store, fingerprint) is None else Store(store.work(fingerprint) / "new")
 
 

@@ -126,7 +126,7 @@ class Result(Record):
     From schema 3 on, a result's file holds a digest of itself (`harness.checksums`), which is no part of the record.
     `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
     `warnings` are those of training. `identity` is what the fingerprint is a hash of, by name, which older files do not
-    hold: it tells what has changed where a run has another fingerprint.
+    hold: it shows what has changed where a run has another fingerprint.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
@@ -204,7 +204,7 @@ class Result(Record):
 
 
 class Failure(Record):
-    """The last failure of a run. Failures are listed, never tabled.
+    """The last failure of a run. Failures are listed, and never part of tables.
 
     `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
     """

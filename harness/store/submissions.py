@@ -1,4 +1,4 @@
-"""Jobs that were handed to a batch system, as notes in the work folders: who has them, under which id.
+"""Notes in the work folders on jobs submitted to a batch system: which system, under which id.
 
 RESULTS/.work/FINGERPRINT/submitted.json        from the submission of a job until its end
 """

@@ -1,4 +1,4 @@
-"""Tunings at equal budgets: which configurations of each method are its trials. Declared beside the results.
+"""Tunings at equal budgets: the trials (configurations) of each method, stored beside the results.
 
 RESULTS/tunings/DIGEST.json        named by its content, so that folders of several stores can be joined
 
@@ -103,12 +103,14 @@ def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Seque
     UserError for a method with fewer configurations than trials, or one that is named twice.
     """
     if trials < 1:
-        raise UserError(f"--trials {trials} tries nothing; give the number of configurations of each method, such as 6")
+        raise UserError(
+            f"--trials {trials} is not a number of trials; give the number of configurations per method, such as 6"
+        )
     spaces: dict[str, Space] = {}
     for text in texts:
         base, space = _parsed(text)
         if base in spaces:
-            raise UserError(f"--tune names {base} twice; give all its options at once, joined by commas")
+            raise UserError(f"--tune names {base} twice; give all its options in one --tune, separated by commas")
         spaces[base] = space
     sizes = {base: _size(space) for base, space in spaces.items()}
     few = {base: size for base, size in sizes.items() if size < trials}
@@ -136,7 +138,7 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
         try:
             found.append(Tuning.model_validate(note_in(path.read_bytes())))
         except (OSError, DamagedError, ValidationError) as error:
-            again = "restore it, or remove it and repeat its `harness run --tune`"
+            again = "restore it, or remove it and run its `harness run --tune` again"
             problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")
     return found, problems
 

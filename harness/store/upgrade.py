@@ -1,4 +1,4 @@
-"""Upgrading records of earlier schemas when they are read.
+"""Upgrades of records of earlier schemas when they are read.
 
 Schema 2 had the same records as schema 3, in files without a digest of themselves.
 

@@ -32,7 +32,7 @@ def best_step(folder: Path) -> int:
 
 
 def check_best(folder: Path) -> None:
-    """Raise DamagedError where the best model of a training folder is not as it was written.
+    """Raise DamagedError where the best model of a training folder has changed since it was written.
 
     Those of runs that ended under earlier versions, which exports and teachers read, have no checksums, and pass.
     """
@@ -47,7 +47,7 @@ def load_best(folder: Path, student: Student, method: Method) -> None:
     """Load the best model of a training folder into a student and its method, both as the run built them.
 
     A pooler in the file belongs to the method's heads and is ignored. Raises DamagedError, before anything is loaded,
-    for a file that is not as it was written, and naming the first weight that is missing or does not fit.
+    for a file that has changed since it was written, and naming the first weight that is missing or does not fit.
     """
     check_best(folder)
     found = _weights(folder / BEST / "model.safetensors")

@@ -56,11 +56,11 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint. Raises DamagedError for one that is not as it was written."""
+    """Read a checkpoint. Raises DamagedError for one that has changed since it was written."""
     try:
         match = _NAME.fullmatch(path.name)
         if match is None or _hash(path) != match[2]:
-            raise DamagedError("its content is not what its name says")
+            raise DamagedError("its content does not match its name")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:
         raise DamagedError(f"it cannot be read: {error}") from error

@@ -21,7 +21,7 @@ from harness.method import Encode
 
 @dataclass(frozen=True)
 class Chunked:
-    """An `Encode` that gives another one `size` rows at a time: sentences, images or recordings.
+    """An `Encode` that passes another one `size` rows at a time: sentences, images or recordings.
 
     Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by piece, so that the
     random numbers of a batch depend on `size`, as they do on the device.
@@ -74,7 +74,7 @@ class _TwoPasses(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, encode: Encode, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
-        """Compute (B, views, d) from parts of B rows together. `anchor` is a scalar that wants a gradient."""
+        """Compute (B, views, d) from parts of B rows together. `anchor` is a scalar that requires a gradient."""
         ctx.encode, ctx.views, ctx.pieces = encode, views, []
         found = []
         for part in parts:

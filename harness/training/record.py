@@ -1,4 +1,4 @@
-"""What training reports and leaves beside weights: progress, dev scores and the loss curve."""
+"""The reports and records of a training besides its weights: progress, dev scores and the loss curve."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TrainingError(Exception):
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far training is.
+    """Progress of a training.
 
     `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score. `scored` says
     that `dev` is of this very step; `first` is the step at which this process resumed, or 0. `waited` is the fraction

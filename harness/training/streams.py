@@ -96,7 +96,7 @@ def _steps(data: TrainingData, training: Training, rule: MixingRule) -> tuple[Mi
     steps = training.steps or training.epochs * mixing.epoch
     if training.warmup_steps >= steps:
         raise UserError(
-            f"warmup_steps = {training.warmup_steps} leave none of {steps} steps at the full rate; lower it"
+            f"warmup_steps = {training.warmup_steps} leave no step of {steps} at the full learning rate; lower it"
         )
     return mixing, steps
 

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 CURVE_POINTS = 100
 #: Seconds after which a checkpoint is saved although no better model was found since the last.
 SAVE_EVERY_S = 60.0
-_AGAIN = "the same command trains it again"
+_AGAIN = "run the same command to train it again"
 
 
 class Trainer:
@@ -124,17 +124,21 @@ class Trainer:
         for name in self.method.weights():
             if name not in self.method.terms:
                 known = ", ".join(self.method.terms)
-                raise TrainingError(f"{self.method.origin} weighs the term '{name}', which is not among its: {known}")
+                raise TrainingError(
+                    f"{self.method.origin} weighs the term '{name}', which it does not declare; declared: {known}"
+                )
         for name, value in terms.items():
             if name not in self.method.terms:
                 known = ", ".join(self.method.terms)
-                raise TrainingError(f"{self.method.origin} returned the term '{name}', which is not among its: {known}")
+                raise TrainingError(
+                    f"{self.method.origin} returned the term '{name}', which it does not declare; declared: {known}"
+                )
             if value.ndim:
                 raise TrainingError(
                     f"{self.method.origin} returned the term '{name}' of shape {tuple(value.shape)}; a term is a scalar"
                 )
         if total is not None and not total.requires_grad:
-            raise TrainingError(f"{self.method.origin} returned a loss without a gradient, which trains nothing")
+            raise TrainingError(f"{self.method.origin} returned a loss without a gradient, so nothing can be trained")
 
     @property
     def _reached(self) -> bool:
@@ -158,7 +162,7 @@ class Trainer:
             raise TrainingError(f"no batch up to step {done} had a loss term; 'without' leaves out too much")
         if due and not self._reached:
             raise TrainingError(
-                f"no loss of {self.method.origin} up to step {done} depends on the encoder, which learns nothing"
+                f"no loss of {self.method.origin} up to step {done} depends on the encoder, so it learns nothing"
             )
         better = False
         if due:
@@ -238,7 +242,7 @@ class Trainer:
         for part in ("student", "method"):
             start[part] = {name: value.cpu().clone() for name, value in start[part].items()}
         for path in found:
-            then = "training starts again" if path == found[-1] else "the checkpoint before is taken"
+            then = "training starts again" if path == found[-1] else "using the previous checkpoint"
             try:
                 step = self._restore(load_checkpoint(path, self.device))
             except DamagedError as error:
@@ -268,7 +272,7 @@ class Trainer:
         return held == wanted or held > step
 
     def _end_with_best(self) -> None:
-        """Load the best model. Raises TrainingError where it is not the one that the record tells of."""
+        """Load the best model. Raises TrainingError where it is not the one of the record."""
         try:
             held: int | None = best_step(self.folder)
             load_best(self.folder, self.student, self.method)
@@ -277,4 +281,4 @@ class Trainer:
         if held != self.record.best_step:  # steps that were repeated on a GPU, and went another way
             for path in checkpoints(self.folder):
                 path.unlink()
-            raise TrainingError(f"the best model in {self.folder} is not of this training; {_AGAIN}")
+            raise TrainingError(f"the best model in {self.folder} belongs to a different training; {_AGAIN}")

@@ -77,7 +77,7 @@ function addCopies() {
     }
   }
   for (const place of document.querySelectorAll("pre.copy")) {
-    place.before(make("div", { className: "tools" }, copyButton("Copy LaTeX", () => place.textContent)));
+    place.before(make("div", { className: "tools" }, copyButton(`Copy ${place.dataset.what}`, () => place.textContent)));
   }
 }
 
@@ -108,27 +108,59 @@ function asNumber(text) {
   return found ? Number(found[0].replaceAll("\u2009", "")) : NaN;
 }
 
-function sortBody(body, column, columns, ascending) {
-  const keyed = groupsOf(body).map((group) => [textAt(group, column, columns), group]);
+function sorted(groups, column, columns, ascending) {
+  const keyed = groups.map((group) => [textAt(group, column, columns), group]);
   const filled = keyed.filter(([text]) => !isEmpty(text));
   const numeric = filled.every(([text]) => !Number.isNaN(asNumber(text)));
   const collator = new Intl.Collator("en", { numeric: true });
   const order = ascending ? 1 : -1;
   filled.sort(([a], [b]) => order * (numeric ? asNumber(a) - asNumber(b) : collator.compare(a, b)));
-  const empty = keyed.filter(([text]) => isEmpty(text));
-  body.append(...[...filled, ...empty].flatMap(([, group]) => group));
+  return [...filled, ...keyed.filter(([text]) => isEmpty(text))].flatMap(([, group]) => group);
+}
+
+const titleOf = (body) => body.querySelector(".section").textContent.trim();
+
+// A table in sections is sorted as a whole: its rows move into one body, each with the title of its section.
+function rankingOf(table) {
+  const bodies = [...table.tBodies].map((body) => ({ body, groups: groupsOf(body) }));
+  if (bodies.length === 1) return { groups: bodies[0].groups, body: bodies[0].body, undo: null };
+  const ranking = make("tbody", { className: "ranking" });
+  // An untrained encoder stands in every section of its encoder: it is ranked once.
+  const seen = new Set();
+  const once = (title, group) => {
+    const key = `${title.split(" / ").at(-1)} ${group.map((row) => row.textContent).join(" ")}`;
+    return !seen.has(key) && seen.add(key);
+  };
+  const groups = bodies.flatMap(({ body, groups: some }) => some.filter((group) => once(titleOf(body), group)));
+  for (const { body, groups: some } of bodies) {
+    for (const [row] of some) {
+      const head = row.cells[0];
+      head.dataset.v = head.textContent.trim();
+      head.append(make("span", { className: "where", textContent: titleOf(body) }));
+    }
+  }
+  table.append(ranking);
+  const undo = () => {
+    for (const { body, groups: some } of bodies) body.append(...some.flat());
+  };
+  return { groups, body: ranking, undo };
 }
 
 function addSorting(table) {
-  const heads = [...table.tHead.rows[0].cells];
+  const heads = [...table.tHead.querySelectorAll("th:not(.group)")];
+  let ranking = null;
   heads.forEach((head, column) => {
     const sort = button("", () => {
-      // The first click sorts numbers from the largest and names from the first.
+      ranking ??= rankingOf(table);
+      // The first click sorts numbers from the largest and names from the first, the third restores the sections.
       const first = head.matches(".list .num, .data th:not(.head)") ? "descending" : "ascending";
+      const second = first === "ascending" ? "descending" : "ascending";
       const now = head.getAttribute("aria-sort");
-      const next = now === "none" ? first : now === "ascending" ? "descending" : "ascending";
+      const next = now === "none" ? first : now === first ? second : ranking.undo ? "none" : first;
       for (const other of heads) other.setAttribute("aria-sort", other === head ? next : "none");
-      for (const body of table.tBodies) sortBody(body, column, heads.length, next === "ascending");
+      if (next === "none") ranking.undo();
+      else ranking.body.append(...sorted(ranking.groups, column, heads.length, next === "ascending"));
+      table.classList.toggle("ranked", next !== "none" && ranking.undo !== null);
     });
     sort.append(...head.childNodes);
     head.append(sort);
@@ -136,10 +168,16 @@ function addSorting(table) {
   });
 }
 
+// What a filter searches: the title of the section, the texts of the rows and the codes of their names.
+function textOf(title, group) {
+  const codes = group.flatMap((row) => [...row.querySelectorAll("[title]")].map((one) => one.title));
+  return [title, ...group.map((row) => row.textContent), ...codes].join(" ").toLowerCase();
+}
+
 function addFilter(table) {
   const bodies = [...table.tBodies].map((body) => {
     const title = body.querySelector(".section")?.textContent ?? "";
-    return { body, groups: groupsOf(body).map((group) => [`${title} ${group.map((row) => row.textContent).join(" ")}`.toLowerCase(), group]) };
+    return { body, groups: groupsOf(body).map((group) => [textOf(title, group), group]) };
   });
   const total = bodies.reduce((sum, { groups }) => sum + groups.length, 0);
   if (total < 6) return;

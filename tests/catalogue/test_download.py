@@ -148,7 +148,7 @@ def test_what_cannot_fit_is_refused_before(standin, tmp_path, monkeypatch):
     (made,) = read_entries(entry(standin).replace('licence = "none"', 'licence = "none"\nabout = 5_000_000')).values()
     usage = type("Usage", (), {"free": 4_000_000})
     monkeypatch.setattr(places.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(UserError, match=r"takes about 5 MB .* has 4 MB free"):
+    with pytest.raises(UserError, match=r"needs about 5 MB, .* has only 4 MB free"):
         fetch(tmp_path, made, print, lambda _: lambda *_: None)
     assert standin.asked == []
 

@@ -75,7 +75,7 @@ def test_the_question_about_large_files_is_answered(standin, tmp_path):
 def test_a_cut_connection_goes_on_in_the_same_and_in_the_next_command(standin, tmp_path):
     serve(standin, "/uc", CONTENT)
     standin.cuts["/uc"] = [1_000_000, 1_000_000]
-    with pytest.raises(UserError, match=r"cannot be reached.*the same command resumes"):
+    with pytest.raises(UserError, match=r"cannot be reached.*run the same command to resume"):
         get(tmp_path / "words.txt")
     get(tmp_path / "words.txt")
     assert (tmp_path / "words.txt").read_bytes() == CONTENT
@@ -85,7 +85,7 @@ def test_a_cut_connection_goes_on_in_the_same_and_in_the_next_command(standin, t
 @pytest.mark.parametrize(
     ("page", "why"),
     [
-        (QUOTA, r"refuses words.txt: Too many users have viewed or downloaded this file recently; a quota"),
+        (QUOTA, r"refuses words.txt: Too many users have viewed or downloaded this file recently; the quota"),
         ("<html>Sign in</html>", r"refuses words.txt: Cannot retrieve the public link"),
     ],
 )

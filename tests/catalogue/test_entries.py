@@ -43,7 +43,7 @@ def test_every_file_of_the_papers_corpora_has_an_entry():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ('file = "../x", hand = "h"', "leaves the data root"),
+        ('file = "../x", hand = "h"', "is outside the data root"),
         ('file = "x", url = "http://h/x"', "needs a checksum"),
         ('file = "x", url = "file:///etc/passwd"', "url"),
         ('file = "x", hub = "o/n"', "needs 'revision'"),

@@ -147,7 +147,7 @@ def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
     shown = harness("fetch", "--dry-run")
     assert shown.returncode == 0, shown.stderr
     weights = sum(file.stat().st_size for file in student_folder().iterdir())
-    assert "to fetch  3 things" in shown.stdout
+    assert "to fetch  3 items" in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
     assert "9 kB" in rows["words"]
     assert f"{weights / 1000:.0f} kB" in rows["owner/bert"]
@@ -160,7 +160,7 @@ def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
 def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness):
     lacking = harness("run", HF_HUB_OFFLINE="1")
     assert lacking.returncode == 2
-    assert "fetch     `harness fetch --profile ./mine.toml` brings 3 things, 469 kB and more" in lacking.stdout
+    assert "fetch     `harness fetch --profile ./mine.toml` downloads 3 items, 469 kB and more" in lacking.stdout
     assert "run `harness fetch --profile ./mine.toml` (469 kB and more of unknown size)" in lacking.stderr
     brought = harness("fetch")
     assert brought.returncode == 0, brought.stderr
@@ -172,7 +172,7 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
     assert recorded_commit(world / "root", "owner/clip") == COMMIT
     asked = len(standin.asked)
     again = harness("fetch", HF_HUB_OFFLINE="1")
-    assert (again.returncode, again.stdout) == (0, "nothing to fetch: all is there\n")
+    assert (again.returncode, again.stdout) == (0, "nothing to download: nothing is missing\n")
     done = harness("run", HF_HUB_OFFLINE="1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 run, 0 done, 1 to do" in done.stdout
@@ -189,7 +189,7 @@ def test_run_fetches_first_where_asked(world, harness):
     accept = ("--accept-licences", "words")
     done = harness("run", "--fetch", *accept, "--settings", "plain", "--methods", "simcse")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "fetched   2 things" in done.stdout
+    assert "fetched   2 items" in done.stdout
     assert snapshot(world, "owner/clip") == set()
     assert list((world / "results").rglob("*.json"))
 
@@ -211,7 +211,7 @@ def test_one_failure_does_not_stop_the_others_and_is_made_good(standin, world, h
     assert "failed    owner/bert: owner/bert is gated; accept its terms at https://huggingface.co/owner/bert" in (
         failed.stderr
     )
-    assert "1 of 3 failed; the same command tries them again" in failed.stderr
+    assert "1 of 3 failed; run the same command again to retry" in failed.stderr
     assert (world / "root" / "text" / "words.txt").is_file()
     del standin.refuse[path]
     standin.asked.clear()
@@ -362,5 +362,5 @@ def test_a_retrieval_set_that_is_there_in_part_is_fetched_again(standin, mteb_hu
     assert failed.returncode == 1
     assert "failed    SciFact: " in failed.stderr
     del standin.refuse[path]
-    assert "to fetch  1 thing" in harness("fetch", *typed).stdout
-    assert harness("fetch", *typed).stdout == "nothing to fetch: all is there\n"
+    assert "to fetch  1 item" in harness("fetch", *typed).stdout
+    assert harness("fetch", *typed).stdout == "nothing to download: nothing is missing\n"

@@ -59,7 +59,7 @@ def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
     assert (folder / "lines.txt").read_text() == SENTENCES
     assert catalogue.state(root, made()).word == "present"
     assert catalogue.verify(root, made()) == []
-    assert "present already" in import_given(root, made(), folder)[0]
+    assert "already present" in import_given(root, made(), folder)[0]
     (root / "y" / "more.txt").write_text("Mora\n")
     assert [line.split()[0] for line in catalogue.verify(root, made())] == ["y/more.txt"]
     (root / "y" / "more.txt").unlink()

@@ -99,7 +99,7 @@ def test_fewer_rows_than_promised_are_not_used(standin, start, tmp_path):
         (404, "RevisionNotFound", "(404)"),
         (401, "GatedRepo", "owner/words is gated; accept its terms"),
         (403, "GatedRepo", "owner/words is gated; accept its terms"),
-        (401, "RepoNotFound", "shows no data set owner/words to you"),
+        (401, "RepoNotFound", "has no data set owner/words that you may see"),
     ],
 )
 def test_refusals_are_one_line(standin, start, tmp_path, status, error, words):
@@ -142,7 +142,7 @@ def test_of_two_processes_one_fetches_and_one_waits(standin, start, tmp_path):
     results = [finish(first), finish(second)]
     assert [code for code, _ in results] == [0, 0]
     assert len(standin.gets(path)) == 1
-    assert "present already" in results[1][1]
+    assert "already present" in results[1][1]
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(standin, start, tmp_path):
@@ -198,7 +198,7 @@ def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root
     refused = data("fetch", "senteval", "wiki1m")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: licences restrict the use of some data (senteval: each data set's own: ")
-    assert refused.stderr.endswith("to agree, add --accept-licences senteval\n")
+    assert refused.stderr.endswith("to accept them, add --accept-licences senteval\n")
     assert not any("/resolve/" in path for _, path, _ in standin.asked)
     fetched = data("fetch", "senteval", "wiki1m", "--accept-licences", "senteval")
     assert fetched.returncode == 2

@@ -54,7 +54,7 @@ def test_the_modules_of_sentence_transformers_come_along() -> None:
 
 
 def test_a_model_without_weights_that_are_read_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"owner/model at ccccccc has no weights.*give a folder"):
+    with pytest.raises(UserError, match=r"owner/model at ccccccc has no readable weights.*give a folder"):
         read([*TEXTS, *ELSE])
 
 
@@ -79,10 +79,12 @@ def test_recorded_commits_are_kept_apart_by_model(tmp_path: Path) -> None:
     assert recorded_commit(tmp_path, "owner/a") == "a" * 40
     record = tmp_path / ".catalogue" / "models.json"
     record.write_text(record.read_text().replace("b" * 40, "c" * 40))
-    with pytest.raises(UserError, match=r"models\.json is no record of commits: its content does not match its digest"):
+    with pytest.raises(
+        UserError, match=r"models\.json is not a record of commits: its content does not match its digest"
+    ):
         recorded_commit(tmp_path, "owner/a")
     record.write_text(json.dumps({"owner/a": "d" * 40}))
     assert recorded_commit(tmp_path, "owner/a") == "d" * 40, "of an earlier version"
     record.write_text("[1]")
-    with pytest.raises(UserError, match=r"models\.json is no record of commits"):
+    with pytest.raises(UserError, match=r"models\.json is not a record of commits"):
         recorded_commit(tmp_path, "owner/a")

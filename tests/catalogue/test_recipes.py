@@ -132,14 +132,14 @@ def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(t
 def test_wrong_files_of_entities_are_refused(tmp_path):
     got = entities_files(tmp_path)
     (tmp_path / "val.txt").write_text("205\n")
-    with pytest.raises(UserError, match=r"no list of images in one split each: '205'"):
+    with pytest.raises(UserError, match=r"not a list of images in one split each: '205'"):
         run("flickr30k-entities", got, tmp_path / "twice")
     (tmp_path / "val.txt").write_text("8\n")
     with pytest.raises(UserError, match=r"the image 8 has 0 captions, not 5"):
         run("flickr30k-entities", got, tmp_path / "lacking")
     (tmp_path / "val.txt").write_text("7\n")
     (tmp_path / "annotations.zip").write_bytes(b"<html>")
-    with pytest.raises(UserError, match=r"no archive of annotations: File is not a zip file"):
+    with pytest.raises(UserError, match=r"not an archive of annotations: File is not a zip file"):
         run("flickr30k-entities", got, tmp_path / "html")
 
 
@@ -206,7 +206,9 @@ def test_mcses_captions_of_coco_are_matched_to_the_official_annotations(tmp_path
     assert rows["captions"][0] == [f"Picture 57870 with caption {n}." for n in range(5)], "MCSE draws from five"
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("annotations/captions_train2014.json", json.dumps({"images": [{}]}))
-    with pytest.raises(UserError, match=r"holds no annotations/captions_train2014.json with images and captions: 'id'"):
+    with pytest.raises(
+        UserError, match=r"contains no annotations/captions_train2014.json with images and captions: 'id'"
+    ):
         matched(tmp_path, "coco-matched", got, lines)
 
 
@@ -243,7 +245,7 @@ def test_cifar_of_a_cut_file_is_refused(tmp_path):
     (base / "data_batch_1.bin").write_bytes(bytes(3073 + 10))
     with tarfile.open(tmp_path / "c.tar.gz", "w:gz") as packed:
         packed.add(base, base.name)
-    with pytest.raises(UserError, match="not made of images of 3073 bytes"):
+    with pytest.raises(UserError, match="does not consist of images of 3073 bytes"):
         run("cifar10", {made.origins[0].file: [tmp_path / "c.tar.gz"]}, tmp_path / "out")
 
 
@@ -332,7 +334,7 @@ def test_wikipedia_sentences_are_distinct_bounded_an_article_and_seeded(tmp_path
     assert max(counts) == 3
     assert first != sorted(first)
     small = made.model_copy(update={"options": made.options | {"count": 1000}})
-    with pytest.raises(UserError, match="needed 1000"):
+    with pytest.raises(UserError, match="1000 are needed"):
         RECIPES["wikipedia"](small, {made.origins[0].file: [tmp_path / "a.parquet"]}, tmp_path / "three", copy)
 
 
@@ -347,7 +349,7 @@ def test_unpacked_folders_are_found_inside_an_archive(tmp_path):
     assert (tmp_path / "out" / made.outputs[0].path / "19" / "198" / "19-198-0000.flac").read_bytes() == b"flac"
     with tarfile.open(tmp_path / "w.tar.gz", "w:gz") as packed:
         packed.add(source, "other")
-    with pytest.raises(UserError, match="holds no folder train-clean-100"):
+    with pytest.raises(UserError, match="contains no folder train-clean-100"):
         run("librispeech", {"train-clean-100.tar.gz": [tmp_path / "w.tar.gz"]}, tmp_path / "wrong")
 
 

@@ -68,7 +68,7 @@ def test_all_tests_in_one_table_and_one_sentence(shelf: Shelf, typed: Typed) -> 
     assert "p < 0.0001" in out
     for name in ("t-test (pooled)", "t-test (Welch)", "paired by 5 seeds", "permutation test (exact)", "bootstrap"):
         assert name in out
-    assert "p = 0.0079 (least possible 0.0079)" in out
+    assert "p = 0.0079 (smallest possible 0.0079)" in out
     assert "Hedges' g" in out
     assert "at most 0.00 (below 0.2: mcse better)" in out
     assert "warning" not in out
@@ -177,10 +177,10 @@ def test_the_untrained_encoder_stands_beside_both(shelf: Shelf, typed: Typed) ->
     shelf.put("mcse", MCSE)
     words = ("compare", "mcse", "simcse", "--metric", "sts.Avg")
     missing = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders bert"
-    assert f"No row of the untrained bert; `{missing}` adds it" in typed(*words)[1]
+    assert f"Untrained bert not evaluated; `{missing}` adds it" in typed(*words)[1]
     shelf.put("none[pooling=mean]", [71.0], setting="none")
     out = typed(*words)[1]
-    assert "No row of the untrained" not in out
+    assert "Untrained bert" not in out
     assert "none[pooling=mean]" in out
     assert "71.00 (1 seed)" in out
     assert "warning: the untrained encoder, none[pooling=mean], is ahead of simcse" in out.splitlines()

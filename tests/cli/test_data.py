@@ -33,10 +33,10 @@ def test_the_list_names_what_a_profile_needs(data_root):
 def test_commands_say_what_to_do(tmp_path):
     complaints = {
         ("fetch", "wiki1n", "--data-root", str(tmp_path)): "did you mean wiki1m",
-        ("fetch", "wiki1m"): "there is no data root",
+        ("fetch", "wiki1m"): "no data root is set",
         ("fetch", "flickr-images", "--data-root", str(tmp_path)): "harness data import flickr-images FOLDER",
-        ("fetch", "mteb", "--data-root", str(tmp_path)): "mteb fetches its tasks itself",
-        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "to agree, add --accept-licences flickr-resnet",
+        ("fetch", "mteb", "--data-root", str(tmp_path)): "`harness fetch --suites mteb` downloads the tasks",
+        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "to accept them, add --accept-licences flickr-resnet",
         ("fetch", "cifar10", "--offline", "--data-root", str(tmp_path)): "offline",
         ("path", "nli", "--data-root", str(tmp_path)): "harness data fetch nli",
         ("verify", "--data-root", str(tmp_path)): "harness data list",

@@ -89,6 +89,9 @@ def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
     assert set(suites(result)) == {"sts", "geometry", "figures", "mteb"}
+    (work,) = (tmp_path / "results" / ".work").glob("*/mteb-scored")
+    assert list(work.rglob("*.json")), "for `harness export --mteb`"
+    assert not (work.parent / "mteb").exists(), "another evaluation would take scores from there"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
     expected = SentenceTransformer(str(model), device="cpu").encode(["a red circle"])
     assert loaded.encode(["a red circle"]) == pytest.approx(expected, abs=1e-6)
     assert api.load_model(model, device="cpu").encode(["a red circle"]) == pytest.approx(expected, abs=1e-6)
-    with pytest.raises(UserError, match="copy its own folder"):
+    with pytest.raises(UserError, match="copy the folder of that model"):
         export(key, tmp_path / "exported", tmp_path / "results")
 
 
@@ -131,7 +134,7 @@ def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
 def test_a_hub_model_without_a_pooling_asks_for_it(tmp_path: Path) -> None:
     refused = harness(tmp_path, "eval", "owner/model")
     assert isinstance(refused.exception, UserError)
-    assert "owner/model does not name its pooling; give --pooling cls" in str(refused.exception)
+    assert "owner/model does not state its pooling; give --pooling cls" in str(refused.exception)
 
 
 @pytest.mark.usefixtures("snapshot")
@@ -155,7 +158,7 @@ def test_code_of_a_folder_is_executed_only_if_trusted(
     )
     refused = harness(tmp_path, "eval", str(model), "--suites", "sts")
     assert refused.exit_code != 0
-    assert "names same.Same" in refused.output
+    assert "needs same.Same" in refused.output
     done = harness(tmp_path, "eval", str(model), "--suites", "sts", "--trust-remote-code")
     assert done.exit_code == 0, done.output
 
@@ -219,7 +222,7 @@ def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model
     Store(tmp_path / "results").save(old)
     again = harness(tmp_path, "eval", str(first), "--suites", "sts", "--pooling", "modules")
     assert "nothing to do" in again.output, "a result without an identity tells its content by its fingerprint"
-    for name, why in (("model", "another model has this name"), ("mine", "knows this model as b/model")):
+    for name, why in (("model", "the name is taken by another model"), ("mine", "already has this model as b/model")):
         refused = harness(tmp_path, "eval", str(second), "--suites", "sts", "--pooling", "modules", "--name", name)
         assert why in str(refused.exception)
     third = shutil.copytree(second, tmp_path / "third")
@@ -242,7 +245,7 @@ def test_a_plain_folder_needs_its_pooling(tmp_path: Path) -> None:
         (("./nowhere",), "no folder ./nowhere"),
         (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
         (("nobody/nothing", "--pooling", "cls"), "missing: the weights of nobody/nothing at main; run `harness fetch"),
-        (("mcse/toy/toy-bert/seed-0", "--trust-remote-code"), "remove --trust-remote-code"),
+        (("mcse/toy/toy-bert/seed-0", "--trust-remote-code"), "--trust-remote-code does not apply to a run; remove it"),
         (("nobody/nothing",), "the weights of nobody/nothing at main: run `hf download nobody/nothing"),
         (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
     ],

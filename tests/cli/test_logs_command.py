@@ -43,5 +43,5 @@ def test_a_run_that_waits_in_a_batch_system_has_no_log_yet(typed: Typed, tmp_pat
     there, of = tmp_path / "jobs", result("mcse")
     note = Submission(system="SLURM", id="12", key=of.spec.key, folder=there, log=there / "12_log.out")
     note_submission(Store(tmp_path / "results"), of.fingerprint, note)
-    told = "mcse/toy/toy-bert/seed-0 has no log yet: it was submitted, and waits; `harness status` tells where it is"
+    told = "mcse/toy/toy-bert/seed-0 has no log yet: its job is still queued; `harness status` shows where"
     assert typed("logs", "mcse") == (2, "", f"error: {told}\n")

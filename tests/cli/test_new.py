@@ -80,13 +80,13 @@ def test_a_method_is_a_package_that_passes_the_checks_and_trains(folder: Path, i
     ("words", "message"),
     [
         (("profile", "small"), "the profile 'small' is shipped; give another name"),
-        (("profile", "../x"), "'../x' is no name"),
-        (("task", "MR"), "is a name of the harness"),
+        (("profile", "../x"), "'../x' is not a valid name"),
+        (("task", "MR"), "is a name that the harness reserves"),
         (("task", "tiny"), "the name of a shipped profile"),
-        (("method", "simcse"), "'simcse' is the name of a method or module"),
-        (("method", "json"), "'json' is the name of a method or module"),
-        (("method", "My-Method"), "'My-Method' is no name of a module"),
-        (("method", "class"), "'class' is no name of a module"),
+        (("method", "simcse"), "'simcse' is already the name of a method or module"),
+        (("method", "json"), "'json' is already the name of a method or module"),
+        (("method", "My-Method"), "'My-Method' is not a valid module name"),
+        (("method", "class"), "'class' is not a valid module name"),
     ],
 )
 def test_names_that_cannot_be_are_refused(words: tuple[str, str], message: str, folder: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_run_outside_the_profile_is_skipped_with_a_reason(tmp_path: Path) -> N
 
 
 def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="the profile tiny has no stand-in for anything in dalr:T2"):
+    with pytest.raises(UserError, match="the profile tiny has no stand-ins for dalr:T2"):
         make_request(Selection("tiny", table="dalr:T2"))
 
 

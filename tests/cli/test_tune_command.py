@@ -23,7 +23,7 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     assert not (tmp_path / "results").exists()
     code, out, _ = typed(*WORDS, *TUNE)
     assert code == 0
-    for title in ("Expected best dev score", "simcse, tuned (2 trials)", "What each seed picked"):
+    for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
         assert title in out
     (report,) = Contents.of(Store(tmp_path / "results")).tuned
     (place,) = report.places
@@ -40,9 +40,15 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
         ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
         (TUNE[:4], "--tune and --trials go together"),
         (("--trials", "2"), "--tune and --trials go together"),
-        ((*TUNE, "--table", "mcse:T2"), "--tune is for the methods of a grid; remove --table"),
-        ((*TUNE, "--set", "steps=1,2"), "--set steps=1,2 lists values, which make a grid, and --tune draws its own"),
-        (("--tune", "none:pooling=cls|mean", "--trials", "2"), "--tune none: it trains nothing, so no dev score picks"),
+        ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
+        (
+            (*TUNE, "--set", "steps=1,2"),
+            "--set steps=1,2 lists several values, which makes a grid, but --tune draws its own values",
+        ),
+        (
+            ("--tune", "none:pooling=cls|mean", "--trials", "2"),
+            "--tune none: it trains nothing, so there is nothing to tune",
+        ),
         (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
     ],
 )

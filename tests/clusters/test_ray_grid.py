@@ -142,5 +142,5 @@ def test_a_run_under_which_workers_keep_dying_fails_and_the_others_go_on(
     with cluster(2):
         found = errors([*stubs(tmp_path / "deadly", 1, deadly=True), *stubs(tmp_path / "good", 2)], 0.0)
     assert len(found) == 3
-    assert sum(error.startswith(f"{DEATHS} workers died under it, the last: ") for error in found) == 1
-    assert caplog.text.count("another continues from what was saved") == DEATHS - 1
+    assert sum(error.startswith(f"{DEATHS} workers died while running it; the last one: ") for error in found) == 1
+    assert caplog.text.count("another one resumes from the last checkpoint") == DEATHS - 1

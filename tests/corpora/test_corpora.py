@@ -107,7 +107,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "captions in a Parquet file cut short": (
         read_captions,
         {"captions.parquet": table(**CAPTIONS)[:-40]},
-        r"captions\.parquet is no Parquet file with columns image_id and captions",
+        r"captions\.parquet is not a Parquet file with columns image_id and captions",
     ),
     "an image twice among the captions": (
         read_captions,
@@ -122,7 +122,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "features in a Parquet file cut short": (
         read_features,
         {"captions.parquet": table(**CAPTIONS), "features.parquet": features()[:-30]},
-        r"features\.parquet is no Parquet file",
+        r"features\.parquet is not a Parquet file",
     ),
     "triplets in a gzip cut short": (
         read_triplets,
@@ -132,7 +132,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "labelled images in a Parquet file cut short": (
         read_images,
         {"images.parquet": table(jpeg=[b"x"], label=[0])[:-10]},
-        r"images\.parquet is no Parquet file",
+        r"images\.parquet is not a Parquet file",
     ),
     "labelled images without bytes": (
         read_images,
@@ -157,7 +157,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], dict[str, bytes], str]] = {
     "a recording at another rate": (
         read_audio,
         {"wav.tar": packed({**NOISE, "2.wav": wav(2000, rate=16000)}), "index.tsv": INDEX},
-        r"recordings at \[8000, 16000\] samples per second, such as 2\.wav",
+        r"several sampling rates, \[8000, 16000\], such as 2\.wav",
     ),
     "an archive cut short": (
         read_audio,

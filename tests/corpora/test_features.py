@@ -70,13 +70,13 @@ def test_every_format_gives_float32_rows(tmp_path: Path, suffix: str, kind: type
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path, suffix: str, bad: float) -> None:
     values = VALUES.copy()
     values[2, 1] = bad
-    with pytest.raises(UserError, match=f"features{suffix} is no matrix of finite numbers"):
+    with pytest.raises(UserError, match=f"features{suffix} is not a matrix of finite numbers"):
         FeatureFile(write(tmp_path, suffix, values), HOW).read(tmp_path)
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 2, 3), (0, 3)])
 def test_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with pytest.raises(UserError, match="no matrix of finite numbers"):
+    with pytest.raises(UserError, match="not a matrix of finite numbers"):
         FeatureFile(write(tmp_path, ".npy", np.ones(shape, np.float32)), HOW).read(tmp_path)
 
 
@@ -90,7 +90,7 @@ def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: 
 
 def test_parquet_without_its_columns_is_one_line(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"image_id": ["a"], "vector": [[1.0]]}), tmp_path / "features.parquet")
-    with pytest.raises(UserError, match=r"no Parquet file with columns image_id and feature") as error:
+    with pytest.raises(UserError, match=r"not a Parquet file with columns image_id and feature") as error:
         FeatureFile("features.parquet", HOW).read(tmp_path)
     one_line(error)
 
@@ -105,14 +105,16 @@ def test_rows_of_unequal_width_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_damaged_file_is_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
     (tmp_path / f"features{suffix}").write_bytes(content)
-    with pytest.raises(UserError, match=f"features{suffix} (cannot be read|is no Parquet file)") as error:
+    with pytest.raises(UserError, match=f"features{suffix} (cannot be read|is not a Parquet file)") as error:
         FeatureFile(f"features{suffix}", HOW).read(tmp_path)
     one_line(error)
 
 
 def test_another_suffix_is_refused_with_the_ones_that_do(tmp_path: Path) -> None:
     (tmp_path / "features.csv").write_text("1,2\n")
-    with pytest.raises(UserError, match=r"features\.csv is no feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten"):
+    with pytest.raises(
+        UserError, match=r"features\.csv is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten"
+    ):
         FeatureFile("features.csv", HOW).read(tmp_path)
 
 

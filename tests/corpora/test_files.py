@@ -72,7 +72,7 @@ def test_too_few_sentences_for_the_limit_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", [0, -2])
 def test_a_limit_below_one_is_refused(limit: int) -> None:
-    with pytest.raises(UserError, match=f"limit = {limit} leaves no rows"):
+    with pytest.raises(UserError, match=f"limit = {limit} selects no rows"):
         SentencesFile("text.txt", HOW, limit)
 
 
@@ -155,10 +155,12 @@ def test_all_captions_of_a_file_with_one_caption_an_image_are_refused(tmp_path: 
     lines = CaptionsFile("captions.txt", HOW)
     lines.check(tmp_path)
     for root in (tmp_path, None):
-        with pytest.raises(UserError, match=r"captions\.txt has one caption an image") as error:
+        with pytest.raises(
+            UserError, match=r"captions = all, but .*captions\.txt has only one caption per image"
+        ) as error:
             lines.with_captions("all").check(root)
         message(error)
-    with pytest.raises(UserError, match=r"captions\.parquet has one caption an image"):
+    with pytest.raises(UserError, match=r"captions = all, but .*captions\.parquet has only one caption per image"):
         captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all").check(tmp_path)
     captions(tmp_path, {"a": ["a1"], "b": ["b1", "b2"]}, captions="all").check(tmp_path)
     CaptionsFile("absent.parquet", HOW, captions="all").check(tmp_path)
@@ -238,8 +240,8 @@ def test_an_unknown_way_to_draw_is_refused() -> None:
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"image_id": ["a"], "caption": [["x"]]}, "no Parquet file with columns image_id and captions"),
-        ({"name": ["a"], "captions": [["x"]]}, "no Parquet file with columns image_id and captions"),
+        ({"image_id": ["a"], "caption": [["x"]]}, "not a Parquet file with columns image_id and captions"),
+        ({"name": ["a"], "captions": [["x"]]}, "not a Parquet file with columns image_id and captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], []]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], None]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),
@@ -260,7 +262,7 @@ def test_a_parquet_file_of_another_shape_is_one_line(
 
 def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "captions.parquet").write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(UserError, match="no Parquet file") as error:
+    with pytest.raises(UserError, match="not a Parquet file") as error:
         CaptionsFile("captions.parquet", HOW).load(tmp_path)
     message(error)
 

@@ -307,7 +307,7 @@ def test_an_index_that_does_not_fit_is_one_line(speech: Path) -> None:
         stream.write("9.wav\n")
     with pytest.raises(UserError, match=r"index\.tsv, line 8: 1 tab-separated fields"):
         audio().load(speech)
-    with pytest.raises(UserError, match="top = 0 leaves no rows"):
+    with pytest.raises(UserError, match="top = 0 selects no rows"):
         audio(top=0)
 
 

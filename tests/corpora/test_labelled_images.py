@@ -90,7 +90,7 @@ def test_bad_images_are_one_line(images: Path) -> None:
     assert "set bad = 1" in str(error.value)
     with pytest.raises(UserError, match="has no folders with images"):
         LabelledImages("empty", "").load(images)
-    with pytest.raises(UserError, match="no Parquet file"):
+    with pytest.raises(UserError, match="not a Parquet file"):
         LabelledImages("no.parquet", "").load(images)
     with pytest.raises(MissingData, match="fetch it"):
         LabelledImages("absent", "fetch it").load(images)
@@ -104,7 +104,7 @@ def test_labels_may_be_names_and_none_may_be_absent(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"b\.parquet, row 2: the image has no bytes"):
         LabelledImages("b.parquet", "").load(tmp_path)
     parquet.write_table(arrow.table({"jpeg": [red]}), tmp_path / "c.parquet")
-    with pytest.raises(UserError, match="no Parquet file"):
+    with pytest.raises(UserError, match="not a Parquet file"):
         LabelledImages("c.parquet", "").load(tmp_path)
 
 

@@ -62,7 +62,7 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
         ShardPairs("cc", "", limit=4).load(root)
     with pytest.raises(UserError, match="has 3 pairs, fewer than the limit 4"):
         ShardPairs("cc", "", limit=4, bad=1).load(root)
-    with pytest.raises(UserError, match="limit = 0 leaves no rows"):
+    with pytest.raises(UserError, match="limit = 0 selects no rows"):
         ShardPairs("cc", "", limit=0)
 
 

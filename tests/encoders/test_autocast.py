@@ -60,7 +60,7 @@ def test_fp16_needs_a_card() -> None:
 def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
-    with pytest.raises(UserError, match=r"bf16.*Tesla V100 has not; give --set precision=fp32, or set"):
+    with pytest.raises(UserError, match=r"bf16.*Tesla V100 does not; give --set precision=fp32, or set"):
         check_precision("bf16", "cuda")
     check_precision("fp32", "cuda")
 

@@ -93,7 +93,7 @@ def test_a_model_without_an_encoder_cannot_be_trained(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["[", "{}{}", '[{"type": "a"}]', "[1]"])
 def test_a_damaged_list_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "modules.json").write_text(content)
-    with pytest.raises(UserError, match=r"modules\.json cannot be read") as refusal:
+    with pytest.raises(UserError, match=r"modules\.json is not a valid file") as refusal:
         listed_modules(tmp_path)
     assert "\n" not in str(refusal.value)
 

@@ -98,7 +98,7 @@ def test_an_architecture_of_the_folder_is_refused_without_a_question(
 
 def test_a_module_of_the_folder_is_refused(folder: Path, mark: Path) -> None:
     own_module(folder, mark)
-    with pytest.raises(UserError, match=r"names negation\.Negation.*--trust-remote-code"):
+    with pytest.raises(UserError, match=r"needs negation\.Negation.*--trust-remote-code"):
         SentenceModules.load(folder)
     assert not mark.exists()
 
@@ -106,7 +106,7 @@ def test_a_module_of_the_folder_is_refused(folder: Path, mark: Path) -> None:
 def test_an_activation_from_elsewhere_is_refused_not_replaced_by_tanh(tmp_path: Path) -> None:
     Student.load(student_folder(), "pooler").save(tmp_path / "pooled")
     edit(tmp_path / "pooled" / "2_Dense" / "config.json", activation_function="elsewhere.Gelu")
-    with pytest.raises(UserError, match=r"names elsewhere\.Gelu"):
+    with pytest.raises(UserError, match=r"needs elsewhere\.Gelu"):
         SentenceModules.load(tmp_path / "pooled")
 
 

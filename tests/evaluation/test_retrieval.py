@@ -146,7 +146,7 @@ def trained(*ids: str) -> tuple[Given, Model]:
 def test_images_of_training_are_left_out_of_both_sides(suite: Callable[..., RetrievalSuite]) -> None:
     task, model = trained("3.jpg", "7.jpg")
     evaluation = suite(task).evaluate(model, None)
-    assert evaluation.warnings == ["retrieval: ring: 2 of 120 images were training images and are left out"]
+    assert evaluation.warnings == ["retrieval: ring: 2 of 120 images were seen in training and are left out"]
     scores = evaluation.scores["ring"]
     assert (scores["n_images"], scores["n_texts"], scores["n_seen"]) == (118, 236, 2)
     # a second caption lies where its neighbour is or was, so that its own image comes second
@@ -163,7 +163,7 @@ def test_too_few_images_are_not_scored(suite: Callable[..., RetrievalSuite]) -> 
     assert evaluation.scores["ring"] == {"n_seen": 21, "n_images": 99}
     (line, average) = evaluation.warnings
     assert line == (
-        "retrieval: ring: 21 of 120 images were training images and are left out; the other 99 are too few to score"
+        "retrieval: ring: 21 of 120 images were seen in training and are left out; the other 99 are too few to score"
     )
     assert average.startswith("retrieval: Avg: ")
     assert evaluation.scores["Avg"] == {}

@@ -70,7 +70,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("label\tsentence\n1\ta\n", r"MR.tsv, line 1: no column 'text'"),
-        ("label\ttext\n1\ta\n2\tb\n", r"MR.tsv, line 3: the label '2' is none of 0, 1"),
+        ("label\ttext\n1\ta\n2\tb\n", r"MR.tsv, line 3: the label '2' is not one of 0, 1"),
         ("label\ttext\n1\ta\tb\n", r"MR.tsv, line 2: 3 tab-separated fields, the header has 2"),
         ("label\ttext\n", r"MR.tsv has a header and no rows"),
     ],

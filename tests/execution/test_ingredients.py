@@ -96,5 +96,5 @@ def test_a_run_is_not_its_own_teacher() -> None:
     tiny = load_profile("tiny")
     own = LIT.model_copy(update={"captions": f"run:{key}"})
     under = tiny.model_copy(update={"teachers": {**tiny.teachers, "own": own}})
-    with pytest.raises(UserError, match="is its own teacher"):
+    with pytest.raises(UserError, match="would be its own teacher"):
         experiment(key, under)

@@ -49,6 +49,7 @@ def test_the_command_has_the_selection_of_the_plan(tmp_path: Path) -> None:
         f"harness fetch --table mcse:T1 --readings paper,official --seeds 1 --data-root {tmp_path}"
     )
     assert fetch_command(harness.plan()) == "harness fetch"
+    assert fetch_command(harness.plan("tiny", tasks="ToySTS")) == "harness fetch --profile tiny --tasks ToySTS"
     assert fetch_command(harness.plan(table="mcse:T1", released=True)) == "harness fetch --released --table mcse:T1"
 
 
@@ -86,7 +87,7 @@ def test_what_is_made_of_other_things_is_no_download(tmp_path: Path) -> None:
 
 def test_a_model_at_main_needs_a_data_root_to_record_its_commit() -> None:
     found = fetch_list([MissingModel("weights", "download", "owner/model", "main")], None, ask=False)
-    with pytest.raises(UserError, match="there is no data root"):
+    with pytest.raises(UserError, match="no data root is set"):
         found.check(())
 
 

@@ -132,7 +132,7 @@ def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monke
             log.warning("number %d", index)
     lines = said(mine.text())
     assert lines[:2] == ["warning, harness.some.room: number 0", "warning, harness.some.room: number 1"]
-    assert lines[2:] == ["more than 3 warnings; the rest are not kept"]
+    assert lines[2:] == ["more than 3 warnings; the rest are not recorded"]
 
 
 class KilledError(Exception):

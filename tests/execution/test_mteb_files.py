@@ -14,6 +14,7 @@ from harness.errors import UserError
 from harness.execution.mteb_files import HubName, export_mteb, hub_name
 from harness.sources import digest
 from harness.store import Result, Store
+from harness.store.attempts import SCORED_BY_MTEB
 
 mteb = pytest.importorskip("mteb")
 
@@ -38,7 +39,7 @@ def own_file(folder: Path, one: Result, task: str, *scores: float) -> None:
     known = mteb.get_task(task)
     subsets = known.hf_subsets[: len(scores)]
     found = {name: {"main_score": score, "cosine_pearson": 0.5} for name, score in zip(subsets, scores, strict=True)}
-    path = Store(folder).work(one.fingerprint) / "mteb" / one.evaluations[0].protocol.data[:12] / "results/m/1"
+    path = Store(folder).work(one.fingerprint) / SCORED_BY_MTEB / one.evaluations[0].protocol.data[:12] / "results/m/1"
     path.mkdir(parents=True)
     TaskResult.from_task_results(known, {known.eval_splits[0]: found}, 1.5).to_disk(path / f"{task}.json")
 
@@ -48,7 +49,7 @@ def test_mteb_reads_what_is_written(tmp_path: Path) -> None:
     own_file(tmp_path / "results", one, SEVERAL, 0.25, 0.75)
     done = export_mteb(KEY, tmp_path / "out", tmp_path / "results", NAMED)
     assert (done.model, done.tasks) == (NAMED, (ONE, SEVERAL))
-    assert done.left_out == ("Banking77-file: a task of this project or of a package, which mteb does not know",)
+    assert done.left_out == ("Banking77-file: not a task of mteb (it comes from this project or from a package)",)
     (folder,) = (tmp_path / "out" / "results").glob("*/*")
     assert (folder.parent.name, folder.name) == ("somebody__a-model", COMMIT)
     loaded = {path.stem: mteb.TaskResult.from_disk(path) for path in folder.glob("[!m]*.json")}
@@ -67,7 +68,7 @@ def test_mteb_reads_what_is_written(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ({"packages": {"mteb": "1.0.0"}}, "SICK-R: scored by mteb 1.0.0, and "),
-        ({"scores": {"NoSuchTask": {"main_score": 1.0}}}, "NoSuchTask: a task that mteb does not know"),
+        ({"scores": {"NoSuchTask": {"main_score": 1.0}}}, "NoSuchTask: not a task of mteb"),
         ({"scores": {ONE: {"n": 3}}}, "SICK-R: its score is undefined"),
         ({"scores": {SEVERAL: {"main_score": 1.0}}}, "of which the result holds the mean only"),
     ],
@@ -101,7 +102,7 @@ def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path) -> N
         *about, **place, packages={"mteb": mteb.__version__}, identity={"encoder": digest(table.hub, table.revision)}
     )
     Store(tmp_path / "results").save(one)
-    with pytest.raises(UserError, match="scored another model than somebody/a-model"):
+    with pytest.raises(UserError, match="evaluated another model than somebody/a-model"):
         export_mteb(one.spec.key, tmp_path / "out", tmp_path / "results", NAMED)
     assert export_mteb(one.spec.key, tmp_path / "out", tmp_path / "results").model == (table.hub, table.revision)
 
@@ -116,8 +117,9 @@ def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) 
         return str(found.exception)
 
     out = ("--mteb", str(tmp_path / "out"))
-    assert refused().startswith("nothing to write is named; give --to DIR")
-    assert refused("--push", "a/b", "--as", "a/b") == "--push names the model; remove --as"
+    assert refused().startswith("no output is given; add --to DIR")
+    assert refused("--push", "a/b", "--as", "a/b") == "--as works only with --mteb; add --mteb DIR, or remove --as"
+    assert refused("--push", "a/b", *out).startswith("--mteb writes scores only; remove --to and --push")
     assert "has no name on the hub; give --as OWNER/NAME@COMMIT" in refused(*out)
     assert "harness eval simcse/toy/toy-bert/seed-0 --profile tiny --suites mteb" in refused(*out, results="bare")
     for text in ("a-model", "somebody/a-model", "somebody/a-model@main", "../x@" + COMMIT):

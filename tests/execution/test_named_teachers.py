@@ -112,7 +112,9 @@ def test_a_dual_encoder_of_its_own_features_is_refused_with_one_line(images: str
         own=TeacherTable(kind="lit", images=images, captions=captions, corpus="toy-pairs"),
         other=TeacherTable(kind="lit", images="own", captions="reader", corpus="toy-pairs"),
     )
-    with pytest.raises(UserError, match="the teacher 'own' of the profile 'tiny' reads its own features; name other"):
+    with pytest.raises(
+        UserError, match="the teacher 'own' of the profile 'tiny' would read its own features; name other"
+    ):
         experiment("kdmcse[images=own]", profile)
 
 
@@ -175,10 +177,10 @@ def test_features_in_bf16_are_near_those_in_float32_and_kept_apart(tmp_path: Pat
 @pytest.mark.parametrize(
     ("variant", "message"),
     [
-        ("mcse[images=reader]", "the teacher 'reader' (text) gives features of caption and tokens, not of image"),
+        ("mcse[images=reader]", "the teacher 'reader' (text) computes features of caption and tokens, not of image"),
         ("mcse[images=nobody]", "the profile 'tiny' has no teacher 'nobody'"),
         ("mcse[images=fitted]", "has no corpus 'toy-pears' to fit the teacher 'fitted' on; did you mean toy-pairs"),
-        ("mcse[images=run:simcse/toy/toy-bert/seed-0]", "(text) gives features of caption and tokens, not of image"),
+        ("mcse[images=run:simcse/toy/toy-bert/seed-0]", "(text) computes features of caption and tokens, not of image"),
     ],
 )
 def test_what_no_teacher_gives_is_one_line_while_planning(variant: str, message: str) -> None:

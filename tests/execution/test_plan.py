@@ -107,7 +107,7 @@ def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tm
     made = plan(tmp_path, methods=[Variant.parse("kdmcse@official")], settings=settings, **asked)
     (skip,) = made.skipped
     assert skip.what == "kdmcse@official/wiki+flickr"
-    assert skip.why.endswith("captions.txt has one caption an image; change the option, corpus or setting")
+    assert skip.why.endswith("captions.txt has only one caption per image; change the option, corpus or setting")
     assert [str(run.resolved.spec.setting) for run in made.runs] == ["wiki+coco"]
 
 
@@ -205,7 +205,7 @@ def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
         ({"settings": [parse_setting("toi")]}, "no setting 'toi'; did you mean toy"),
         ({"encoders": ["toy-bart"]}, "no encoder 'toy-bart'; did you mean toy-bert"),
         ({"suites": ["stz"]}, "no suite 'stz'; did you mean sts"),
-        ({"overrides": {"lambada": 1}}, "--set lambada: no such value; did you mean lambda"),
+        ({"overrides": {"lambada": 1}}, "--set lambada: no such hyperparameter; did you mean lambda"),
         ({"overrides": {"batch_size": 0}}, "the training value 'batch_size' = 0 is refused"),
         ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no teacher 'resnet'; known: clip, toy-clip"),
     ):

@@ -80,7 +80,7 @@ def test_a_stopped_redo_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest
     monkeypatch.undo()
     store = Store(tmp_path)
     assert store.read(store.path(first[1])) == first[1], "the earlier result stands"
-    with pytest.raises(UserError, match=r"is being trained anew, and its former weights are in .*superseded"):
+    with pytest.raises(UserError, match=r"is being trained again, and its former weights are in .*superseded"):
         FinishedRun(first[1], store).student()
     again = plan(tmp_path, seeds=2, redo=True)
     assert [run.state for run in again.runs] == ["done", "redo"], "the same command goes on"
@@ -151,7 +151,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_same_again_completes(
 def test_a_run_in_another_process_is_not_done_anew(tmp_path: Path) -> None:
     store, (old, _) = Store(tmp_path), old_and_new()
     store.save(old)
-    with store.lock(old.fingerprint), pytest.raises(UserError, match="is in another process; do it anew when"):
+    with store.lock(old.fingerprint), pytest.raises(UserError, match="is running in another process; use --redo when"):
         begin_redo(store, {old.fingerprint: old.spec.key}, "a" * 64)
     assert redo_of(store, old.fingerprint) is None
 
@@ -163,7 +163,7 @@ def test_without_its_result_file_a_run_says_that_its_weights_were_kept(tmp_path:
     words = ["run", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--suites", "sts"]
     words += ["--set", "steps=2", "--set", "batch_size=8", "--results", str(tmp_path)]
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
-    assert "kept     1: nothing to train: kept weights are evaluated; --redo trains anew" in done.output
+    assert "kept      1: the saved weights will be evaluated; --redo trains them again" in done.output
     (new,) = harness.results(tmp_path).runs
     assert new.evaluations[0].scores == old.evaluations[0].scores
     assert new.evaluations[0].finished >= old.finished, "evaluated now, not copied"

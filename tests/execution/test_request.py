@@ -50,7 +50,7 @@ def test_an_encoder_can_be_a_folder() -> None:
         (Selection("tiny", set=("steps",)), "is not key=value"),
         (Selection("tiny", data_root="./nowhere"), "is not a folder"),
         (Selection("tiny", encoders="owner/model@main"), "does not pin a hub model"),
-        (Selection("tiny", readings="paper"), "--readings is for the runs of --table, --figure and --paper.*--methods"),
+        (Selection("tiny", readings="paper"), "--readings works only with --table, --figure or --paper.*--methods"),
         (Selection("tiny", table="mcse:T2", readings="paper,offical"), "--readings offical: .* did you mean official"),
         (Selection("tiny", table="mcse:T2", readings="fixed"), "no method of mcse:T2 has this reading"),
         (Selection("tiny", table="dalr:T3", suites="sts"), "--table selects its own runs; remove --suites"),
@@ -107,5 +107,5 @@ def test_a_saved_model_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> N
     assert request.given["student"] == FolderModel(student_folder().resolve())
     trusted = model_request(str(student_folder()), "mean", Selection("tiny"), Store(tmp_path), trusted=True)
     assert trusted.given["student"].trusted
-    with pytest.raises(UserError, match="does not name its pooling; give --pooling cls"):
+    with pytest.raises(UserError, match="does not state its pooling; give --pooling cls"):
         model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))

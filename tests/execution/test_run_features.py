@@ -71,5 +71,5 @@ def test_captions_have_features_only_of_a_teacher_of_both(
 
 
 def test_images_without_pixels_or_stored_features_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no pixels; name a teacher whose features"):
+    with pytest.raises(UserError, match="has no images; name a teacher whose features"):
         features("mcse", tmp_path, []).of_images(Pairs(["a red circle"]), "no pixels")

@@ -85,7 +85,9 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     assert [[copy.result.hardware["processor"] for copy in copies] for copies in repeated(into)] == [["a", "b"]]
     assert all(into.arrays(one) for one in into.load()[0])
     again = harness("results", "push", REPOSITORY, "--contributor", "lab-c", "--results", "c")
-    assert again.stdout == "group/results has all of it already\n", "what came from others keeps their names"
+    assert again.stdout == "nothing to push: group/results already has all of these results\n", (
+        "what came from others keeps their names"
+    )
 
     # more evaluations are added; another training of one lab is a conflict, and what is there stays
     first.save(made(1, "a", more=True))
@@ -116,7 +118,7 @@ def test_what_is_pulled_is_checked_as_what_is_merged(standin: StandIn, harness: 
     standin.hub_file(REPOSITORY, "labs/.hidden/tiny/mcse/toy/toy-bert/seed-1-0.json", evil)
     done = harness("results", "pull", REPOSITORY, "--results", "c", code=1)
     assert "does not match its digest" in done.stderr
-    assert "'.hidden' is no name of a contributor" in done.stderr
+    assert "'.hidden' is not a valid contributor name" in done.stderr
     assert [one.spec.seed for one in Store(tmp_path / "c").load()[0]] == [1]
     # a damaged file of the repository is not written over either
     pushed = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a", code=1)
@@ -134,16 +136,18 @@ def test_mistakes_are_one_line(standin: StandIn, harness: Harness, tmp_path: Pat
         assert done.stderr.count("\n") == 1
         return done.stderr
 
-    assert "the hub shows no data set group/nothing to you" in refused("pull", "group/nothing")
+    assert "the hub has no data set group/nothing that you may see" in refused("pull", "group/nothing")
     assert "is not the name of a repository" in refused("pull", "nothing")
-    assert "is no name of a contributor" in refused("push", REPOSITORY, "--contributor", "../up")
+    assert "is not a valid contributor name" in refused("push", REPOSITORY, "--contributor", "../up")
     assert "does not let you write to group/results (403)" in refused(
         "push", REPOSITORY, "--contributor", "a", HF_TOKEN="another"
     )
     standin.heads["datasets/group/results"] = "0" * 40
     assert "group/results has no results in its folder labs" in refused("pull", REPOSITORY)
     standin.refuse[f"/api/datasets/{REPOSITORY}/commit/main"] = (412, "")
-    assert "somebody else has written to group/results meanwhile" in refused("push", REPOSITORY, "--contributor", "a")
+    assert "group/results was changed by someone else in the meantime" in refused(
+        "push", REPOSITORY, "--contributor", "a"
+    )
     assert "HF_HUB_OFFLINE" in refused("pull", REPOSITORY, HF_HUB_OFFLINE="1")
 
 
@@ -175,7 +179,7 @@ def test_a_model_is_pushed_to_a_new_repository_and_never_over_another(standin: S
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert done.stdout.splitlines() == [
         commit,
-        f"me/a-model has {len(files)} files already; name a new repository",
+        f"me/a-model has {len(files)} files already; give a new repository",
     ]
     assert standin.inside("me/a-model", commit) == files
     assert standin.private == {"me/a-model"}

@@ -62,7 +62,7 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
     [
         (Selection("tiny", "mcse", set=["lambda=0.1,"]), "'--set lambda=0.1,' has an empty value in a list"),
         (Selection("tiny", "mcse[lambda=|1]"), "has an empty value in a list"),
-        (Selection("tiny", "simcse", set=["lambda=0.1,1"]), "--set lambda: no such value"),
+        (Selection("tiny", "simcse", set=["lambda=0.1,1"]), "--set lambda: no such hyperparameter"),
         (Selection("tiny", "none", set=["epochs=1,2"]), "--set epochs=1,2 changes no method of this grid"),
         (Selection("tiny", table="mcse:T2", set=["lambda=0.1,1"]), "--table selects its own runs; give one value"),
         (

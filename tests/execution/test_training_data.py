@@ -47,7 +47,7 @@ def test_two_corpora_of_images_are_refused(tmp_path: Path) -> None:
     corpora = {**tiny.corpora, "more-images": tiny.corpora["toy-images"]}
     setting = Setting(corpora=("toy-text", "toy-images", "more-images"))
     profile = tiny.model_copy(update={"corpora": corpora, "settings": {**tiny.settings, "two": setting}})
-    with pytest.raises(UserError, match="two corpora of one stream, toy-images, more-images; keep one"):
+    with pytest.raises(UserError, match="two corpora of the same kind, toy-images, more-images; keep one"):
         data("visualcse/two/toy-bert/seed-0", tmp_path, profile)
 
 
@@ -61,7 +61,7 @@ def test_text_that_the_mixing_rule_never_reads_is_a_warning(tmp_path: Path, size
     }
     settings = {**tiny.settings, "few": Setting(corpora=("few-text", "few-pairs"))}
     profile = tiny.model_copy(update={"corpora": corpora, "settings": settings})
-    warning = "mcse pairs every step of few: its text (few-text) is never read"
+    warning = "mcse uses pairs in every step of few: the text (few-text) is never read"
     assert data("mcse/few/toy-bert/seed-0", tmp_path, profile).warnings == ((warning,) if warned else ())
 
 

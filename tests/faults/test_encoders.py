@@ -35,7 +35,7 @@ def test_a_tokenizer_without_a_pad_token_is_named(folder: Path, tmp_path: Path) 
     change(folder / "tokenizer_config.json", pad_token=None)
     said = failure(folder, tmp_path / "results")
     assert f"the tokenizer in {folder} has no pad token" in said
-    assert 'name one in its tokenizer_config.json ("pad_token")' in said
+    assert 'set one in its tokenizer_config.json ("pad_token")' in said
 
 
 def test_sentences_longer_than_the_model_are_cut_in_tests_and_refused_in_training(folder: Path, tmp_path: Path) -> None:
@@ -61,5 +61,5 @@ def test_a_model_that_encodes_no_text_is_named(name: str, folder: Path) -> None:
         sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 96}
     config = getattr(transformers, name.replace("Model", "Config"))(**sizes)
     getattr(transformers, name)(config).save_pretrained(folder)
-    with pytest.raises(UserError, match=f"is a {name}, which does not turn text into vectors"):
+    with pytest.raises(UserError, match=f"is a {name}, which cannot encode text on its own"):
         Student.load(folder)

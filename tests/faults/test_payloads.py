@@ -245,9 +245,12 @@ def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
 
 def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
     out = reported[1]
-    for name in ("report.md", "report.tex", "report.csv"):
+    for name in ("report.md", "report.tex", "report.csv", "tables.csv"):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", (out / name).read_text("utf-8")), name
-    rows = list(csv.reader(io.StringIO((out / "report.csv").read_text("utf-8"))))
+    runs, rows = (
+        list(csv.reader(io.StringIO((out / name).read_text("utf-8")))) for name in ("report.csv", "tables.csv")
+    )
+    assert not [cell for row in runs for cell in row if cell.startswith(("=", "@", "\t"))]
     assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "\t"))]
     means = [row[rows[0].index("mean")] for row in rows[1:]]
     assert {float(mean) for mean in means if mean} == {50.0}

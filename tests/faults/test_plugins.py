@@ -30,16 +30,18 @@ SAYS = {
     "bad-nan": r"the loss term 'text' of the method 'bad-nan' \(bad_methods.py, line \d+\) is nan at step 3; lower",
     "bad-vector": r"the method 'bad-vector' \(bad_methods.py, line \d+\) returned the term 'text' of shape \(3,\)",
     "bad-number": r"the method 'bad-number' \(bad_methods.py, line \d+\) returned text: float",
-    "bad-undeclared": r"'bad-undeclared' \(bad_methods.py, line \d+\) returned the term 'more', which is not among its",
+    "bad-undeclared": r"'bad-undeclared' \(bad_methods.py, line \d+\) returned the term 'more', "
+    r"which it does not declare",
     "bad-apart": r"no loss of the method 'bad-apart' \(bad_methods.py, line \d+\) up to step 2 depends on the encoder",
     "bad-raises": r"ValueError: one line and\\x1b\[31m another x{100}…x{100} \(bad_methods.py, line \d+\)$",
     "bad-quits": r"SystemExit: 0 \(bad_methods.py, line \d+\)",
     "bad-interrupts": r"KeyboardInterrupt \(bad_methods.py, line \d+\)",
-    "bad-exits": r"ExitError: os._exit\(0\) would end the process without a word \(bad_methods.py, line \d+\)",
+    "bad-exits": r"ExitError: os._exit\(0\) would end the process without an error message "
+    r"\(bad_methods.py, line \d+\)",
     "bad-leaves": r"its process ended with code 0 before the run did",
     "bad-crashes": r"its process ended with code -11 \(SIGSEGV\) before the run did \(bad_methods.py, line \d+\)",
     "bad-eats": r"MemoryError: Unable to allocate .* \(bad_methods.py, line \d+\)",
-    "bad-sleeps": r"it took longer than --run-timeout, 5.0 s, and was stopped; the same command continues",
+    "bad-sleeps": r"stopped after --run-timeout, 5.0 s; run the same command again to resume",
 }
 #: method -> its object
 NAMES = {name: name.replace("-", "_") for name in (*SAYS, "bad-meddles")}

@@ -54,7 +54,7 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
     whole = short_run("slow", tmp_path / "whole")  # with it, what is prepared is there
     slow_methods.MANNER[:] = ["slow"]
     (failure,) = short_run("slow", tmp_path / "late", run_timeout=3).failures
-    assert failure.error.startswith("it took longer than --run-timeout, 3.0 s, and was stopped; the same command")
+    assert failure.error.startswith("stopped after --run-timeout, 3.0 s; run the same command")
     assert not stop_requested(), "the request was for one run"
     assert list((tmp_path / "late").glob(".work/*/checkpoint-*.pt"))
     slow_methods.MANNER[:] = ["hangs"]
@@ -89,9 +89,7 @@ def test_a_preparation_that_hangs_costs_the_runs_that_need_it(
     (failure,) = short_run(
         "simcse", tmp_path / "results", profile=profile(tables), settings="endless", run_timeout=1
     ).failures
-    assert failure.error.startswith(
-        "tokens of endless for toy-bert failed, which this needs: it took longer than --run"
-    )
+    assert failure.error.startswith("tokens of endless for toy-bert failed, which is needed here: stopped after --run")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("1h30m", 5400), ("2d", 172800), ("1.5h", 5400)])
@@ -117,7 +115,7 @@ def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
     assert [job.key for job in runs] == [run.key for run in (*made.runs[1:], deadly)]
     with caplog.at_level(logging.WARNING):
         _report_death(runs[-1])
-    assert "its process died 2 times; it continues from what it saved, after all others" in caplog.text
+    assert "the process died 2 times; resuming from the last checkpoint, after all others" in caplog.text
     assert attempt(store, deadly.fingerprint) == Attempt(running=False, deaths=2)
     done = harness.execute(made, device="cpu")
     assert done.runs[-1].spec.key == deadly.key
@@ -143,5 +141,5 @@ def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: p
         for number, handler in handled.items():
             signal.signal(number, handler)
     assert isinstance(end, Failure)
-    assert end.error.startswith("it took longer than --run-timeout, 0.3 s")
+    assert end.error.startswith("stopped after --run-timeout, 0.3 s")
     assert job.store.failures() == [end]

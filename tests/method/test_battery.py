@@ -119,4 +119,7 @@ def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(install: I
     install("labs", wrong("weight"), {"methods": {"mine": "Mine"}})
     done = harness.run("tiny", methods="mine", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path)
     (failure,) = done.failures
-    assert "the method 'mine' (labs.py, line 22) weighs the term 'txt', which is not among its: text" in failure.error
+    assert (
+        "the method 'mine' (labs.py, line 22) weighs the term 'txt', which it does not declare; declared: text"
+        in failure.error
+    )

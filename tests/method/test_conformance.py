@@ -44,7 +44,7 @@ def test_the_conformance_check_finds_each_kind_of_problem() -> None:
     assert check_method(Broken) == [
         "paper is missing",
         "reading_values has @official, which is not in readings",
-        "the decision on reduction has the unknown origin 'a guess'",
+        "the decision on reduction has an unknown origin 'a guess'",
         "@paper: weights() has terms that are not declared",
         "@paper: the mixing rule returns place 1 of a cycle of 1",
         "@paper: the term 'text' is no finite scalar",

@@ -27,7 +27,7 @@ def test_every_hyperparameter_states_its_origin(name: str) -> None:
     ],
 )
 def test_the_policy_of_readings(name: str, option: str, value: OptionValue, origin: str) -> None:
-    """Text where it is explicit, misprints mended; the public code where it is silent or ambiguous."""
+    """Text where it is explicit, typos corrected; the public code where it is silent or ambiguous."""
     method = method_named(name)
     assert method.configure("paper").named()[option] == value
     assert method.Hyperparameters.options()[option].metadata["origin"] == origin

@@ -97,7 +97,7 @@ MISTAKES = {
     "quote": ("pairs.csv", '0,"a ""small', '0,"a "small', ["pairs.csv, line 2"]),
     "column": ("mine.toml", '"gold"', '"golden"', ["pairs.csv, line 1: no column 'golden' among gold, first, second"]),
     "label": ("test.tsv", "yes\t", "maybe\t", ["test.tsv, line 3: no training sample has the label 'maybe'"]),
-    "json": ("train.jsonl", '"label": "no"}', '"label": "no"', ["train.jsonl, line 1: no JSON object"]),
+    "json": ("train.jsonl", '"label": "no"}', '"label": "no"', ["train.jsonl, line 1: not a JSON object"]),
     "value": ("train.jsonl", '"label": "no"', '"label": null', ["train.jsonl, line 1: 'label' is neither a text nor"]),
     "caption": (
         "captions.tsv",
@@ -117,15 +117,15 @@ MISTAKES = {
         "mine.toml",
         "./test.tsv",
         "./mine.toml",
-        ["no table; give a file named .tsv, .csv or .jsonl"],
+        ["not a table; give a file named .tsv, .csv or .jsonl"],
     ),
     "kind": (
         "mine.toml",
         'tasks = ["my-classes"]',
         'tasks = ["my-pairs"]',
-        ["'transfer' takes no similarity task"],
+        ["'transfer' does not evaluate a similarity task"],
     ),
-    "name": ("mine.toml", "[tasks.my-classes]", "[tasks.MR]", ["[tasks.MR] is a name of the harness"]),
+    "name": ("mine.toml", "[tasks.my-classes]", "[tasks.MR]", ["[tasks.MR] is a name that the harness reserves"]),
     "key": ("mine.toml", 'score = "gold"', 'scores = "gold"', ["table [tasks.my-pairs], key 'scores'"]),
     "splits": ("mine.toml", 'test = "./test.tsv"', "", ["set 'file' alone, or 'train' and 'test'"]),
 }

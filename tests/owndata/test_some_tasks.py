@@ -63,7 +63,7 @@ def test_tasks_choose_suites_of_a_grid_and_unknown_ones_are_named(world: Path) -
         make_request(Selection(str(world), tasks="my-pair"))
     with pytest.raises(UserError, match="--table selects its own runs; remove --tasks"):
         make_request(Selection("tiny", table="mcse:T2", tasks="ToySTS"))
-    with pytest.raises(UserError, match="--tasks names nothing"):
+    with pytest.raises(UserError, match="--tasks is empty"):
         make_request(Selection("tiny", tasks=""))
 
 
@@ -92,5 +92,5 @@ def test_eval_of_a_run_takes_the_folder_of_its_encoder(world: Path) -> None:
     assert [(run.key, run.state) for run in plan.runs] == [(key, "trained")]
     with pytest.raises(UserError, match="has the encoder mine; give --encoders mine=FOLDER, or none"):
         harness.plan_model(key, profile=str(world), encoders="toy-bert")
-    with pytest.raises(UserError, match="no model is named; give a folder, a hub name or a run's key, or --encoders"):
+    with pytest.raises(UserError, match="no model is given; give a folder, a hub name, a run's key or --encoders"):
         harness.plan_model(profile=str(world))

@@ -15,6 +15,7 @@ from harness.papers.needed import (
     find_table,
     merged,
     paper_runs,
+    wanted_runs,
 )
 from harness.papers.published import read_papers
 from harness.papers.schema import PaperTable
@@ -28,7 +29,7 @@ TINY = StandIns.of(load_profile("tiny"))
 
 
 def runs(text: str, names: StandIns = OWN, seeds: list[int] | None = None) -> Runs:
-    return entry_runs(find_table(PAPERS, text), names, seeds)
+    return entry_runs(find_table(PAPERS, text)[1], names, seeds)
 
 
 #: trained runs by what the papers say; seeds that are not stated count five
@@ -84,14 +85,14 @@ def test_untrained_rows_have_one_seed_whatever_is_asked() -> None:
 
 
 def test_a_row_may_have_seeds_of_its_own() -> None:
-    table = find_table(PAPERS, "dalr:T3")
+    _, table = find_table(PAPERS, "dalr:T3")
     assert isinstance(table, PaperTable)
     lone = table.rows[0].model_copy(update={"seeds": 2})
     assert len(entry_runs(table.model_copy(update={"rows": (lone, *table.rows[1:])}), OWN)) == 2 + 8 * 5
 
 
 def test_a_table_in_two_readings() -> None:
-    table = find_table(PAPERS, "mcse:T1")
+    _, table = find_table(PAPERS, "mcse:T1")
     both = entry_runs(table, OWN, read_as=["paper", "official"])
     assert len(both) == 2 * COUNTS["mcse:T1"] + 2, "an untrained encoder has one reading"
     assert both.keys() > entry_runs(table, OWN).keys()
@@ -105,12 +106,12 @@ def test_a_table_in_two_readings() -> None:
 
 
 def test_a_row_that_names_its_reading_keeps_it() -> None:
-    found = entry_runs(find_table(PAPERS, "nonling:TD.1"), TINY, read_as=["paper", "official"])
+    found = entry_runs(find_table(PAPERS, "nonling:TD.1")[1], TINY, read_as=["paper", "official"])
     assert [str(spec.variant) for spec in found] == ["simcse@official", "visualcse", "visualcse@official"]
 
 
 def test_readings_of_figures_too() -> None:
-    figure = find_figure(PAPERS, "kdmcse:F5")
+    _, figure = find_figure(PAPERS, "kdmcse:F5")
     assert [str(spec.variant) for spec in entry_runs(figure, OWN, read_as=["official"])] == ["kdmcse@official"]
 
 
@@ -183,14 +184,14 @@ def test_tables_of_nearest_sentences_score_the_suite_that_keeps_them(
 def test_every_reading_of_a_method_runs_in_the_setting_of_its_table(
     name: str, reading: str, settings: set[str]
 ) -> None:
-    found = entry_runs(find_table(PAPERS, name), StandIns.of(load_profile("paper")), [0], [reading])
+    found = entry_runs(find_table(PAPERS, name)[1], StandIns.of(load_profile("paper")), [0], [reading])
     assert {str(spec.setting) for spec in found} == settings
     assert {spec.variant.reading for spec in found} == {reading}
 
 
 def test_figures() -> None:
     counts = {
-        f"{paper.name}:{name}": len(entry_runs(find_figure(PAPERS, f"{paper.name}:{name}"), OWN))
+        f"{paper.name}:{name}": len(entry_runs(find_figure(PAPERS, f"{paper.name}:{name}")[1], OWN))
         for paper in PAPERS
         for name in paper.figures
     }
@@ -202,7 +203,7 @@ def test_figures() -> None:
     assert counts["nonling:F2"] == 6 + 1
     assert counts["nonling:F3"] == 12 + 1
     assert counts["nonling:F4"] == 6
-    plot = entry_runs(find_figure(PAPERS, "nonling:F4"), OWN)
+    plot = entry_runs(find_figure(PAPERS, "nonling:F4")[1], OWN)
     assert set(plot.values()) == {("geometry", "sts")}
     assert Counter(str(spec.setting) for spec in plot).most_common(1)[0][1] == 1
 
@@ -238,6 +239,12 @@ def test_the_toy_world_stands_for_table_3_of_dalr() -> None:
 )
 def test_rows_that_have_a_stand_in(name: str, variants: list[str]) -> None:
     assert [str(spec.variant) for spec in runs(name, TINY, [0])] == variants
+
+
+@pytest.mark.parametrize("text", ["mcse:t2", "MCSE:T2", "Mcse:t2"])
+def test_a_table_is_named_in_any_case(text: str) -> None:
+    profile = load_profile("tiny")
+    assert wanted_runs(profile, [text], [], [], None) == wanted_runs(profile, ["mcse:T2"], [], [], None)
 
 
 @pytest.mark.parametrize(

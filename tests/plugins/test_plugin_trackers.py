@@ -84,7 +84,7 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     done = harness.run("tiny", **grid(tmp_path), suites="sts", track="diary,broken")
     assert len(done) == 1
     (warning,) = (one.getMessage() for one in caplog.records if "tracker" in one.getMessage())
-    assert warning.startswith("the tracker 'broken' failed and the runs go on without it: not there (")
+    assert warning.startswith("the tracker 'broken' failed; the runs continue without it: not there (")
     assert capfd.readouterr().out == "", "what trackers print is in their logs"
     result = done.runs[0]
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts,geometry")
@@ -124,7 +124,7 @@ def test_a_tracker_that_never_answers_is_ended(
         for _ in range(10_000):  # far more than a pipe holds
             listen(Event("start", plan.runs[0].key, device="cpu"))
     assert [one.getMessage() for one in caplog.records] == [
-        "the tracker 'stuck' did not finish within 0 s and was ended"
+        "the tracker 'stuck' did not finish within 0 s and was stopped"
     ]
 
 
@@ -163,7 +163,7 @@ def recorded(finish: Any, seen: list[Any]) -> Any:
 @pytest.mark.usefixtures("trackers")
 def test_what_cannot_work_is_one_line_before_anything_runs(tmp_path: Path) -> None:
     for name, line in {
-        "lacking": "the tracker 'lacking' needs no_such_library, which is not installed; install it with "
+        "lacking": "the tracker 'lacking' needs no_such_library, which is not installed; run "
         "`pip install no-such-library`",
         "dairy": "unknown tracker 'dairy'; did you mean diary?",
     }.items():

@@ -111,7 +111,7 @@ def test_unknown_parents_cycles_and_long_chains_are_refused(tmp_path: Path) -> N
     assert "extends itself" in refusal(circle)
     chain = {f"p{number}": f'extends = "p{number + 1}.toml"' for number in range(11)}
     write(tmp_path, **chain)
-    assert "more than 10 profiles above it" in refusal(tmp_path / "p0.toml")
+    assert "extends a chain of more than 10 profiles" in refusal(tmp_path / "p0.toml")
 
 
 def test_no_file_of_a_chain_has_the_name_of_a_shipped_profile(tmp_path: Path) -> None:

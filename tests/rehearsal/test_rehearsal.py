@@ -33,9 +33,9 @@ def test_the_printed_commands_fill_the_tables(machine: World) -> None:
     """Nothing is set but the number of seeds: of so little data, all epochs are 20 steps of DALR and 24 of KDMCSE."""
     asks, fetches, imports, runs, reports = printed_commands("docs/data.md", "From nothing to a table")
     lacking = machine.well(asks)
-    assert f"fetch     `{fetches.partition(' --accept')[0]}` brings 11 things" in lacking.out
+    assert f"fetch     `{fetches.partition(' --accept')[0]}` downloads 11 items" in lacking.out
     assert "by hand   flickr-images" in lacking.out
-    assert "fetched   11 things" in machine.well(fetches).out
+    assert "fetched   11 items" in machine.well(fetches).out
     machine.well(imports.replace("FOLDER", str(machine.publishers.by_hand("flickr-images"))))
     # in one process, which is quicker here
     done = machine.well(f"{runs.replace('--seeds 5', '--seeds 1')} --executor serial", HF_HUB_OFFLINE="1")
@@ -57,7 +57,7 @@ def _results(machine: World) -> list[dict[str, Any]]:
 
 def _measured(machine: World, table: str, method: str) -> list[dict[str, str]]:
     """The cells of a method's row on Wikipedia and Flickr30k with a measured and a printed number."""
-    with (machine.folder / "reports" / "build" / "report.csv").open(newline="") as stream:
+    with (machine.folder / "reports" / "build" / "tables.csv").open(newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if row["table"] == table]
     own = [row for row in rows if (row["variant"], row["setting"]) == (method, "wiki+flickr")]
     return [row for row in own if row["mean"] and row["published"] and row["encoder"] == "bert-base-uncased"]

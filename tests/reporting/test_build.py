@@ -67,7 +67,20 @@ def pages(out: Path) -> dict[str, str]:
 def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Path) -> None:
     assert (written.page.name, written.results, written.warnings) == ("index.html", len(world()), ())
     folders = {"profiles", "papers", "methods", "runs", "figures"}
-    texts = {"report.md", "report.tex", "report.csv", "index.html", "audit.html", "style.css", "site.js"}
+    texts = {
+        "report.md",
+        "report.tex",
+        "report.csv",
+        "tables.csv",
+        "index.html",
+        "audit.html",
+        "style.css",
+        "site.js",
+    } | {
+        "charts.css",
+        "charts.js",
+        "vega.js",
+    }
     assert {path.name for path in out.iterdir()} == {*texts, *folders, ".harness-report"}
     assert len(list((out / "runs").iterdir())) == 1 + len(world())
     assert [path.name for path in out.parent.iterdir()] == ["out"]
@@ -104,7 +117,7 @@ def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
     assert text.count("| lab-b | 70.50 (+0.50) |") == 1
     assert 'id="labs"' in page
     assert "CPU of &lt;b&gt;lab-b&lt;/b&gt;" in page
-    assert text.count("| mcse | 3 | 71.73 ± 1.55\\* |") == 1, "the mean is over the seeds of this store alone"
+    assert text.count("| MCSE | 3 | **71.73 ± 1.55**\\* |") == 1, "the mean is over the seeds of this store alone"
 
 
 @pytest.mark.parametrize(("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")])
@@ -112,7 +125,7 @@ def test_a_report_of_one_profile_has_no_other_results(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
     render(Contents.of(store, profile), [], tmp_path / "out")
-    for name in ("index.html", "report.md", "report.tex", "report.csv"):
+    for name in ("index.html", "report.md", "report.tex", "report.csv", "tables.csv"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert here in text, name
         assert absent not in text, name

@@ -83,7 +83,9 @@ def test_several_runs_are_listed_in_one_line(tmp_path: Path) -> None:
         finished(store, result("simcse", seed))
     with pytest.raises(UserError) as told:
         find_log(store, "toy-bert")
-    assert re.match(r"'toy-bert' means 9 runs; give one's key or fingerprint: mcse\[lambda=0.05\]", str(told.value))
+    assert re.match(
+        r"'toy-bert' matches 9 runs; give the key or fingerprint of one: mcse\[lambda=0.05\]", str(told.value)
+    )
     assert str(told.value).endswith("and 3 more")
     assert "\n" not in str(told.value)
 
@@ -92,7 +94,7 @@ def test_a_key_of_two_configurations_needs_a_fingerprint(tmp_path: Path) -> None
     store = Store(tmp_path)
     finished(store)
     begun(store, result("mcse[lambda=0.05]", 3, data="second"))
-    with pytest.raises(UserError, match=r"means 2 runs.*\(unfinished, .*\(finished, " + MINE.fingerprint[:12]):
+    with pytest.raises(UserError, match=r"matches 2 runs.*\(unfinished, .*\(finished, " + MINE.fingerprint[:12]):
         find_log(store, MINE.spec.key)
     assert found(store, MINE.fingerprint[:12])[0] == "finished"
 

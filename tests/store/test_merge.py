@@ -285,5 +285,5 @@ def test_bad_input_is_refused_before_anything_is_written(labs: dict[str, Store],
     with pytest.raises(UserError, match="2 folders and 1 contributor"):
         named_stores([labs["a"].root, twin], ["me"])
     for name in ("", "../up", ".hidden", "a/b", "x" * 64):
-        with pytest.raises(UserError, match="is no name of a contributor"):
+        with pytest.raises(UserError, match="is not a valid contributor name"):
             named_stores([twin], [name])

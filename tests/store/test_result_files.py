@@ -119,7 +119,7 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
     results, (problem,) = read()
     assert results == [other]
     assert str(path) in problem
-    assert f"{copy} are of one training and differ in sts" in problem
+    assert f"{copy} are of the same training but differ in sts" in problem
 
 
 def test_flipped_bytes_and_cuts_of_a_result_are_noticed(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
         (["mcse:lambda=0.1|1|1.0"], 3, "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
         ([GRID, "simcse:temperature=1"], 6, "simcse has 1 configuration, fewer than 6 trials"),
         ([GRID, GRID], 2, "--tune names mcse twice"),
-        ([GRID], 0, "--trials 0 tries nothing"),
+        ([GRID], 0, "--trials 0 is not a number of trials"),
         (["mcse"], 1, "--tune 'mcse' names no values; write METHOD:key=VALUE|VALUE"),
         (["mcse:lambda"], 1, "names no values"),
         (["mcse[lambda=1]:lambda=2|3"], 1, "sets 'lambda' twice"),

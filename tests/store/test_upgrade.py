@@ -129,7 +129,9 @@ def test_two_files_of_one_training_are_one_result(store: Store) -> None:
     other.write_text(json.dumps(later))
     results, (problem,) = store.load()
     assert not [one for one in results if one.profile == "tiny"]
-    assert problem.startswith(f"the results {path} and {other} are of one training and differ in retrieval; none is us")
+    assert problem.startswith(
+        f"the results {path} and {other} are of the same training but differ in retrieval; none is us"
+    )
 
 
 def test_a_failure_counts_for_its_key_until_the_run_succeeds(store: Store) -> None:

@@ -34,7 +34,7 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -
         place = len(content) * number // 10
         for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
             path.write_bytes(damaged)
-            with pytest.raises(DamagedError, match="its content is not what its name says"):
+            with pytest.raises(DamagedError, match="its content does not match its name"):
                 load_checkpoint(path, CPU)
 
 

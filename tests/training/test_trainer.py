@@ -209,12 +209,12 @@ def shorten(path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "best", "spoilt", "starts", "words"),
     [
-        pytest.param(4, 4, [0], 3, ["checkpoint before is taken"], id="current"),
-        pytest.param(4, 4, [0, 1], 0, ["checkpoint before is taken", "training starts again"], id="both"),
+        pytest.param(4, 4, [0], 3, ["using the previous checkpoint"], id="current"),
+        pytest.param(4, 4, [0, 1], 0, ["using the previous checkpoint", "training starts again"], id="both"),
         pytest.param(4, 4, ["best"], 4, ["saved again"], id="best-of-this-step"),
-        pytest.param(4, 3, ["best"], 3, ["checkpoint before is taken"], id="best-of-the-step-before"),
-        pytest.param(5, 3, ["best"], 0, ["checkpoint before is taken"], id="best-of-an-earlier-step"),
-        pytest.param(4, 4, ["shape"], 3, ["checkpoint before is taken"], id="another-shape"),
+        pytest.param(4, 3, ["best"], 3, ["using the previous checkpoint"], id="best-of-the-step-before"),
+        pytest.param(5, 3, ["best"], 0, ["using the previous checkpoint"], id="best-of-an-earlier-step"),
+        pytest.param(4, 4, ["shape"], 3, ["using the previous checkpoint"], id="another-shape"),
     ],
 )
 def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(

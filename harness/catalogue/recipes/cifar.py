@@ -37,13 +37,17 @@ def _images(base: Path, files: list[str], labels: int, names: list[str]) -> Iter
         try:
             raw = np.fromfile(base / file, dtype=np.uint8)
         except FileNotFoundError as error:
-            raise UserError(f"the archive holds no {file}; get it from its publisher") from error
+            raise UserError(f"the archive does not contain {file}; download it again from its publisher") from error
         if raw.size == 0 or raw.size % (labels + PIXELS):
-            raise UserError(f"{file} is not made of images of {labels + PIXELS} bytes; get it from its publisher")
+            raise UserError(
+                f"{file} does not consist of images of {labels + PIXELS} bytes; download it again from its publisher"
+            )
         for row, record in enumerate(raw.reshape(-1, labels + PIXELS)):
             label = int(record[labels - 1])
             if label >= len(names):
-                raise UserError(f"{file}, image {row + 1}: the class {label} has no name; get it from its publisher")
+                raise UserError(
+                    f"{file}, image {row + 1}: the class {label} has no name; download it again from its publisher"
+                )
             stream = io.BytesIO()
             Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(stream, "PNG")
             yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()

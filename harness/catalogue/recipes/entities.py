@@ -24,14 +24,14 @@ def entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
         path = only(entry, got, file)
         for line in filter(None, map(str.strip, raw_lines(path))):
             if not line.isdecimal() or line in split_of:
-                raise UserError(f"{path} is no list of images in one split each: '{line}'; get it again")
+                raise UserError(f"{path} is not a list of images in one split each: '{line}'; download it again")
             split_of[line] = split
     archive = only(entry, got, entry.options["annotations"])
     texts = _sentences(archive)
     for number in split_of:
         if len(texts.get(number, ())) != CAPTIONS:
             found = len(texts.get(number, ()))
-            raise UserError(f"{archive}: the image {number} has {found} captions, not {CAPTIONS}; get it again")
+            raise UserError(f"{archive}: the image {number} has {found} captions, not {CAPTIONS}; download it again")
     rows = (
         [split, f"{number}.jpg", str(place), text]
         for number, split in split_of.items()
@@ -56,5 +56,5 @@ def _sentences(archive: Path) -> dict[str, list[str]]:
                     lines = text_lines(packed.read(name))
                     found[image[1]] = [text for line in lines if (text := plain_caption(line))]
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise UserError(f"{archive} is no archive of annotations: {error}; get it again") from error
+        raise UserError(f"{archive} is not an archive of annotations: {error}; download it again") from error
     return found

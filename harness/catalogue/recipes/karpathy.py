@@ -43,9 +43,11 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
             split, file = str(image["split"]), str(image["filename"])
         except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{name} in {archive} has an image without {error}; get it from its publisher") from error
+            raise UserError(
+                f"{name} in {archive} has an image without {error}; download it again from its publisher"
+            ) from error
         if len(texts) != CAPTIONS:
-            raise UserError(f"{name}: the image {file} has {len(texts)} captions, not {CAPTIONS}; get it again")
+            raise UserError(f"{name}: the image {file} has {len(texts)} captions, not {CAPTIONS}; download it again")
         yield _RENAMED.get(split, split) if rename else split, file, texts
 
 
@@ -54,4 +56,6 @@ def _read(archive: Path, name: str) -> list[Any]:
         with zipfile.ZipFile(archive) as packed:
             return list(json.loads(packed.read(name))["images"])
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise UserError(f"{archive} holds no {name} with images: {error}; get it from its publisher") from error
+        raise UserError(
+            f"{archive} contains no {name} with images: {error}; download it again from its publisher"
+        ) from error

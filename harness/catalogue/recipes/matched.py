@@ -39,7 +39,7 @@ def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
         for annotation in known["annotations"]:
             images[files[annotation["image_id"]]].append(clean(annotation["caption"]))
     except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{archive} holds no {name} with images and captions: {error}; get it again") from error
+        raise UserError(f"{archive} contains no {name} with images and captions: {error}; download it again") from error
     _write(entry, got, out, {file: texts[:CAPTIONS] for file, texts in images.items()})
 
 

@@ -29,7 +29,9 @@ def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
             with content_of(found, out) as content:
                 inside = content / entry.options["inside"][output.origin]
                 if not inside.is_dir():
-                    raise UserError(f"{entry.name}: {found} holds no folder {inside.name}; get it from its publisher")
+                    raise UserError(
+                        f"{entry.name}: {found} contains no folder {inside.name}; download it again from its publisher"
+                    )
                 (out / output.path).parent.mkdir(parents=True, exist_ok=True)
                 inside.replace(out / output.path)
 
@@ -39,7 +41,7 @@ def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
     listing, images = (only(entry, got, origin.file) for origin in entry.origins)
     names = ["/".join(line.strip().split("/")[-2:]) for line in raw_lines(listing) if line.strip()]
     if any(name.count("/") != 1 or ".." in name for name in names) or len(set(names)) != len(names):
-        raise UserError(f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; get it again")
+        raise UserError(f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; download it again")
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise UserError(

@@ -41,7 +41,9 @@ def senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
     with content_of(only(entry, got, "senteval.tar"), out) as found:
         base = next((item.parent for item in sorted(found.rglob("STS")) if (item.parent / "SICK").is_dir()), None)
         if base is None:
-            raise UserError(f"{entry.name}: {found} holds no folders STS and SICK; give SentEval's data/downstream")
+            raise UserError(
+                f"{entry.name}: {found} does not contain the folders STS and SICK; give SentEval's data/downstream"
+            )
         _similarity(base, out / "sts")
         _transfer(base, out / "transfer")
 
@@ -83,7 +85,7 @@ def _year(folder: Path, subset: str) -> Iterator[list[str]]:
     pairs = raw_lines(folder / f"STS.input.{subset}.txt")
     scores = raw_lines(folder / f"STS.gs.{subset}.txt")
     if len(pairs) != len(scores):
-        raise UserError(f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; get the archive again")
+        raise UserError(f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again")
     for pair, score in zip(pairs, scores, strict=True):
         if score.strip():
             yield [subset, score.strip(), *_fields(pair, 2)[:2]]
@@ -110,12 +112,14 @@ def _question(line: str) -> list[str]:
     label, _, text = line.partition(" ")
     coarse, colon, fine = label.partition(":")
     if not colon or not text.strip():
-        raise UserError(f"{line!r} is no line of TREC; get the archive again")
+        raise UserError(f"{line!r} is not a line of TREC; download the archive again")
     return [coarse, fine, text]
 
 
 def _fields(line: str, least: int) -> list[str]:
     fields = line.rstrip("\r").split("\t")
     if len(fields) < least:
-        raise UserError(f"{line[:60]!r} has {len(fields)} tab-separated fields, not {least}; get the archive again")
+        raise UserError(
+            f"{line[:60]!r} has {len(fields)} tab-separated fields, not {least}; download the archive again"
+        )
     return fields

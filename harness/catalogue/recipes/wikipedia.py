@@ -37,7 +37,9 @@ def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
         if len(found) >= options["count"]:
             break
     if len(found) < options["count"]:
-        raise UserError(f"{entry.name}: the shards have {len(found)} sentences, needed {options['count']}; give more")
+        raise UserError(
+            f"{entry.name}: the shards have {len(found)} sentences, {options['count']} are needed; give more shards"
+        )
     texts = list(found)[: options["count"]]
     order = generator(axis="sentences' order", seed=options["seed"]).permutation(len(texts))
     target = out / entry.outputs[0].path
@@ -69,4 +71,6 @@ def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
             for batch in parquet.ParquetFile(path).iter_batches(batch_size=1000, columns=["title", "text"]):
                 yield from zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True)
         except (ArrowException, OSError, KeyError) as error:
-            raise UserError(f"{path} is no table of articles: {' '.join(str(error).split())}; get it again") from error
+            raise UserError(
+                f"{path} is not a table of articles: {' '.join(str(error).split())}; download it again"
+            ) from error

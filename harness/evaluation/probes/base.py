@@ -1,4 +1,4 @@
-"""What linear probes share: the rows they are trained and selected on, SentEval's settings, and their interface."""
+"""Shared parts of linear probes: training and selection rows, SentEval's settings, and their interface."""
 
 from __future__ import annotations
 

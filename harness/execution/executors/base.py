@@ -71,7 +71,7 @@ class Executor(ABC):
         def stop(number: int) -> None:
             signals.append(number)
             name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-            log.warning("%s: stopping once the runs in work have saved; once more stops at once", name)
+            log.warning("%s: stopping after the current runs have saved; repeat to stop immediately", name)
             queue.stop()
             request_stop()
 
@@ -137,7 +137,7 @@ def execute(
 
 
 def _begin_to_redo(plan: Plan) -> None:
-    """Note the runs to train anew, by the commands that asked for it, and move their former work away."""
+    """Note the runs to train again, by the commands that asked for it, and move their former work away."""
     asked: dict[str, dict[str, str]] = {}
     for run in plan.todo:
         if run.redo:
@@ -159,7 +159,7 @@ def _report_death(run: RunJob) -> None:
         if free and settle_attempt(run.store, run.id):
             deaths = attempt(run.store, run.id).deaths
             order = ", after all others" if deaths >= LAST_AFTER else ""
-            log.warning("%s: its process died %d times; it continues from what it saved%s", run.key, deaths, order)
+            log.warning("%s: the process died %d times; resuming from the last checkpoint%s", run.key, deaths, order)
 
 
 def _check_writable(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The bell by which a driver asks its remote jobs to stop. An actor of Ray has it; it imports next to nothing."""
+"""A flag, held by a Ray actor, by which a driver asks its remote jobs to stop. It imports next to nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 
 
 class Bell:
-    """Is rung once."""
+    """A flag that is set once."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
     async def ring(self) -> None:
-        """Let everybody hear it who waits, now or later."""
+        """Set the flag for all who wait, now or later."""
         self._rung.set()
 
     async def heard(self) -> None:

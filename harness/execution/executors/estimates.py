@@ -1,4 +1,4 @@
-"""How much memory runs take: a table by size of encoder and batch, refined by what runs like them took at most.
+"""Memory needs of runs: a table by encoder and batch size, refined by the peak of similar runs.
 
 Finished runs of the store say so from the beginning, runs in progress from their first report.
 """

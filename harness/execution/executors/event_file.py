@@ -1,4 +1,4 @@
-"""Events in a file: a job writes them where no other way leads home, and a driver reads them as they come.
+"""Events in a file: a job writes them where it has no connection to the driver, and a driver reads them as they come.
 
 A line is an event as JSON: nothing in a results folder is executed by those that read it.
 """
@@ -41,7 +41,7 @@ class EventWriter:
         self._stream.close()
 
     def __call__(self, event: Event) -> None:
-        """Write an event, unless it tells of progress soon after another that did."""
+        """Write an event, unless it reports progress soon after another one."""
         if event.kind in ("prepare", "progress", "evaluate"):
             made = event.progress
             due = self.clock() - self._last >= PROGRESS_S

@@ -1,4 +1,4 @@
-"""What is said of a job that failed: one line, with the place in the code of another package that raised it."""
+"""Error lines of failed jobs, with the place in another package's code that raised the error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def described(error: BaseException | str) -> str:
         return _shortened(text)
     if isinstance(error, OSError) and error.errno in _MENDED:
         where = f" ({error.filename})" if error.filename else ""
-        return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, the same command continues")
+        return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume")
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
     line = _shortened(kind + text).removesuffix(":")
     place = raised_at(error, plugin_modules())
@@ -77,9 +77,9 @@ def all_of(error: BaseException | str) -> str:
 
 
 def death_text(code: int | None, log: str) -> str:
-    """Why there is no end of a job whose process is gone; `log` is what it wrote, a crash included."""
+    """Why a job's process ended without a result; `log` is its output, a crash included."""
     if code is None:
-        return "its process ended with an unknown exit code"
+        return "the process ended with an unknown exit code"
     named = f" ({signal.Signals(-code).name})" if code < 0 and -code in list(signal.Signals) else ""
     return f"its process ended with code {code}{named} before the run did{_crash(log)}"
 

@@ -1,7 +1,7 @@
 """A process that has imported torch and forks one process for each job: a start takes milliseconds, not seconds.
 
 It computes nothing and uses no GPU, so that what it forks is clean. The driver sends it the environment of a job and
-one end of a socket pair, and hears of the process that serves it and of that process's end.
+one end of a socket pair, and is notified of the process that serves it and of that process's end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an executor carries out: a job, what it needs, how it is performed, and how it ends.
+"""Jobs, which executors carry out: what a job needs, how it is performed, and how it ends.
 
 A job can be pickled and performed in any process that sees the results folder and the data. It reports by events,
 which can be pickled too, and its results are files in the store.
@@ -29,10 +29,10 @@ OUT_OF_MEMORY = "OutOfMemoryError"
 class Again(Enum):
     """Why a job has not ended and waits for another turn."""
 
-    HELD = "another process holds its lock"
-    STOPPED = "it was asked to stop, and continues from what it saved"
-    LOST = "the process that performed it died, and another continues from what it saved"
-    MEMORY = "its share of a GPU's memory was too small; it needs the GPU alone"
+    HELD = "another process is working on it"
+    STOPPED = "stopped on request; will resume from the last checkpoint"
+    LOST = "its process died; another one resumes from the last checkpoint"
+    MEMORY = "out of GPU memory beside other runs; will run alone on the GPU"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def error_of(end: End) -> str:
 
 def cause(need: str, error: str) -> str:
     """Why a job fails that needs another, whose key is given; the first cause where there is a chain of them."""
-    return error if " failed, which this needs: " in error else f"{need} failed, which this needs: {error}"
+    return error if " failed, which is needed here: " in error else f"{need} failed, which is needed here: {error}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
-        """What people call it; the `run` of its events."""
+        """Its readable name; the `run` of its events."""
 
     @abstractmethod
     def resources(self, known: Estimates) -> Resources:
@@ -97,7 +97,7 @@ class Job(ABC):
         """Record and report that the job failed."""
 
     def perform(self, allocation: Allocation, listen: Listener) -> End | Again:
-        """Carry out the job in this process, unless another process holds its lock.
+        """Carry out the job in this process, unless another process is working on it.
 
         An error is recorded and returned as the job's end. Where this process was asked to stop (`harness.stopping`),
         the job saves what it has at its next event or step.

@@ -21,10 +21,10 @@ USABLE_MEMORY = 0.8
 
 
 class Local(Executor):
-    """Keeps the seats of this machine taken. A process that dies costs the job it had, not the others."""
+    """Runs jobs in processes on this machine. A process that dies fails its own job only."""
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Start a process for each job that finds a seat, and pass on events, until every job has ended."""
+        """Start a process for each job that fits, and pass on events, until every job has ended."""
         with ForkServer() as server:
             table = _Table(self.seats(queue), server, queue, listen)
             stopped, look_at = False, 0.0
@@ -40,7 +40,7 @@ class Local(Executor):
                     look_at = 0.0
 
     def seats(self, queue: Queue) -> Seats:
-        """The room of this machine."""
+        """The slots of this machine."""
         jobs = self.options.jobs
         if pick_device(self.options.device) == "cuda":
             return CardSeats(visible_gpus(), None if jobs == "auto" else jobs)
@@ -65,7 +65,7 @@ class _Table:
         self.alone: set[Job] = set()
 
     def seat_next(self) -> bool:
-        """Start the next job that finds a seat; say whether there was one."""
+        """Start the next job that fits; return whether there was one."""
         found: list[Seat] = []
 
         def fits(job: Job) -> bool:
@@ -87,7 +87,7 @@ class _Table:
         return True
 
     def attend(self) -> bool:
-        """Wait for messages and handle them; say whether a job ended."""
+        """Wait for messages and handle them; return whether a job ended."""
         before = len(self.taken)
         for process, _ in self.taken.values():
             process.end_if_late()

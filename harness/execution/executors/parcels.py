@@ -1,6 +1,6 @@
 """Files of runs on their way between the results folder and a machine that does not see it.
 
-Out go the checkpoint and the best model of a run, and the models of its teachers; home come the same as they change,
+Sent out are the checkpoint and best model of a run and its teachers' models; sent back are the same as they change,
 and at the end its result.
 """
 

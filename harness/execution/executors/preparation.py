@@ -127,7 +127,7 @@ class FeaturesOfCorpus(Preparation):
         return _features(self.teacher, self.corpus.name)
 
     def resources(self, known: Estimates) -> Resources:
-        """A frozen model at work; no GPU where the features are stored in a file."""
+        """Resources of a frozen model; no GPU where the features are stored in a file."""
         return _at_work(stored=self.teacher.is_stored(self.corpus))
 
     def make(self, bench: Bench) -> None:
@@ -151,7 +151,7 @@ class FeaturesOfTask(Preparation):
         return _features(self.teacher, self.task.source.name)
 
     def resources(self, known: Estimates) -> Resources:
-        """A frozen model at work; no GPU where the features are stored in a file."""
+        """Resources of a frozen model; no GPU where the features are stored in a file."""
         return _at_work(stored=self._stored)
 
     @cached_property

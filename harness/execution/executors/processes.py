@@ -51,7 +51,7 @@ class JobProcess:
         return message
 
     def end_if_late(self) -> None:
-        """End it where it hangs after its limit, so that nothing in it hears."""
+        """Kill the process where it hangs after its limit and does not react."""
         limit = self.job.limit_s
         if limit is not None and time.monotonic() - self.started > limit + 2 * GRACE_S:
             self.ended_for = str(TimeLimitError(limit))
@@ -152,7 +152,7 @@ class ForkServer:
         return self._codes.get(pid)
 
     def _listen(self, seconds: float) -> bool:
-        """Take in what the server says of processes that ended; whether it said anything in time."""
+        """Read the server's messages on processes that ended; return whether there was one in time."""
         heard = False
         with suppress(EOFError, OSError):
             while self._channel.poll(0 if heard else seconds):

@@ -104,7 +104,7 @@ class Queue:
     def _say_held(self, job: Job) -> None:
         """Say once that another command is at work here: without a word, waiting looks like hanging."""
         if not self._said:
-            log.warning("%s: another command has it; this one does what is free, and waits for the rest", job.key)
+            log.warning("%s: another command is working on it; waiting for it after the other runs", job.key)
         self._said = True
 
     def resources(self, job: Job) -> Resources:
@@ -114,7 +114,7 @@ class Queue:
         return job.resources(self._estimates)
 
     def hear(self, event: Event) -> None:
-        """Learn from a run's report what it takes, so that others like it find room by that at once."""
+        """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
         if event.memory_mb and self._estimates and event.run in self._runs:
             self._runs[event.run].hear(event, self._estimates)
 

@@ -20,14 +20,14 @@ from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.software import Software
 from harness.execution.resources import Allocation
 
-# Ray reads these when it is imported. It prints about dead workers and nodes; this executor says so itself.
+# Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|marked dead|A worker died")
 try:
     from harness.execution.executors.ray_cluster import Cluster, Head, inspect, joined
     from harness.execution.executors.ray_tasks import Tasks
 except ImportError as error:
-    raise UserError(f"--executor ray: {error}; `pip install 'sentence-harness[ray]'` brings it") from error
+    raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
 T = TypeVar("T")
 
@@ -39,11 +39,11 @@ class Ray(Executor):
     """
 
     settings = {
-        "address": "HOST:PORT of the cluster's head (default: RAY_ADDRESS, a cluster that runs here, or a new one)",
-        "shared-folder": "no: nodes do not see the results folder, and send results home (default: yes)",
-        "send-code": "yes: this project's code is sent to nodes where it is not installed (default: no)",
+        "address": "HOST:PORT of the cluster's head (default: RAY_ADDRESS, a cluster running here, or a new one)",
+        "shared-folder": "no: nodes cannot access the results folder and send results back (default: yes)",
+        "send-code": "yes: send this project's code to nodes where it is not installed (default: no)",
         "cpus": "cores of each run (default: 1)",
-        "gpus": "part of a GPU for each run (default: by the memory that it is expected to need)",
+        "gpus": "fraction of a GPU for each run (default: from its expected memory)",
     }
 
     def __init__(self, options: ExecutorOptions) -> None:
@@ -69,7 +69,7 @@ class Ray(Executor):
     def check(self, job: Job) -> None:
         """Refuse a job that needs a GPU where the cluster has none, and one that would replace a result from afar."""
         if not self.shared and isinstance(job, RunJob) and job.run.redo:
-            raise UserError("--redo replaces results in a folder that nodes see; leave out --no-shared-folder")
+            raise UserError("--redo works only in a shared results folder; remove --no-shared-folder")
         if self._card_mb is None:
             job.check("cpu")
 

@@ -1,4 +1,4 @@
-"""A Ray cluster as the executor sees it: joined, its nodes compared with this machine, and its room."""
+"""A Ray cluster: joining it, comparing its nodes with this machine, and its free resources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Cluster:
         return max(node.memory for node in self.nodes)
 
     def slots(self, cpus: int) -> int:
-        """Jobs of so many cores that have room now."""
+        """The number of jobs with so many cores that fit now."""
         return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
 
 
@@ -67,7 +67,7 @@ class Head:
         self._here = True
 
     def answers(self) -> bool:
-        """Whether it takes connections, as far as the last look tells. Raises UserError where it is gone."""
+        """Whether it accepted connections at the last look. Raises UserError where it no longer answers."""
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return self._here
@@ -76,8 +76,9 @@ class Head:
             self._answered = now
         elif now - self._answered > GONE_S:
             raise UserError(
-                f"the head of the Ray cluster, {self.address}, is gone; start a cluster, or give another --executor: "
-                "the same command continues from what was saved"
+                f"the head of the Ray cluster, {self.address}, no longer answers; start a cluster "
+                "or give another --executor, "
+                "and run the same command to resume"
             )
         return self._here
 
@@ -92,13 +93,13 @@ class Head:
 
 @contextmanager
 def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
-    """Be a driver of the cluster at an address; without one of that in RAY_ADDRESS, one that runs here, or a new one.
+    """Join the cluster at an address as a driver; default: RAY_ADDRESS, a cluster running here, or a new one.
 
     Raises UserError where there is no cluster. A program that has joined one already stays in it.
     """
     if address and address.startswith("ray://"):
         raise UserError(
-            f"--address {address}: jobs report in ways that the Ray Client does not pass on; give HOST:PORT of the "
+            f"--address {address}: the Ray Client cannot pass on what jobs report; give HOST:PORT of the "
             "head on a machine of the cluster, or send the command there with `ray job submit`"
         )
     if ray.is_initialized():
@@ -145,7 +146,7 @@ def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
     """
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not alive:
-        raise UserError("the Ray cluster has no node with a core for jobs; start one with `ray start --address`")
+        raise UserError("no node of the Ray cluster has a free core for jobs; add one with `ray start --address`")
     ask = ray.remote(num_cpus=0, max_retries=0)(_describe)
     paths = [str(path) for path in seen]
     asked = [
@@ -175,7 +176,8 @@ def _checked(node: Mapping[str, Any], answer: Any, software: Software) -> Node:
     except ray.exceptions.RayError as error:
         why = getattr(error, "cause", None) or error
         raise UserError(
-            f"the node {host} cannot run this project: {first_line(why)}; install it there, or send the code with "
+            f"the node {host} cannot run this project: {first_line(why)}; install the project "
+            "there, or send the code with "
             "--executor-option send-code=yes"
         ) from error
     if difference := software.difference(theirs):
@@ -184,7 +186,7 @@ def _checked(node: Mapping[str, Any], answer: Any, software: Software) -> Node:
         )
     if missing:
         raise UserError(
-            f"the node {host} does not see {missing[0]}; share the folder, or give --no-shared-folder for results "
-            "and a copy of the data under the same path"
+            f"the node {host} cannot access {missing[0]}; share the folder, or use --no-shared-folder "
+            "and copy the data to the same path there"
         )
     return Node(host, resources["CPU"], resources.get("memory", 0), resources.get("GPU", 0), cards)

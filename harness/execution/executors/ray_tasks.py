@@ -1,4 +1,4 @@
-"""The tasks of a driver in a Ray cluster: sent out, listened to, sent out again where their worker died."""
+"""The tasks of a driver in a Ray cluster: sent, followed, and sent again where their worker died."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Tasks:
         try:
             message: Letter = ray.get(next(task.messages))
         except StopIteration:
-            self._mourn(task, "it ended without a word")
+            self._mourn(task, "it ended without an error message")
         except ray.exceptions.RayTaskError as error:
             cause = getattr(error, "cause", error)
             text = str(cause) if isinstance(cause, UserError) else f"{type(cause).__name__}: {first_line(cause)}"
@@ -189,14 +189,14 @@ class Tasks:
         deaths = self._deaths[job.id] = self._deaths.get(job.id, 0) + 1
         if deaths < DEATHS:
             where = f" on {task.host}" if task.host else ""
-            log.warning("%s: its worker%s died (%s); another continues from what was saved", job.key, where, why)
+            log.warning("%s: the worker%s died (%s); another one resumes from the last checkpoint", job.key, where, why)
             self._put_back(task, Again.LOST)
         else:
             self._close(task)
-            self.queue.end(job, job.fail(f"{deaths} workers died under it, the last: {why}", self.listen))
+            self.queue.end(job, job.fail(f"{deaths} workers died while running it; the last one: {why}", self.listen))
 
     def _end_if_late(self, task: _Task) -> None:
-        """End a task that hangs after its limit, so that nothing in it hears."""
+        """End a task that hangs after its limit and does not react."""
         limit = task.job.limit_s
         if limit is not None and time.monotonic() - task.started > limit + GRACE_S:
             ray.cancel(task.messages, force=True)

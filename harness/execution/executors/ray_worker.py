@@ -1,4 +1,4 @@
-"""What a Ray worker does: one job, whose messages it yields as they come."""
+"""The work of a Ray worker: one job, whose messages it yields as they arrive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.execution.resources import Allocation
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
 
-#: Reading the files that are sent home may take this part of a run's time; they go so many seconds apart at least.
+#: Reading the files that are sent to the driver may take this part of a run's time; at least so many seconds apart.
 READING, PAUSE_S = 0.05, 1.0
 
 
@@ -90,7 +90,7 @@ def _perform(errand: Errand, parcel: Parcel | None, sender: _Sender) -> None:
 
 
 class _Sender:
-    """Sends events home, and with them the files that changed, unless earlier ones are still on their way."""
+    """Sends events to the driver, and with them changed files, unless earlier files are still being sent."""
 
     def __init__(self, messages: SimpleQueue[Letter | BaseException]) -> None:
         self.messages = messages
@@ -105,7 +105,7 @@ class _Sender:
         self.messages.put(event)
 
     def last(self, end: End | Again) -> None:
-        """Send all files that are not at home yet, and the end."""
+        """Send all files that the driver does not have yet, and the end."""
         self._send_files()
         self.messages.put(end)
 

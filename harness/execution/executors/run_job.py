@@ -71,7 +71,7 @@ class RunJob(Job):
             check_precision(self.run.resolved.training.precision, found)
 
     def finished(self) -> Result | None:
-        """Its result, where every suite that it was planned to evaluate has been; None while it is done anew."""
+        """Its result, where every suite that it was planned to evaluate has been; None while it is trained again."""
         if redo_of(self.store, self.id):
             return None
         found = self.store.find(self.inventory.profile.name, self.spec, self.id)
@@ -113,6 +113,6 @@ class RunJob(Job):
         try:
             self.store.save_failure(failure, self.log_text())
         except OSError as why:
-            log.warning("%s: its failure cannot be recorded: %s", self.key, why)
+            log.warning("%s: cannot write the record of its failure: %s", self.key, why)
         listen(Event("failed", self.key, error=failure.error))
         return failure

@@ -1,4 +1,4 @@
-"""Where jobs find room on one machine: cores, or GPUs that several runs share by memory."""
+"""Slots for jobs on one machine: cores, or GPUs that several runs share by memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def visible_gpus() -> list[Gpu]:
 
 @dataclass(frozen=True, eq=False)
 class Seat:
-    """Room for one job: what it is given, with the environment of its process, and the number of its card."""
+    """A slot for one job: its share of the machine, the environment of its process, and its GPU number."""
 
     allocation: Allocation
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Seat:
 
 
 class Seats(ABC):
-    """The room of a machine."""
+    """The slots of a machine."""
 
     @abstractmethod
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
@@ -80,7 +80,7 @@ class CoreSeats(Seats):
 class CardSeats(Seats):
     """GPUs: each job on the card with the most free memory, several on one where their memory fits.
 
-    `jobs` is the most that use a GPU at a time, None for as many as there is room for. A job that finds no room
+    `jobs` is the most that use a GPU at a time, None for as many as fit. A job that does not fit
     reserves the emptiest card, so that smaller jobs do not pass it for ever. Jobs that need no GPU run beside them.
     """
 

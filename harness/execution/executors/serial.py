@@ -11,7 +11,7 @@ from harness.foreign import exit_watched
 
 
 class Serial(Executor):
-    """Carries out one job at a time in this process, which a run that crashes takes with it."""
+    """Carries out one job at a time in this process; a run that crashes ends the process."""
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Perform each job when it can start."""

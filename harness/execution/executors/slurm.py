@@ -24,7 +24,7 @@ try:
     from harness.execution.executors.slurm_submit import Submitter
     from harness.execution.executors.slurm_watch import LOOK_S, SlurmWatch
 except ImportError as error:
-    raise UserError(f"--executor slurm: {error}; `pip install 'sentence-harness[slurm]'` brings it") from error
+    raise UserError(f"--executor slurm: {error}; install it with `pip install 'sentence-harness[slurm]'`") from error
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Slurm(Executor):
 
     settings = {
         "table": "TOML file with a table [slurm]",
-        "wait": "yes: wait until all jobs have ended; where the command is stopped, so are they (default: no)",
+        "wait": "yes: wait until all jobs have ended; stopping the command stops them too (default: no)",
         **OPTIONS,
     }
     default_jobs: ClassVar[Jobs] = "auto"
@@ -57,7 +57,7 @@ class Slurm(Executor):
         if options.device == "cpu":
             table = table.model_copy(update={"gpus": "0"})
         if options.device == "cuda" and table.gpus == "0":
-            raise UserError("--device cuda: the jobs get no GPU by gpus = 0; correct one of them")
+            raise UserError("--device cuda: the jobs have gpus = 0; change one of the two")
         self.table = table
         self._submitter: Submitter | None = None
 
@@ -100,7 +100,7 @@ class Slurm(Executor):
     def _attend(self, queue: Queue, listen: Listener) -> None:
         """Follow the jobs, which go on where this command is stopped."""
         watch = self._watch(queue, listen)
-        log.warning("all runs are in SLURM already: they are followed here, and go on there after Ctrl-C")
+        log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
         while queue:
             watch.look()
             time.sleep(LOOK_S if queue else 0)

@@ -88,7 +88,7 @@ def _answer(*command: str) -> list[str]:
     done = _run(command)
     if done.returncode:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
-        raise UserError(f"SLURM does not answer: {why}; try again, or ask on a machine where `{command[0]}` works")
+        raise UserError(f"SLURM does not answer: {why}; try again, or run this on a machine where `{command[0]}` works")
     return done.stdout.splitlines()
 
 

@@ -39,7 +39,7 @@ class _Array:
 
 
 class Submitter:
-    """Submits jobs; `submissions` are the notes on all that it knows in SLURM, by job."""
+    """Submits jobs; `submissions` are the notes on all known SLURM jobs, by job."""
 
     def __init__(self, table: SlurmTable, store: Store, needs_of: Callable[[Job], Resources]) -> None:
         """`needs_of` gives what a job needs of a machine."""
@@ -99,7 +99,9 @@ class Submitter:
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
             why = first_line(error).removeprefix("sbatch: error: ")
-            raise UserError(f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and repeat") from error
+            raise UserError(
+                f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
+            ) from error
         notes = {}
         for job, number in zip(array.jobs, (one.job_id for one in sent), strict=True):
             log = JobPaths(self._folder, number).stdout

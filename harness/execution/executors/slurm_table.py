@@ -1,4 +1,4 @@
-"""What a user asks of SLURM: the table `[slurm]` of a TOML file, and options that override it."""
+"""A user's options for SLURM: the table `[slurm]` of a TOML file, and options that override it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIME = re.compile(r"(?:(?P<d>\d+)-(?P<dh>\d+)(?::(?P<dm>\d+))?(?::\d+)?|(?:(?P<
 
 
 class SlurmTable(Table):
-    """What each job gets. Runs on a GPU use one."""
+    """The resources of each job. Runs on a GPU use one."""
 
     partition: Annotated[Name | None, Field(description="partition, or several with commas")] = None
     account: Annotated[Name | None, Field(description="account that is charged")] = None
@@ -40,7 +40,7 @@ class SlurmTable(Table):
         if not isinstance(value, str):
             return value
         if (found := _TIME.fullmatch(value)) is None:
-            raise ValueError(f"'{value}' is no time of SLURM; write minutes, or D-HH:MM:SS")
+            raise ValueError(f"'{value}' is not a SLURM time; write minutes, or D-HH:MM:SS")
         days, hours, minutes = (found["d"], found["dh"], found["dm"]) if found["d"] else (0, found["h"], found["m"])
         return (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)
 

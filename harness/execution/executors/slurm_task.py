@@ -1,4 +1,4 @@
-"""What runs in a job of SLURM: one job of a plan, which saves and is queued again when SLURM wants the node back."""
+"""One job of a plan inside a SLURM job, which saves and is queued again when SLURM reclaims the node."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def events_path(store: Store, job: str) -> Path:
 
 
 class SlurmTask(Checkpointable):
-    """Performs the job in a thread, so that signals meet a main thread that has nothing to do.
+    """Performs the job in a thread, so that the idle main thread receives signals.
 
     USR2, before the time limit and wherever SLURM is told to send it: the job saves, and is queued again (submitit's
     `checkpoint`). TERM, before preemption: it saves, and waits for SLURM to queue it again or to kill it. INT, from the
@@ -102,7 +102,7 @@ class SlurmTask(Checkpointable):
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
             if isinstance(self._found, Again):
                 with EventWriter(events_path(job.store, job.id)) as write:
-                    self._found = job.fail(f"it saved, and could not be queued again: {error}", write)
+                    self._found = job.fail(f"saved, but could not be queued again: {error}", write)
         write_end(job.store, job.id, own_id(), self._found)
         if isinstance(self._found, BaseException):
             raise self._found
@@ -138,8 +138,8 @@ def _perform(order: SlurmOrder) -> End | Again:
     job = order.job
     with EventWriter(events_path(job.store, job.id)) as write:
         if difference := order.software.difference(Software.here()):
-            where = f"the software of {socket.gethostname()} is not that of the command which submitted it"
-            return job.fail(f"{where}: {difference}; the same command submits it again", write)
+            where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
+            return job.fail(f"{where}: {difference}; run the same command to submit it again", write)
         for needed in order.needs:
             if why := _lacks(needed, job.store):
                 return job.fail(why, write)
@@ -157,7 +157,7 @@ def _lacks(needed: Needed, store: Store) -> str:
     while (found := read_end(store, needed.job, needed.id)) is None and time.monotonic() < until:
         time.sleep(LOOK_S)
     if found is None:
-        return cause(needed.key, f"it was killed before its end (SLURM {needed.id})")
+        return cause(needed.key, f"it was killed before it ended (SLURM {needed.id})")
     if isinstance(found, Again):
         return cause(needed.key, f"it has not ended: {found.value} (SLURM {needed.id})")
     error = found if isinstance(found, str) else error_of(found)

@@ -1,4 +1,4 @@
-"""Jobs in SLURM as a command that waits for them sees them: their events, their ends, those that died."""
+"""Following jobs in SLURM while a command waits for them: their events, their ends, those that died."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ABSENT = 2
 
 @dataclass(eq=False)
 class _Out:
-    """A job in SLURM that this command waits for. `told` says that its end was passed on."""
+    """A job in SLURM that this command waits for. `told`: its end was passed on."""
 
     job: Job
     note: Submission
@@ -165,7 +165,7 @@ class SlurmWatch:
         elif self.queue.stopping:
             self._put_back(out, Again.STOPPED)
         elif state in NOT_ITS_FAULT and self._deaths[name] < DEATHS:
-            log.warning("%s: SLURM ended its job %s (%s); it is submitted again", out.job.key, out.note.id, state)
+            log.warning("%s: SLURM ended the job %s (%s); submitting it again", out.job.key, out.note.id, state)
             self._put_back(out, Again.LOST)
         else:
             self._close(out, out.job.fail(death(out.note, state), self.listen))
@@ -192,8 +192,8 @@ class SlurmWatch:
 
 
 def death(note: Submission, state: str) -> str:
-    """What is known of a job that ended without a result."""
-    return f"its job {note.id} in SLURM ended without a result ({state or 'unknown state'}); log: {note.log}"
+    """A description of a job that ended without a result."""
+    return f"the SLURM job {note.id} ended without a result ({state or 'unknown state'}); log: {note.log}"
 
 
 def _last_event(job: Job, end: End) -> Event:

@@ -1,4 +1,4 @@
-"""What a process runs: versions of packages and the code itself.
+"""The software of a process: versions of packages and the code itself.
 
 Processes that share work must agree on it; the code can be sent to those that do not have it.
 """
@@ -46,7 +46,7 @@ class Software:
                 return f"{name} is {theirs} there and {ours} here"
         for name in sorted({*self.code, *other.code}):
             if self.code.get(name) != other.code.get(name):
-                return f"the code of {name} is not the same there and here"
+                return f"the code of {name} differs between there and here"
         return None
 
 

@@ -1,4 +1,4 @@
-"""A limit on the time of a job: it is asked to save and stop, and ended where it does not hear."""
+"""A limit on the time of a job: the job is asked to save and stop, and is killed if it does not react."""
 
 from __future__ import annotations
 
@@ -30,17 +30,14 @@ class TimeLimitError(UserError):
         self.limit_s = limit_s
 
     def __str__(self) -> str:
-        return (
-            f"it took longer than --run-timeout, {duration(self.limit_s)}, and was stopped; the same command continues "
-            "from what it saved"
-        )
+        return f"stopped after --run-timeout, {duration(self.limit_s)}; run the same command again to resume"
 
 
 def seconds_of(time: str | float) -> float:
     """A limit in seconds, of a number or of a text such as 30m, 1h30m, 2d. Raises UserError."""
     if isinstance(time, str):
         if not _TIME.fullmatch(time):
-            raise UserError(f"--run-timeout {time}: it is no time; write 90s, 30m, 4h or 1h30m")
+            raise UserError(f"--run-timeout {time}: not a time; write 90s, 30m, 4h or 1h30m")
         time = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(time))
     if not time > 0:
         raise UserError(f"--run-timeout {time:g}: no run can end in that time; give a longer one")

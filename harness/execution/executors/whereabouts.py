@@ -1,4 +1,4 @@
-"""Where the runs of a results folder are that were handed to a batch system."""
+"""The state of runs that were submitted to a batch system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.store.submissions import Submission, submissions
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a run is, in words. `lost`: its job was ended without a result; `sent`: SLURM cannot be asked here."""
+    """The location of a run, in words. `lost`: its job ended without a result; `sent`: SLURM cannot be asked here."""
 
     state: Literal["queued", "running", "lost", "sent"]
     text: str

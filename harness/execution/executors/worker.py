@@ -1,4 +1,4 @@
-"""The process of one job: it performs the job, sends events and the end home, and ends with it."""
+"""The process of one job: it performs the job, sends events and its end to the driver, and then exits."""
 
 from __future__ import annotations
 

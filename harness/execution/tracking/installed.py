@@ -21,8 +21,7 @@ def installed_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
     for name, tracker in found.items():
         if tracker.module and not _is_installed(tracker.module):
             raise UserError(
-                f"the tracker '{name}' needs {tracker.module}, which is not installed; install it with "
-                f"`{tracker.install}`"
+                f"the tracker '{name}' needs {tracker.module}, which is not installed; run `{tracker.install}`"
             )
     return found
 

@@ -1,4 +1,4 @@
-"""Events of runs become messages to trackers; what goes wrong with a tracker costs one warning and no run."""
+"""Events of runs as messages to trackers; an error of a tracker causes one warning and fails no run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
         try:
             processes.append(_Process(name, plan.store))
         except OSError as error:
-            log.warning("the tracker '%s' cannot start and the runs go on without it: %s", name, error)
+            log.warning("the tracker '%s' cannot start; the runs continue without it: %s", name, error)
 
     def listen(event: Event) -> None:
         if run := runs.get(event.run):
@@ -89,13 +89,13 @@ class _Process:
         if not wait:
             return
         if self._writer.is_alive() and QUIET_S < FINISH_S:
-            log.warning("waiting for the tracker '%s' to finish its records, %.0f s at most", self.name, FINISH_S)
+            log.warning("waiting for the tracker '%s' to finish (at most %.0f s)", self.name, FINISH_S)
             self._writer.join(FINISH_S - QUIET_S)
         if self._writer.is_alive():
             self._given_up = True
             self.process.kill()
             self._writer.join()
-            log.warning("the tracker '%s' did not finish within %.0f s and was ended", self.name, FINISH_S)
+            log.warning("the tracker '%s' did not finish within %.0f s and was stopped", self.name, FINISH_S)
 
     def _write(self) -> None:
         assert self.process.stdin is not None
@@ -105,10 +105,10 @@ class _Process:
                     stream.write(line + "\n")
                     stream.flush()
         except OSError:
-            pass  # it ended early; its exit code tells
+            pass  # it ended early; its exit code shows why
         if self.process.wait() and not self._given_up:
             log.warning(
-                "the tracker '%s' failed and the runs go on without it: %s (%s)", self.name, self._reason(), self.log
+                "the tracker '%s' failed; the runs continue without it: %s (%s)", self.name, self._reason(), self.log
             )
 
     def _reason(self) -> str:
@@ -118,7 +118,7 @@ class _Process:
 
 
 def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
-    """What an event tells a tracker."""
+    """The message of an event to a tracker."""
     if event.kind == "start":
         id_ = digest(profile, run.fingerprint)[:16]
         place = run.key.rpartition("/")[0]

@@ -39,7 +39,7 @@ def significant(items: Items) -> Iterator[Flaw]:
     for a, b in items.pairs:
         verdict = significance(a, b, int(items.options.get("sides", "2")))
         if verdict is not AuditVerdict.HOLDS:
-            test = contrast(a, b) or "no test: seeds or deviation not printed"
+            test = contrast(a, b) or "no test: number of seeds or deviation not printed"
             yield Flaw(f"{_beside(a, b)}, {test}", verdict)
 
 

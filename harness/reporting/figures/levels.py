@@ -103,8 +103,8 @@ def margin_sweep(data: FigureData) -> Drawing | str:
         if summary is not None and x is not None:
             name = f"{run.label.setting} / {run.label.encoder}"
             curves.setdefault(name, LevelCurve(name)).points[x] = summary
-    if not curves:
-        return f"no run of a {option} yet"
+    if not any(len(curve.points) > 1 for curve in curves.values()):
+        return f"fewer than two values of {option} run in any setting yet"
 
     def on(figure: Figure) -> None:
         (axes,) = panels(figure, 1)

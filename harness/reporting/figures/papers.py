@@ -16,16 +16,15 @@ from harness.papers.schema import FigureSpec, pairs_of
 from harness.profiles import typed_profile
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
-from harness.reporting.figures.curves import X_LABEL, Chart, CurveKind, SeedRuns, charts
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import drawn, panels, style
+from harness.reporting.figures.look import drawn
 from harness.reporting.seeds.groups import Group, Label, beside_print, kept_groups
+from harness.reporting.seeds.words import data_of
 from harness.spec import UNTRAINED, Place
 from harness.store import Result
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
 
 #: About how many marks a training curve has.
 MARKS = 10
@@ -33,7 +32,7 @@ MARKS = 10
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure of a paper, a figure beside a table (`beside` is its key), or a chart of training curves.
+    """A figure of a paper, a figure beside a table (`beside` is its key).
 
     `svg` is an element for a page or file and `pdf` a file's content. Both are empty if nothing is drawn; `empty` then
     says why. `commands` run what is missing.
@@ -49,11 +48,6 @@ class ReportFigure:
     empty: str = ""
     commands: tuple[str, ...] = ()
     beside: str = ""
-
-    @property
-    def is_curve(self) -> bool:
-        """Whether it is a chart of training curves."""
-        return not (self.paper or self.beside)
 
 
 @dataclass(frozen=True)
@@ -93,8 +87,8 @@ class Material:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
         spec, data = paper.figures[name], self._data(paper, name)
         key = f"{paper.name}-{name}" + ("" if self.is_paper else f"-{self.profile}")
-        title = f"{paper.short or paper.name}, Figure {name.removeprefix('F')}: {spec.title}"
-        title += "" if self.is_paper else f" (profile {self.profile})"
+        title = f"{paper.heading} Figure {name.removeprefix('F')}"
+        title += f": {spec.title}" if self.is_paper else f" on {data_of(self.profile)}"
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
@@ -108,9 +102,9 @@ class Material:
                 svg, pdf = drawn(key, title, drawing.size, drawing.draw)
         except PlugInError as error:  # a broken kind costs its own figures only
             return replace(blank, empty=str(error))
-        seeds = ((" / ".join(run.label[1:4]), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
+        seeds = ((_where(run.label), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
         runs = "; ".join(f"{name} ({count})" for name, count in seeds)
-        end = spec.note if self.is_paper else "Other data than the paper's: not comparable with the paper."
+        end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
         return replace(blank, caption=caption, svg=svg, pdf=pdf)
 
@@ -171,29 +165,5 @@ class Material:
         return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.arrays)
 
 
-def training_figures(profile: str, runs: SeedRuns) -> list[ReportFigure]:
-    """Dev scores and loss terms against steps, one figure for each chart of `curves.py`."""
-    kinds: tuple[CurveKind, ...] = ("dev", "loss")
-    return [
-        _training(profile, f"{profile}-{kind}-{number}", chart)
-        for kind in kinds
-        for number, chart in enumerate(charts(runs, kind), start=1)
-    ]
-
-
-def _training(profile: str, key: str, chart: Chart) -> ReportFigure:
-    def on(figure: Figure) -> None:
-        (axes,) = panels(figure, 1)
-        for series in chart.series:
-            look = style(series.index + 1)  # the index of the baseline is -1
-            if len(series.seeds) > 1:
-                for points in series.seeds:
-                    axes.plot(*zip(*points, strict=True), color=look["color"], alpha=0.35, linewidth=0.7)
-            seeds = f" (n = {len(series.seeds)})" if len(series.seeds) > 1 else ""
-            look["markevery"] = max(1, len(series.mean) // MARKS)
-            axes.plot(*zip(*series.mean, strict=True), label=series.name + seeds, gid=f"curve-{series.index}", **look)
-        axes.set(xlabel=X_LABEL, ylabel=chart.y_label)
-        axes.legend()
-
-    text = "Means over seeds at the steps that all seeds have; thin lines are single seeds."
-    return ReportFigure(key, "", profile, chart.title, text, *drawn(key, chart.title, (6.0, 4.0), on))
+def _where(label: Label) -> str:
+    return f"{label.name} / {label.setting} / {label.encoder}"

@@ -1,4 +1,4 @@
-"""The report as CSV: all numbers unrounded, one row for each cell of each measured line."""
+"""tables.csv: the tables of a report unrounded, one row for each cell of each measured line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tidy(
     tuned: Sequence[TunedReport] = (),
     rankings: Sequence[RankingTable] = (),
 ) -> str:
-    """The text of report.csv. Fields are empty if a number does not exist."""
+    """The text of tables.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -76,10 +76,10 @@ def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
 def _ranking(table: RankingTable) -> Iterator[CsvFields]:
     """Mean ranks, from best to worst, each with the next variant."""
     shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
-    following = [*(row.name for row in table.rows[1:]), None]
+    following = [*(row.name.code for row in table.rows[1:]), None]
     for row, after in zip(table.rows, following, strict=True):
         rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
-        yield {**shared, "variant": row.name, "n": row.seeds, **rank}
+        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank}
 
 
 def _tuned(report: TunedReport) -> Iterator[CsvFields]:

@@ -1,4 +1,4 @@
-"""The report as LaTeX: tables for a document that loads booktabs and graphicx."""
+"""Tables as LaTeX, for a document that loads booktabs and graphicx."""
 
 from __future__ import annotations
 
@@ -30,23 +30,49 @@ def table(grid: Grid) -> str:
     """A table environment, scaled down to the width of the text."""
     width = len(grid.heads) + len(grid.columns)
     align = "l" * len(grid.heads) + "r" * len(grid.columns)
-    header = " & ".join(for_latex(name) for name in (*grid.heads, *grid.columns))
     body = "".join(f"\\midrule\n{_section(section, width)}\n" for section in grid.sections)
     fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
     return (
         "\\begin{table}\n\\centering\n"
-        f"\\caption{{{for_latex(grid.title)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
+        f"\\caption{{{_caption(grid)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
         f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
-        f"\\toprule\n{header} \\\\\n{body}\\bottomrule\n\\end{{tabular}}}}\n"
+        f"\\toprule\n{_header(grid)}{body}\\bottomrule\n\\end{{tabular}}}}\n"
         f"{_below(_notes(grid))}\\end{{table}}\n"
     )
 
 
+def _caption(grid: Grid) -> str:
+    """What the table shows, over how many seeds, and what its marks mean."""
+    return _text(" ".join([f"{grid.title}.", *grid.legend]))
+
+
+def _header(grid: Grid) -> str:
+    """The headings of columns, below those of their groups where there are any."""
+    names = " & ".join(_text(name) for name in (*grid.heads, *grid.columns)) + " \\\\\n"
+    if not grid.spans:
+        return names
+    at, cells, rules = len(grid.heads), [""] * len(grid.heads), ""
+    for group, span in grid.spans:
+        cells.append(f"\\multicolumn{{{span}}}{{c}}{{{_text(group)}}}")
+        rules += f"\\cmidrule(lr){{{at + 1}-{at + span}}}" * bool(group)
+        at += span
+    return " & ".join(cells) + f" \\\\\n{rules}\n{names}"
+
+
 def _notes(grid: Grid) -> list[str]:
-    """The notes of a table, escaped, and the signs that stand for its verdicts."""
+    """The notes for a reader of the paper, without those that name a command, and the signs for verdicts."""
     shown = [cell.verdict for section in grid.sections for line in section.lines for cell in line.cells]
     signs = [f"Signs of verdicts: {_VERDICT_NOTE}."] if any(verdict in _VERDICTS for verdict in shown) else []
-    return [*map(for_latex, grid.notes), *signs]
+    return [*(_text(note) for note in grid.notes if not _is_command(note)), *signs]
+
+
+def _is_command(note: str) -> bool:
+    return "`harness " in note
+
+
+def _text(text: object) -> str:
+    r"""A text without commands; a letter with its value is one formula, `$\lambda = 0.1$`."""
+    return re.sub(r"(\$\\[a-z]+)\$ = (-?[\d.]+)", r"\1 = \2$", for_latex(str(text)))
 
 
 def _below(notes: Sequence[str]) -> str:
@@ -58,7 +84,7 @@ def _below(notes: Sequence[str]) -> str:
 
 
 def _section(section: Section, width: int) -> str:
-    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{for_latex(section.title)}}}}} \\\\"]
+    rows = [f"\\multicolumn{{{width}}}{{l}}{{\\textit{{{_text(section.title)}}}}} \\\\"]
     for index, line in enumerate(section.lines):
         if index and line.group != section.lines[index - 1].group:
             rows.append("\\midrule")
@@ -68,13 +94,13 @@ def _section(section: Section, width: int) -> str:
 
 
 def _line(line: Line) -> str:
-    """A line without p-values and without verdicts of too few seeds, which only report.csv has."""
-    heads = [*line.heads] if line.span else [*("" for _ in line.heads[1:]), line.heads[-1]]
+    """A line without p-values and without verdicts of too few seeds, which only tables.csv has."""
+    heads = [*map(str, line.heads)] if line.span else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
     if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
         heads[-1] = heads[-1].partition(":")[0]  # the signs say what the sum of the verdicts would
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
     cells = [CellText(ABSENT) if cell.verdict is Agreement.TOO_FEW else cell for cell in cells]
-    return " & ".join([*map(for_latex, heads), *map(_cell, cells)]) + " \\\\"
+    return " & ".join([*map(_text, heads), *map(_cell, cells)]) + " \\\\"
 
 
 def _cell(cell: CellText) -> str:

@@ -23,14 +23,14 @@ def markdown(sentences: Sequence[Sentence], grids: Sequence[Grid], footer: str) 
 
 def table(grid: Grid) -> str:
     """A table with its title, notes and the commands for missing runs."""
-    header = [for_markdown(name) for name in ("where", *grid.heads, *grid.columns)]
+    header = [for_markdown(name) for name in ("where", *grid.heads, *grid.titles)]
     ruler = ["---"] * (1 + len(grid.heads)) + ["---:"] * len(grid.columns)
     lines = [_line(header), _line(ruler)]
     for section in grid.sections:
         for line in section.lines:
-            heads = [for_markdown(text) for text in (section.title, *line.heads)]
+            heads = [for_markdown(str(text)) for text in (section.title, *line.heads)]
             lines.append(_line([*heads, *map(_cell, line.cells)]))
-    notes = "\n".join(f"- {for_markdown(note)}" for note in grid.notes)
+    notes = "\n".join(f"- {for_markdown(note)}" for note in grid.remarks)
     parts = [f"## {for_markdown(grid.title)}", "\n".join(lines), notes]
     if grid.commands:
         commands = (" ".join(visible(command).splitlines()) for command in grid.commands)

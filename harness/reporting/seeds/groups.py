@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
 from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, summarise, t_test_from_summaries
@@ -32,8 +33,13 @@ class Label(NamedTuple):
     encoder: str
     overrides: str
 
+    @property
+    def name(self) -> VariantName:
+        """Its variant as people write it."""
+        return name_of(self.variant, self.overrides)
+
     def __str__(self) -> str:
-        return self.variant + (f" ({self.overrides})" if self.overrides else "")
+        return self.name.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,11 @@ class Cell:
         """Whether its verdict is significant, after the correction where there is one."""
         shown = self.verdict in (Significance.BETTER, Significance.WORSE)
         return shown and (self.corrected is None or self.corrected < ALPHA)
+
+    @property
+    def p(self) -> float | None:
+        """The p-value of its test, after the correction where there is one; None without a test."""
+        return self.test.p if self.test and self.corrected is None else self.corrected
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Cell:

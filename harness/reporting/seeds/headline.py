@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.formatting import count_of, fixed, p_value, points
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.sentences import Sentence, SentenceKind
@@ -20,19 +21,20 @@ from harness.verdicts import Agreement, Significance
 MOST_METRICS = 2
 
 
+#: the kinds of sentences, the most important first
+_RANK: tuple[SentenceKind, ...] = ("untrained", "better", "worse", "mixed", "control", "even", "untested", "note")
+
+
 def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> list[Sentence]:
     """Describe every comparison with the baseline on a suite's average, the controls, and the papers' coverage.
 
-    Sentences about one place follow one another. Where an untrained encoder is ahead of trained methods, that comes
-    first.
+    The most important kinds come first: an untrained encoder ahead of trained ones, then what is significant.
     """
     blocks = [(table, block) for table in tables for block in table.blocks]
     found = [sentence for table, block in blocks for sentence in untrained_sentences(table, block)]
-    found.sort(key=lambda sentence: sentence.kind != "untrained")
     found += [sentence for table, block in blocks for sentence in _block(table, block)]
     found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
-    places = {place: number for number, place in enumerate(dict.fromkeys(sentence.place for sentence in found))}
-    found.sort(key=lambda sentence: places[sentence.place])
+    found.sort(key=lambda sentence: (_RANK.index(sentence.kind), -sentence.weight))
     nothing = "No suite has an average to compare." if tables else "No results yet."
     return found or [Sentence("", nothing, "note")]
 
@@ -51,10 +53,11 @@ def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
             if len(mine) <= MOST_METRICS:
                 yield Sentence(place, _uncompared(table, block, row, mine), "note")
         elif len(both) > 1 or not table.metric(both[0]).larger_is_better:
-            yield Sentence(place, _several(table, row, base, both), _kind([row.cells[column] for column in both]))
+            cells = [row.cells[column] for column in both]
+            yield Sentence(place, _several(table, row, base, both), _kind(cells), _weight(cells))
         else:
             cell = row.cells[both[0]]
-            yield Sentence(place, f"{_comparison(table, row, base, both[0], cell)}.", _kind([cell]))
+            yield Sentence(place, f"{_comparison(table, row, base, both[0], cell)}.", _kind([cell]), _weight([cell]))
             full = _unscrambled(block, row)
             if full and both[0] in full.cells:
                 yield Sentence(place, _control(table, row, full, both[0]), "control")
@@ -69,14 +72,18 @@ def _kind(cells: Sequence[Cell]) -> SentenceKind:
     return "better" if Significance.BETTER in verdicts else "worse" if verdicts else "even"
 
 
+def _weight(cells: Sequence[Cell]) -> float:
+    return max((abs(cell.test.statistic) for cell in cells if cell.test), default=0.0)
+
+
 def _uncompared(table: SummaryTable, block: Block, row: Row, columns: Sequence[Column]) -> str:
     """The scores of a row that has no baseline."""
     metrics = [(row.cells[column], table.metric(column)) for column in columns]
     scores = " and ".join(f"{summary_text(cell.summary, metric.digits)} {metric.title}" for cell, metric in metrics)
     seeds = count_of(max(cell.summary.n for cell, _ in metrics), "seed")
-    reason = "" if block.is_baseline(row) else f"; not compared, no {block.base} run"
+    reason = "" if block.is_baseline(row) else f"; not compared, no {name_of(block.base)} run"
     reason = reason if row.is_trained else "; not trained"
-    return f"{row.label} scores {scores} ({table.suite} average, {seeds}){reason}."
+    return f"{row.label.name} scores {scores} ({table.suite} average, {seeds}){reason}."
 
 
 def _several(table: SummaryTable, row: Row, base: Row, columns: Sequence[Column]) -> str:
@@ -92,7 +99,7 @@ def _several(table: SummaryTable, row: Row, base: Row, columns: Sequence[Column]
     seeds = _seeds(row.cells[columns[0]], base.cells[columns[0]])
     apart = trained_apart(row.training, base.training)
     seeds += f"; trained with {apart}" if apart else ""
-    return f"{row.label} against {base.label} ({table.suite} average): {', '.join(parts)}; {seeds}."
+    return f"{row.label.name} against {base.label.name} ({table.suite} average): {', '.join(parts)}; {seeds}."
 
 
 def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell: Cell) -> str:
@@ -101,12 +108,14 @@ def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell:
     difference = cell.summary.mean - against.summary.mean
     size = fixed(abs(difference), metric.digits)
     if float(size) == 0:
-        claim = f"{row.label} and {other.label} differ by {size} {metric.title}"
+        claim = f"{row.label.name} and {other.label.name} differ by {size} {metric.title}"
     elif cell.holds:
-        claim = f"{row.label} {'beats' if difference > 0 else 'trails'} {other.label} by {size} {metric.title}"
+        claim = (
+            f"{row.label.name} {'beats' if difference > 0 else 'trails'} {other.label.name} by {size} {metric.title}"
+        )
     else:
         side = "higher" if difference > 0 else "lower"
-        claim = f"{row.label} scores {size} {metric.title} {side} than {other.label}"
+        claim = f"{row.label.name} scores {size} {metric.title} {side} than {other.label.name}"
     certainty = [f"{table.suite} average", _seeds(cell, against)]
     if cell.test:
         low, high = fixed(cell.test.low, metric.digits), fixed(cell.test.high, metric.digits)

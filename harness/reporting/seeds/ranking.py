@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.method.naming import VariantName
 from harness.metrics import AVERAGE, Column, Metric
 from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.words import heading
 from harness.stats import bootstrap_ranking
 
 #: values of a variant over seeds by place
-ByPlace = Mapping[str, Sequence[float]]
+ByPlace = Mapping[VariantName, Sequence[float]]
 
 
 class RankedRow(NamedTuple):
@@ -23,7 +25,7 @@ class RankedRow(NamedTuple):
     the next row is ahead with other seeds, None in the last.
     """
 
-    name: str
+    name: VariantName
     trained: bool
     seeds: int
     rank: float
@@ -46,9 +48,14 @@ class RankingTable:
     metric: Metric
     places: tuple[str, ...]
     rows: tuple[RankedRow, ...]
-    unranked: tuple[str, ...]
+    unranked: tuple[VariantName, ...]
     left_out: tuple[str, ...]
     level: float
+
+    @property
+    def title(self) -> str:
+        """The average that is ranked, in words."""
+        return ": ".join(filter(None, heading(self.column, several=True)))
 
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
@@ -57,12 +64,12 @@ def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
 
 
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
-    found: dict[str, dict[str, Sequence[float]]] = {}
-    untrained: set[str] = set()
+    found: dict[str, ByPlace] = {}
+    untrained: set[VariantName] = set()
     for block in table.blocks:
         if block.trained:
             place, scores = f"{block.setting} / {block.encoder}", _scores(block, column)
-            untrained |= {str(row.label) for row in block.untrained}
+            untrained |= {row.label.name for row in block.untrained}
             found |= {place: scores} if scores else {}
     places, names = _common(found)
     if len(names) < 2:
@@ -77,16 +84,16 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     )
 
 
-def _scores(block: Block, column: Column) -> dict[str, Sequence[float]]:
-    return {str(row.label): row.cells[column].values for row in block.rows if column in row.cells}
+def _scores(block: Block, column: Column) -> ByPlace:
+    return {row.label.name: row.cells[column].values for row in block.rows if column in row.cells}
 
 
-def _common(found: Mapping[str, Mapping[str, Sequence[float]]]) -> tuple[list[str], list[str]]:
+def _common(found: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
     """Places, and the variants that all of them have: as many variants times places as there can be.
 
     Places are added from that with the most variants on.
     """
-    best: tuple[int, list[str], list[str]] = 0, [], []
+    best: tuple[int, list[str], list[VariantName]] = 0, [], []
     places = sorted(found, key=lambda place: -len(found[place]))
     for count in range(1, len(places) + 1):
         names = [name for name in found[places[0]] if all(name in found[place] for place in places[:count])]
@@ -96,7 +103,7 @@ def _common(found: Mapping[str, Mapping[str, Sequence[float]]]) -> tuple[list[st
 
 
 def _ranked(
-    places: Sequence[ByPlace], names: Sequence[str], larger_is_better: bool, untrained: set[str]
+    places: Sequence[ByPlace], names: Sequence[VariantName], larger_is_better: bool, untrained: set[VariantName]
 ) -> tuple[list[RankedRow], float]:
     seeds = max(len(scores[name]) for scores in places for name in names)
     values = np.full((len(names), len(places), seeds), np.nan)

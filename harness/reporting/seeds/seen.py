@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import BASELINE, older_text
+from harness.reporting.seeds.words import suite_title
 from harness.stats import paired_t_test
 
 if TYPE_CHECKING:
@@ -85,25 +87,29 @@ class SeenTable:
     @property
     def title(self) -> str:
         """What the table is about."""
-        return f"{self.suite} by what training has seen: {self.setting} / {self.encoder}, profile {self.profile}"
+        where = f"{self.setting} / {self.encoder}, profile {self.profile}"
+        return f"{suite_title(self.suite)} on seen and unseen pairs: {where}"
 
-    def notes(self) -> Iterator[str]:
-        """Say how the numbers are made, and why rows are not compared."""
+    def legend(self) -> Iterator[str]:
+        """Say how the numbers are made."""
         yield f"Scores in {self.metric.title}. Mean ± sample standard deviation over seeds."
         yield (
             "Seen: training read at least one sentence of the pair, compared in lower case, without anything but "
             "letters and digits. Unseen: it read neither."
         )
         yield (
-            f"Gains over {BASELINE} are differences by seed, over the seeds in which the numbers of seen pairs of both "
-            f"differ by at most {SHARE:.0%}."
+            f"Gains over {name_of(BASELINE)} are differences by seed, over the seeds in which the numbers of seen "
+            f"pairs of both differ by at most {SHARE:.0%}."
         )
+
+    def notes(self) -> Iterator[str]:
+        """Say what is averaged, and why rows are not compared."""
         if len(self.averaged) > 1 and self.mean != AVERAGE:
             yield f"{self.mean}, those with scores on both kinds of pairs: {', '.join(self.averaged)}."
         problems: dict[str, list[str]] = {}
         for row in self.rows:
             if row.problem:
-                problems.setdefault(row.problem, []).append(str(row.label))
+                problems.setdefault(row.problem, []).append(row.label.name.text)
         for problem, labels in problems.items():
             yield f"Not compared, {problem}: {', '.join(labels)}."
         older = sum(row.older for row in self.rows)
@@ -209,15 +215,17 @@ def _against(runs: _Runs, base: _Runs | None) -> _Against:
     if runs.label.variant == BASELINE:
         return _Against()
     if base is None:
-        return _Against(problem=f"no {BASELINE} run with the same overrides")
+        return _Against(problem=f"no matching run of {name_of(BASELINE)}")
     if base.group.protocol != runs.group.protocol:
-        return _Against(problem=f"{BASELINE} was evaluated with another version or other data of the suite")
+        return _Against(problem=f"{name_of(BASELINE)} was evaluated with another version or other data of the suite")
     common = sorted(set(runs.group.seeds) & set(base.group.seeds))
     if not common:
-        return _Against(problem=f"no seed in common with {BASELINE}")
+        return _Against(problem=f"no seed in common with {name_of(BASELINE)}")
     seeds = tuple(seed for seed in common if _alike(runs.seen(seed), base.seen(seed)))
     if not seeds:
-        return _Against(problem=f"the numbers of seen pairs differ from those of {BASELINE} by more than {SHARE:.0%}")
+        return _Against(
+            problem=f"the numbers of seen pairs differ from those of {name_of(BASELINE)} by more than {SHARE:.0%}"
+        )
     return _Against(base, seeds)
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
 from harness.formatting import count_of
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
+from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS, holm
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import pandas
 
 BASELINE = "simcse"
+#: what bold print means, where there is any
+BOLD = "Bold: the best mean of each setting and encoder."
 #: how an encoder is usually read before training
 UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
@@ -78,13 +82,17 @@ class Block:
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """The scores of one profile's runs in one suite. `about` tells tables of one profile and suite apart."""
+    """The scores of one profile's runs in one suite. `about` tells tables of one profile and suite apart.
+
+    `legend` says how its numbers are read, `notes` what is missing.
+    """
 
     profile: str
     suite: str
     columns: tuple[Column, ...]
     metrics: Mapping[str, Metric]
     blocks: tuple[Block, ...]
+    legend: tuple[str, ...]
     notes: tuple[str, ...]
     about: str = ""
 
@@ -97,9 +105,13 @@ class SummaryTable:
         """Return the metric of a column."""
         return self.metrics[column.metric]
 
+    def heading(self, column: Column) -> tuple[str, str]:
+        """Return the heading of a column's group, "" where it is in none, and its own."""
+        return heading(column, several=len({column.metric for column in self.columns}) > 1)
+
     def title(self, column: Column) -> str:
-        """Return a column's heading; it names the metric where the table has several."""
-        return column.task if len({column.metric for column in self.columns}) == 1 else f"{column.task} {column.metric}"
+        """Return a column's full heading; it names the metric where the table has several."""
+        return ": ".join(filter(None, self.heading(column)))
 
 
 def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTable]:
@@ -108,15 +120,11 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
     A suite without averages, such as `figures`, has no table.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
-    untrained: dict[str, set[str]] = {}
+    labels: dict[str, set[Label]] = {}
     for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
         kept.setdefault((label.profile, suite), {})[label] = group
-        if label.setting == UNTRAINED:
-            untrained.setdefault(label.profile, set()).add(label.encoder)
-    tables = [
-        _table(*place, groups, metrics.get(place[1], {}), untrained.get(place[0], set()))
-        for place, groups in kept.items()
-    ]
+        labels.setdefault(label.profile, set()).add(label)
+    tables = [_table(*place, groups, metrics.get(place[1], {}), labels[place[0]]) for place, groups in kept.items()]
     return [table for table in tables if table.columns]
 
 
@@ -130,22 +138,21 @@ def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
 
 
 def _table(
-    profile: str,
-    suite: str,
-    groups: Mapping[Label, Group],
-    declared: Mapping[str, Metric],
-    untrained: Collection[str],
+    profile: str, suite: str, groups: Mapping[Label, Group], declared: Mapping[str, Metric], labels: Collection[Label]
 ) -> SummaryTable:
-    """A table of groups; `untrained` are the encoders that have untrained runs in any suite of the profile."""
+    """A table of groups; `labels` are those that the profile has runs of in any suite."""
     columns = _columns(groups.values(), declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
         rows.append(Row(label, group.group, group.seeds, group.older, group.training, group.cells_of(columns)))
     blocks = blocks_of(rows, metrics)
-    lacking = {block.encoder for block in blocks if block.trained} - set(untrained)
-    notes = (*notes_on(metrics, blocks), without_untrained(profile, sorted(lacking)))
-    return SummaryTable(profile, suite, columns, metrics, blocks, tuple(filter(None, notes)))
+    untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
+    lacking = {block.encoder for block in blocks if block.trained} - untrained
+    notes = (*notes_on(blocks, suite, labels), without_untrained(profile, sorted(lacking)))
+    return SummaryTable(
+        profile, suite, columns, metrics, blocks, legend_of(metrics, blocks), tuple(filter(None, notes))
+    )
 
 
 def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE) -> tuple[Block, ...]:
@@ -206,23 +213,32 @@ def _corrected(blocks: Sequence[Block]) -> tuple[Block, ...]:
     return tuple(replace(block, rows=tuple(map(of_row, block.rows))) for block in blocks)
 
 
-def notes_on(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
-    """Say how the numbers of blocks are made and compared, and what is not."""
+def legend_of(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Say how the numbers of blocks are made, and what their marks mean."""
     rows = [row for block in blocks for row in block.rows]
-    yield "Mean ± sample standard deviation over seeds."
+    counts = {len(row.seeds) for row in rows if row.is_trained}
+    seeds = count_of(counts.pop(), "seed") if len(counts) == 1 else "seeds"
+    found = [f"Mean ± sample standard deviation over {seeds}.", BOLD]
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
-        yield "Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}."
+        found.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
     tests = {(row.label, cell.test) for row in rows for cell in row.cells.values() if cell.test}
     if tests:
-        yield (
-            f"* better and † worse than {blocks[0].base} in the same setting and encoder, p < {ALPHA} (independent "
-            "two-sample t-test, two-sided, equal variances) after Holm's correction over the table's "
-            f"{count_of(len(tests), 'test')}; (*) and (†) only without the correction."
+        found.append(
+            f"* significantly better and † significantly worse than {name_of(blocks[0].base)} in the same setting and "
+            f"encoder: p < {ALPHA}, independent two-sample t-test, two-sided, equal variances, after Holm's correction "
+            f"over {count_of(len(tests), 'test')}; (*) and (†) only without the correction."
         )
-    for block in blocks:
-        if block.setting != UNTRAINED:
-            yield from _untested(block)
+    return tuple(found)
+
+
+def notes_on(blocks: Sequence[Block], suite: str, labels: Collection[Label] = ()) -> Iterator[str]:
+    """Say which rows of a suite's blocks are not tested and which runs are not shown.
+
+    `labels` are those with runs in any suite.
+    """
+    yield from _untested(blocks, suite, labels)
+    rows = [row for block in blocks for row in block.rows]
     older = sum({row.label: row.older for row in rows}.values())
     if older:
         yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
@@ -231,7 +247,7 @@ def notes_on(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
     command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
-    return f"No row of the untrained {' and '.join(encoders)}; `{command}` adds it, without training." * bool(encoders)
+    return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
 
 
 def older_text(count: int) -> str:
@@ -239,12 +255,35 @@ def older_text(count: int) -> str:
     return f"Not shown: {count_of(count, 'older or smaller group')} of runs with the same label"
 
 
-def _untested(block: Block) -> Iterator[str]:
-    where = f"Not tested in {block.setting} / {block.encoder}"
-    rows = [row for row in block.trained if not block.is_baseline(row) and block.baseline(row.label) is None]
-    if rows:
-        missing = f"no {block.base} run with the same overrides"
-        yield f"{where}, {missing}: {', '.join(str(row.label) for row in rows)}."
-    few = [f"{row.label} ({len(row.seeds)})" for row in block.trained if len(row.seeds) < FEWEST_SEEDS]
-    if few:
-        yield f"{where}, too few seeds (fewer than {FEWEST_SEEDS}): {', '.join(few)}."
+def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:
+    """One note for each reason why rows are not tested. Names may contain commas."""
+    base = name_of(blocks[0].base).text if blocks else ""
+    found: dict[str, dict[str, list[str]]] = {}
+    for block in blocks:
+        where = f"{block.setting} / {block.encoder}"
+        for row in block.trained:
+            reason, name = _reason(block, row, labels), row.label.name.text
+            if reason == "few":
+                name += f" ({len(row.seeds)})"
+            if reason:
+                found.setdefault(reason, {}).setdefault(where, []).append(name)
+    whys = {
+        "score": f"{base} has no {suite} score",
+        "run": f"no run of {base}",
+        "overrides": f"no run of {base} with the same --set values",
+        "few": f"fewer than {FEWEST_SEEDS} seeds",
+    }
+    for reason, places in found.items():
+        listed = " ".join(f"In {where}: {'; '.join(names)}." for where, names in places.items())
+        yield f"Not tested, {whys[reason]}. {listed}"
+
+
+def _reason(block: Block, row: Row, labels: Collection[Label]) -> str:
+    """Why a row is not tested; empty if it is, or is the baseline itself with enough seeds."""
+    base = block.baseline(row.label)
+    if base is None and not block.is_baseline(row):
+        if row.label._replace(variant=block.base) in labels:
+            return "score"
+        return "overrides" if any(block.is_baseline(one) for one in block.trained) else "run"
+    counts = [len(one.seeds) for one in (row, base) if one]
+    return "few" if min(counts) < FEWEST_SEEDS else ""

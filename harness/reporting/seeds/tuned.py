@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from harness.method.naming import name_of
 from harness.metrics import Column
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, notes_on
+from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, legend_of, notes_on
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Result, frame_of, overrides_text
 from harness.store.tunings import TunedMethod, Tuning
@@ -68,7 +69,7 @@ class TunedReport:
     @property
     def title(self) -> str:
         """What it is about."""
-        methods = ", ".join(method.base for method in self.tuning.methods)
+        methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
         overrides = overrides_text(self.tuning.overrides)
         more = f" ({overrides})" if overrides else ""
         return f"{methods}{more}: {self.tuning.trials} trials each, profile {self.tuning.profile}"
@@ -167,9 +168,9 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
     names = {method.base: method.name for method in tuning.methods}
     base = names.get(BASELINE, tuning.methods[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    notes = tuple(notes_on(table.metrics, blocks))
+    legend, notes = legend_of(table.metrics, blocks), tuple(notes_on(blocks, table.suite))
     about = f"tuned, {tuning.trials} trials each ({tuning.key})"
-    return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, notes, about)
+    return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, legend, notes, about)
 
 
 def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:

@@ -37,21 +37,22 @@ def _sentence(place: str, table: SummaryTable, column: Column, best: Row, traine
     metric, bar = table.metric(column), best.cells[column].summary.mean
     behind = [row for row in trained if row.cells[column].summary.mean < bar]
     top = max(trained, key=lambda row: row.cells[column].summary.mean)
-    scores = f"{best.label} scores {summary_text(best.cells[column].summary, metric.digits)} {metric.title}"
-    ahead = f"{top.label} {summary_text(top.cells[column].summary, metric.digits)}"
+    scores = (
+        f"untrained {summary_text(best.cells[column].summary, metric.digits)} ({best.label.name}), best trained "
+        f"{summary_text(top.cells[column].summary, metric.digits)} ({top.label.name}), {metric.title}, "
+        f"{table.suite} average"
+    )
     if not behind:
-        text = f"Every trained variant is ahead of the untrained encoder: {scores}, {ahead} ({table.suite} average)."
-        return Sentence(place, text, "note")
+        return Sentence(place, f"Every trained variant beats the untrained encoder: {scores}.", "note")
     certain, few = _certain([row.cells[column] for row in trained], bar)
-    every = "every one" if len(behind) == len(trained) else str(len(behind))
-    names = f": {', '.join(str(row.label) for row in behind)}" if len(behind) <= MOST_NAMES else ""
+    count = count_of(len(trained), "trained variant")
+    every = f"all {count}" if len(trained) > 1 else "the one trained variant"
+    many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
+    names = f": {', '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
     tests = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
     tests += [f"{few} with too few seeds to test"] * (few > 0)
-    text = (
-        f"The untrained encoder is ahead of {every} of {count_of(len(trained), 'trained variant')}{names} "
-        f"({'; '.join(tests)}). {scores}, the best trained one, {ahead} ({table.suite} average)."
-    )
-    return Sentence(place, text, "untrained" if certain or few else "even")
+    text = f"The untrained encoder beats {many}{names} ({'; '.join(tests)}): {scores}."
+    return Sentence(place, text, "untrained" if certain else "untested" if few else "even")
 
 
 def _certain(cells: Sequence[Cell], bar: float) -> tuple[int, int]:

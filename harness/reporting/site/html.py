@@ -5,24 +5,28 @@ Pages load nothing from the network.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
 from harness.formatting import count_of, duration
+from harness.method.naming import VariantName, name_of
 from harness.plaintext import visible
-from harness.reporting.figures.curves import Chart
-from harness.reporting.figures.svg import style, svg
+from harness.reporting.files.grid_csv import table_csv
 from harness.reporting.files.latex import table as latex_table
-from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.grids import Grid, LineHead, code_of
+from harness.sources import digest
 from harness.store import overrides_text
 from harness.verdicts import tone
 
@@ -46,10 +50,10 @@ class Pages:
         """
         self.folder, self.kept = folder, kept
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (breaks, duration, minus, slug, spreads, tone)
+        filters = (anchor, breaks, duration, looks, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
-        self._environment.filters |= {"count": count_of, "latex": latex_table, "overrides": overrides_text}
-        self._environment.filters |= {"svg": _svg, "swatch": style}
+        texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
+        self._environment.filters |= {"count": count_of, **texts}
         self._environment.globals |= shared
 
     def write(self, template: str, path: str, **content: object) -> None:
@@ -80,6 +84,18 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", plain)[:LONGEST].strip("-.") or "unnamed"
 
 
+def anchor(key: str) -> str:
+    """The id of a part of a page, always the same for a key; with a hash where a plain name does not hold the key."""
+    stem = slug(key)
+    return stem if stem == re.sub("[ /]+", "-", key.lower()) else f"{stem}-{digest(key)[:8]}"
+
+
+def spec_json(spec: Mapping[str, object]) -> Markup:
+    """A specification as JSON in which no markup can begin or end."""
+    compact = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return htmlsafe_json_dumps(spec, dumps=compact)
+
+
 def slugs(names: Iterable[str]) -> dict[str, str]:
     """A unique slug for each name, safe on every file system and in links."""
     found: dict[str, str] = {}
@@ -101,6 +117,19 @@ def minus(text: str) -> str:
 def breaks(text: str) -> Markup:
     """Escape a name and let it break before its options and after separators."""
     return Markup("<wbr>").join(re.split(r"(?=\[)|(?<=[,=/+_])", visible(text)))
+
+
+def named(head: LineHead) -> Markup:
+    """A name with its code on hover, where it has one."""
+    text = breaks(str(head))
+    code = visible(code_of(head))
+    return Markup('<span title="{}">{}</span>').format(code, text) if isinstance(head, VariantName) else text
+
+
+def looks(grid: Grid) -> Sequence[str]:
+    """The class of each column: averages stand out, and the only one stays in view on a narrow screen."""
+    only = " only" if sum(grid.average) == 1 and not grid.groups else ""
+    return [f"avg{only}" if is_average else "" for is_average in grid.average]
 
 
 def spreads(grid: Grid) -> Sequence[bool]:
@@ -148,7 +177,3 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
 def _cleaned(value: object) -> object:
     """What a template prints: of texts that are not markup, control characters are shown; then they are escaped."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _svg(chart: Chart) -> Markup:
-    return Markup(svg(chart))  # safe: the element tree escapes all texts

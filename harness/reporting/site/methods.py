@@ -16,7 +16,7 @@ from harness.errors import UserError
 from harness.registry import errors_of, names
 
 #: origins of @paper's values in words
-ORIGINS = {None: "", "text": "text", "code": "code, text silent", "mended": "text, mended"}
+ORIGINS = {None: "", "text": "text", "code": "code, text silent", "mended": "text, corrected"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OptionFacts:
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """A method as data.
+    """A method as data. `title` is its name as people write it.
 
     `readings` map names to sources, `teacher_options` name teachers, `notes` is the Markdown file on the method, if
     there is one. `decisions` are what @paper does outside its hyperparameters: subject, origin in words, what is done.
@@ -56,6 +56,7 @@ class MethodFacts:
     notes: Path | None = None
     teacher_options: Sequence[str] = ()
     decisions: Sequence[tuple[str, str, str]] = ()
+    title: str = ""
 
 
 def method_facts(name: str) -> MethodFacts:
@@ -77,6 +78,7 @@ def method_facts(name: str) -> MethodFacts:
             notes=notes if notes.is_file() else None,
             teacher_options=sorted(method.Hyperparameters.teacher_options()),
             decisions=[(key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()],
+            title=str(method.title) or name,
         )
 
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.papers.audit.numbers import Finding, tally
 from harness.papers.published import Paper
+from harness.reporting.charts.curves import SeedRuns, shown_runs
+from harness.reporting.charts.forest import forest_plot
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.library import vega_script
+from harness.reporting.charts.plot import Plot
+from harness.reporting.charts.sweeps import UnnamedOptions, sweep_plot, sweeps
+from harness.reporting.charts.training import MOST_PLACES, curve_places
 from harness.reporting.contents import Contents
-from harness.reporting.figures.curves import charts, shown_runs
 from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.seeds.forest import Forest, forests, importance, lead_text
 from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.site.html import TEMPLATES, KeepPage, Pages, notes_html, slugs
@@ -23,17 +30,23 @@ from harness.reporting.tables.ranking import ranking_grid
 from harness.sources import digest
 from harness.store import Result
 
+#: charts of one kind on a page of a profile; the tables have the rest
+MOST_PLOTS = 24
+#: charts of the overview; the pages of profiles have the rest
+MOST_LEADS = 12
+
 
 @dataclass(frozen=True)
 class Site:
     """What the pages show.
 
-    `paper_grids` are the tables of each paper by its name, `legend` explains their verdicts. `seen` are the tables of
-    scores by what training has seen, `tuned` those of each tuning by its key; without any, there is no such page.
-    `labs` are the runs that several labs have, if any.
+    `leads` are the pictures that the overview begins with. `paper_grids` are the tables of each paper by its name,
+    `legend` explains their verdicts. `seen` are the tables of scores by what training has seen, `tuned` those of each
+    tuning by its key; without any, there is no such page. `labs` are the runs that several labs have, if any.
     """
 
     contents: Contents
+    leads: Sequence[Forest]
     sentences: Sequence[Sentence]
     claims: Grid | None
     labs: Grid | None
@@ -70,8 +83,9 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     shared = {"profiles": profiles, "methods": methods, "papers": papers, "stems": stems, "seen": site.seen}
     shared |= {"tuned": dict(_tuned(site))}
     pages = Pages(folder, kept, footer=site.footer, **shared)
-    for name in ("style.css", "site.js"):
+    for name in ("style.css", "charts.css", "site.js", "charts.js"):
         pages.put(name, (TEMPLATES / name).read_bytes())
+    pages.put("vega.js", vega_script().encode())
     for figure in site.figures:
         if figure.svg:
             pages.put(f"figures/{stems[figure.key]}.svg", figure.svg.encode())
@@ -81,7 +95,9 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         "index.html",
         "index.html",
         ran=list(what_ran(results)),
-        places=[(place, list(some)) for place, some in groupby(site.sentences, key=lambda sentence: sentence.place)],
+        leads=[(lead_text(forest), forest_plot(forest)) for forest in site.leads[:MOST_LEADS]],
+        more_leads=max(0, len(site.leads) - MOST_LEADS),
+        sentences=site.sentences,
         paper_grids=site.paper_grids,
         legend=site.legend,
         titles={paper.name: paper.title for paper in site.papers},
@@ -146,9 +162,27 @@ def _profile(site: Site, profile: str) -> dict[str, object]:
     return {
         "grids": [summary_grid(table) for table in tables],
         "rankings": [ranking_grid(table) for table in site.contents.rankings if table.profile == profile],
-        "dev": charts(runs, "dev"),
-        "losses": charts(runs, "loss"),
-        "figures": [figure for figure in site.figures if figure.is_curve and figure.profile == profile],
+        "curves": curve_places(runs),
+        "more_curves": max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
+        **_glance(tables, _defaults(runs)),
+    }
+
+
+def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, list[Plot]]:
+    """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
+    found = {
+        "forests": map(forest_plot, sorted((one for table in tables for one in forests(table)), key=importance)),
+        "heats": (plot for table in tables for plot in heat_plots(table)),
+        "sweeps": (sweep_plot(sweep) for table in tables for sweep in sweeps(table, defaults)),
+    }
+    return {name: list(islice(every, MOST_PLOTS)) for name, every in found.items()}
+
+
+def _defaults(runs: SeedRuns) -> UnnamedOptions:
+    """The hyperparameters that the runs of each label had."""
+    return {
+        label: {**results[0].hyperparameters.get("training", {}), **results[0].hyperparameters.get("method", {})}
+        for label, results in runs.items()
     }
 
 

@@ -12,7 +12,7 @@ from harness.command_line import harness_command
 from harness.declarations import state_of_code
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
-from harness.reporting.figures.curves import run_charts
+from harness.reporting.charts.training import run_plots
 from harness.reporting.site.html import TEMPLATES, Pages, slug, slugs
 from harness.reporting.site.shares import in_shares
 from harness.reporting.tables.grids import ABSENT
@@ -240,9 +240,8 @@ def _content(result: Result, log: str) -> dict[str, object]:
     return {
         "result": result,
         "command": run_command(result),
-        "dev": run_charts(result, "dev"),
+        "curves": run_plots(result),
         "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
-        "losses": run_charts(result, "loss"),
         "scores": list(score_tables(result)),
         "values": {**result.hyperparameters, **({"teachers": teachers} if teachers else {})},
         "facts": {

@@ -180,10 +180,14 @@ EncoderRows = tuple[str, tuple[FilledRow, ...]]
 
 
 class Coverage(NamedTuple):
-    """How many rows of a table are measured, and how many cells have each verdict."""
+    """How many rows of a table are measured and how many lack seeds, and how many cells have each verdict.
+
+    `rows` are those that the table asks for, and any others that were run.
+    """
 
     rows: int
     measured: int
+    to_run: int
     reproduced: int
     differs: int
     undecided: int
@@ -256,7 +260,9 @@ class FilledTable:
         """The table's counts of rows and verdicts, each row by its own line."""
         cells = [cell for row in self.rows for cell in row.own.cells.values()]
         verdicts = Counter(cell.judgement.verdict for cell in cells if cell.judgement)
-        return Coverage(len(self.rows), self.measured_rows, *(verdicts[one] for one in Agreement))
+        rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
+        to_run = sum(row.own.command is not None for row in self.rows)
+        return Coverage(rows, self.measured_rows, to_run, *(verdicts[one] for one in Agreement))
 
     @property
     def commands(self) -> tuple[str, ...]:

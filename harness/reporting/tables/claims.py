@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.formatting import count_of, fixed, p_value, signed
+from harness.method.naming import name_of
 from harness.metrics import Metric
 from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference
 from harness.papers.published import PublishedNumbers
@@ -35,12 +36,13 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
         return None
     return Grid(
         "ablations",
-        "The papers' ablation claims in these runs",
+        "Ablation claims of the papers, tested with these runs",
         ("claim", "better", "than"),
         ("printed difference", "measured difference", "verdict"),
         (False, False, False),
         tuple(sections),
-        (
+        (),
+        legend=(
             "Differences in the STS average, Spearman x 100; printed ones are means over encoders and settings.",
             f"A claim holds if the difference is above zero with p < {ALPHA} (independent two-sample t-test, "
             "two-sided, equal variances, not corrected for the number of claims).",
@@ -59,7 +61,7 @@ def _lines(claims: Sequence[Ablation], block: Block, metric: Metric, published: 
             apart = trained_apart(better.training, worse.training)
             where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
             measured = _measured(better.cells[column], worse.cells[column], metric)
-            yield Line((where, claim.better, claim.worse), (first, *measured), "plain")
+            yield Line((where, name_of(claim.better), name_of(claim.worse)), (first, *measured), "plain")
 
 
 def _measured(better: Cell, worse: Cell, metric: Metric) -> tuple[CellText, CellText]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 from harness.formatting import fixed
-from harness.metrics import AVERAGE
+from harness.method.naming import VariantName
+from harness.metrics import AVERAGE, Column
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.words import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
 from harness.verdicts import Significance, Verdict
@@ -42,6 +46,15 @@ class CellText:
         return self.value + middle + self.mark + (f" ({self.extra})" if self.extra else "")
 
 
+#: what names a line; of a variant both its name and its code
+LineHead = str | VariantName
+
+
+def code_of(head: LineHead) -> str:
+    """A head as it is typed, for a terminal and for columns of codes."""
+    return head.code if isinstance(head, VariantName) else head
+
+
 @dataclass(frozen=True)
 class Line:
     """One line: heads that name it, and cells.
@@ -50,7 +63,7 @@ class Line:
     belong together; a rule may separate them from the next.
     """
 
-    heads: tuple[str, ...]
+    heads: tuple[LineHead, ...]
     cells: tuple[CellText, ...]
     kind: LineKind
     span: int = 1
@@ -70,7 +83,8 @@ class Grid:
     """A table to lay out. `key` is a short name for files and links, `commands` run what is missing.
 
     `average` marks the columns of averages, `empty` says why nothing is measured yet, and `coverage` counts rows and
-    verdicts of a paper's table.
+    verdicts of a paper's table. `groups` are headings above columns, one a column, without any no column has one.
+    `legend` says how the numbers are read, and belongs into a paper's caption; `notes` are all other remarks.
     """
 
     key: str
@@ -83,28 +97,75 @@ class Grid:
     commands: tuple[str, ...] = ()
     empty: str = ""
     coverage: Coverage | None = None
+    groups: tuple[str, ...] = ()
+    legend: tuple[str, ...] = ()
+
+    @property
+    def titles(self) -> list[str]:
+        """The columns with the headings of their groups, for places without a second row of headings."""
+        pairs = zip(self.groups or [""] * len(self.columns), self.columns, strict=True)
+        return [": ".join(filter(None, pair)) for pair in pairs]
+
+    @property
+    def spans(self) -> list[tuple[str, int]]:
+        """The headings above columns from left to right, and how many columns each has; none without groups."""
+        return [(group, len(list(some))) for group, some in groupby(self.groups)]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The legend, then the notes."""
+        return (*self.legend, *self.notes)
 
 
-def summary_grid(table: SummaryTable) -> Grid:
-    """Word a summary table."""
+def summary_grid(table: SummaryTable, *, whole: bool = False) -> Grid:
+    """Word a summary table, without an average that repeats its only task unless it shall be `whole`."""
+    shown = [column for column in table.columns if whole or not _repeats(table, column)]
+    headings = [table.heading(column) for column in shown]
+    title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
     return Grid(
         "-".join(filter(None, (table.profile, table.suite, table.about))),
-        ", ".join(filter(None, (table.suite, table.about, f"profile {table.profile}"))),
+        ", ".join(filter(None, (title, table.about, f"profile {table.profile}"))),
         ("variant", "seeds"),
-        tuple(table.title(column) for column in table.columns),
-        tuple(column.task == AVERAGE for column in table.columns),
+        tuple(title for _, title in headings),
+        tuple(column.task == AVERAGE for column in shown),
         tuple(
-            Section(f"{block.setting} / {block.encoder}", tuple(_line(table, block, row) for row in block.rows))
-            for block in table.blocks
+            Section(f"{block.setting} / {block.encoder}", tuple(_lines(table, block, shown))) for block in table.blocks
         ),
         table.notes,
+        groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
+        legend=table.legend,
     )
 
 
-def _line(table: SummaryTable, block: Block, row: Row) -> Line:
-    seeds = len(row.seeds)
-    cells = [cell_text(row.cells.get(column), table.metric(column).digits, seeds) for column in table.columns]
-    return Line((str(row.label), str(seeds)), tuple(cells), "baseline" if block.is_baseline(row) else "plain")
+def _repeats(table: SummaryTable, column: Column) -> bool:
+    """Whether an average has the same numbers as one task, in every row."""
+    others = (one for one in table.columns if one.metric == column.metric and not one.task.startswith(AVERAGE))
+    return column.task.startswith(AVERAGE) and any(
+        all(_values(row, one) == _values(row, column) for row in table.rows) for one in others
+    )
+
+
+def _values(row: Row, column: Column) -> tuple[float, ...]:
+    return row.cells[column].values if column in row.cells else ()
+
+
+def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iterator[Line]:
+    best = {column: _best(table, block, column) for column in columns}
+    for row in block.rows:
+        seeds = len(row.seeds)
+        texts = ((cell_text(row.cells.get(one), table.metric(one).digits, seeds), best[one]) for one in columns)
+        cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
+        yield Line((row.label.name, str(seeds)), cells, "baseline" if block.is_baseline(row) else "plain")
+
+
+def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
+    """The best mean of a column in a block as it is printed; None if all rows print the same."""
+    metric = table.metric(column)
+    means = [row.cells[column].summary.mean for row in block.rows if column in row.cells]
+    texts = {fixed(mean, metric.digits) for mean in means}
+    if len(texts) < 2:
+        return None
+    return fixed(max(means) if metric.larger_is_better else min(means), metric.digits)
 
 
 def summary_text(summary: Summary, digits: int, mark: str = "", extra: str = "") -> CellText:

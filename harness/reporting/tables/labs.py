@@ -30,7 +30,7 @@ def labs_grid(repeated: Sequence[Sequence[Copy]]) -> Grid | None:
     columns = (*suites, *FACTS)
     return Grid(
         "reproducibility",
-        "Reproducibility: runs of several labs",
+        "Reproducibility: the same runs in several labs",
         ("run", "lab"),
         columns,
         (False,) * len(columns),

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.command_line import TABLE_FORMATS
 from harness.errors import UserError
+from harness.papers.needed import own_case
 from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import suggest
+from harness.reporting.files.grid_csv import table_csv
+from harness.reporting.files.latex import table as latex_table
+from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, summary_grid
+from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result, frame_of, metrics_of, of_profile
 
 if TYPE_CHECKING:
     import pandas
+
+#: name -> a table in that format
+FORMATS: Mapping[str, Callable[[Grid], str]] = dict(
+    zip(TABLE_FORMATS, (markdown_table, latex_table, table_csv), strict=True)
+)
 
 
 def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.DataFrame:
@@ -24,14 +34,30 @@ def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.Da
 
     Raises UserError for a name that has no table under the profile.
     """
+    return _frame(named_grid(name, profile, results, whole=True))
+
+
+def named_text(name: str, profile: str, results: Sequence[Result], text_format: str) -> str:
+    """Return a table as the text of one of FORMATS. Raises UserError for a name that has no table under the profile."""
+    return FORMATS[text_format](named_grid(name, profile, results))
+
+
+def named_grid(name: str, profile: str, results: Sequence[Result], *, whole: bool = False) -> Grid:
+    """Return a table by its name. Raises UserError for a name that has no table under the profile.
+
+    `whole` keeps averages that repeat a suite's only task.
+    """
     if ":" in name:
         grids = papers_grids(profile, results)
     else:
         mine = of_profile(results, profile)
-        grids = {one.suite: summary_grid(one) for one in summary_tables(frame_of(mine), metrics_of(mine))}
-    if name not in grids:
-        raise UserError(f"the profile '{profile}' has no results for a table '{name}'; {suggest(name, list(grids))}")
-    return _frame(grids[name])
+        tables = summary_tables(frame_of(mine, ()), metrics_of(mine))
+        grids = {one.suite: summary_grid(one, whole=whole) for one in tables}
+    found = own_case(name, grids)
+    if found in grids:
+        return grids[found]
+    known = [table for table, grid in grids.items() if not grid.empty]
+    raise UserError(f"no table '{name}' in the results of profile '{profile}'; {suggest(name, known)}")
 
 
 def papers_grids(profile: str, results: Sequence[Result]) -> dict[str, Grid]:
@@ -49,5 +75,9 @@ def papers_grids(profile: str, results: Sequence[Result]) -> dict[str, Grid]:
 def _frame(grid: Grid) -> pandas.DataFrame:
     import pandas
 
-    lines = [[section.title, *line.heads, *map(str, line.cells)] for section in grid.sections for line in section.lines]
-    return pandas.DataFrame(lines, columns=["section", *grid.heads, *grid.columns])
+    lines = [
+        [section.title, *map(code_of, line.heads), *map(str, line.cells)]
+        for section in grid.sections
+        for line in section.lines
+    ]
+    return pandas.DataFrame(lines, columns=["section", *grid.heads, *grid.titles])

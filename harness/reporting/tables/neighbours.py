@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.command_line import harness_command
 from harness.formatting import fixed
+from harness.method.naming import name_of
 from harness.metrics import ArrayName
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import NeighbourTable, pairs_of
@@ -133,7 +134,7 @@ def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Gr
     full = bool(answers) and all(answers.values())
     if not finder.is_paper and not (full and len(answers) > 1):
         return None
-    models = [f"{place.variant} / {place.setting}" for place in answers]
+    models = [f"{name_of(place.variant)} / {place.setting}" for place in answers]
     columns = list(answers.values())
     queries = next((one.queries for one in columns if one), ())
     return Grid(
@@ -161,13 +162,9 @@ def _line(answers: Sequence[Answers | None], at: int, rank: int) -> Line:
 
 def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed: int | None) -> list[str]:
     runs = f"Runs of profile {finder.profile}, seed {seed}."
-    queries = "Queries are drawn at random, the same for every run; the paper's are not in the published numbers"
+    queries = "Queries are drawn at random, the same for every run, since the paper's are not known"
     if not finder.is_paper:
         return [f"Not comparable with the paper: other data. {runs}", f"{queries}. A query is not its own neighbour."]
-    notes = [
-        f"{queries}. A query is not its own neighbour.",
-        f"Searched here: {finder.pool(entry)}. Searched in the paper ({paper.title}, table "
-        f"{name.removeprefix('T')}): {entry.pool}.",
-    ]
-    notes += [runs] if seed is not None else []
-    return notes + ([entry.note] if entry.note else [])
+    searched = f"Searched in the paper ({paper.title}, Table {name.removeprefix('T')}): {entry.pool}."
+    mine = [f"{queries}. A query is not its own neighbour.", f"Searched here: {finder.pool(entry)}.", runs]
+    return [*(mine if seed is not None else ()), searched, *filter(None, [entry.note])]

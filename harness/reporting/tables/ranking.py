@@ -6,18 +6,25 @@ from collections.abc import Iterator
 
 from harness.formatting import count_of, fixed
 from harness.reporting.seeds.ranking import RankedRow, RankingTable
+from harness.reporting.seeds.words import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import FEWEST_SEEDS
 
 #: decimals of ranks
 DIGITS = 2
+LEGEND = (
+    "Rank of each mean over seeds within its setting and encoder, 1 the best, averaged over settings and encoders. "
+    "Intervals and chances: 1,000 bootstrap draws of the seeds.",
+    "Chance to swap: how often the next variant is ahead with other seeds; 0% is a certain order, 50% a tie. Both are "
+    "too optimistic with few seeds.",
+)
 
 
 def ranking_grid(table: RankingTable) -> Grid:
     """Word a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
-    columns = ("mean rank", f"{table.level:.0%} interval", "order with the next flips", *table.places)
+    columns = ("mean rank", f"{table.level:.0%} interval", "chance to swap with the next", *table.places)
     places = count_of(len(table.places), "place")
-    name = f"{table.suite} {table.column.task} {table.metric.name}"
+    name = f"{suite_title(table.suite)} {table.title}"
     return Grid(
         f"ranking-{table.profile}-{table.suite}-{table.column.metric}",
         f"Ranking by {name} over {places}, profile {table.profile}",
@@ -26,6 +33,7 @@ def ranking_grid(table: RankingTable) -> Grid:
         (False,) * len(columns),
         (Section("settings and encoders", tuple(_line(table, row) for row in table.rows)),),
         tuple(_notes(table)),
+        legend=LEGEND,
     )
 
 
@@ -38,18 +46,10 @@ def _line(table: RankingTable, row: RankedRow) -> Line:
 
 
 def _notes(table: RankingTable) -> Iterator[str]:
-    yield (
-        "Ranks of means over seeds within each setting and encoder, 1 the best, averaged over them. Intervals and "
-        "flips: 1,000 bootstrap draws of the seeds of each variant in each place."
-    )
-    yield (
-        "A flip is the next variant ahead with other seeds: 0% is a certain order, 50% a toss-up. With few seeds both "
-        "are too sure."
-    )
     few = [f"{row.name} ({row.seeds})" for row in table.rows if row.trained and row.seeds < FEWEST_SEEDS]
     if few:
-        yield f"Too few seeds for an interval (fewer than {FEWEST_SEEDS}): {', '.join(few)}."
+        yield f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds: {', '.join(few)}."
     if table.unranked:
-        yield f"Not ranked, not in every place: {', '.join(table.unranked)}."
+        yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
     if table.left_out:
-        yield f"Places left out, which lack some of these variants: {'; '.join(table.left_out)}."
+        yield f"Places not used, without some of these variants: {'; '.join(table.left_out)}."

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.formatting import fixed, signed
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.seen import SeenCell, SeenLine, SeenTable
 from harness.reporting.seeds.summary import BASELINE
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text
 
-#: What the columns show of the seen pairs, and of the unseen.
-COLUMNS = ("pairs", "score", f"gain over {BASELINE}")
-
 
 def seen_grid(table: SeenTable) -> Grid:
     """Word a table of scores by what training has seen, task by task."""
-    columns = tuple(f"{kind}: {what}" for kind in ("seen", "unseen") for what in COLUMNS)
+    columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
     sections = tuple(Section(_heading(task), tuple(_lines(table, task))) for task in table.tasks)
-    heads = ("variant", "seeds")
-    return Grid(table.key, table.title, heads, columns, (False,) * len(columns), sections, tuple(table.notes()))
+    return Grid(
+        table.key,
+        table.title,
+        ("variant", "seeds"),
+        columns * 2,
+        (False,) * len(columns) * 2,
+        sections,
+        tuple(table.notes()),
+        groups=("seen pairs",) * len(columns) + ("unseen pairs",) * len(columns),
+        legend=tuple(table.legend()),
+    )
 
 
 def _heading(task: str) -> str:
@@ -33,13 +40,13 @@ def _lines(table: SeenTable, task: str) -> Iterator[Line]:
         found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
         if any(found):
             cells = tuple(text for cell in found for text in _cells(row, cell, digits))
-            heads = (str(row.label), str(len(row.seeds)))
+            heads = (row.label.name, str(len(row.seeds)))
             yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
 
 
 def _cells(row: SeenLine, cell: SeenCell | None, digits: int) -> tuple[CellText, ...]:
     if cell is None:
-        return (CellText(ABSENT),) * len(COLUMNS)
+        return (CellText(ABSENT),) * 3
     seeds = len(row.seeds)
     return _pairs(cell.pairs), cell_text(cell.scores, digits, seeds), _gain(cell.gains, digits, seeds)
 

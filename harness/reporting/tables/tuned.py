@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from harness.command_line import harness_command
 from harness.formatting import count_of, fixed
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.tuned import Pick, TunedLine, TunedPlace, TunedReport
+from harness.reporting.seeds.words import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, summary_grid, summary_text
 from harness.store.tunings import Tuning
 
@@ -29,7 +31,7 @@ def expected_grid(report: TunedReport) -> Grid:
     sections = []
     for place in report.places:
         lines = (
-            Line((line.method.base, str(len(line.picks))), tuple(_expected(line, n) for n in counts), "plain")
+            Line((name_of(line.method.base), str(len(line.picks))), tuple(_expected(line, n) for n in counts), "plain")
             for line in place.lines
         )
         sections.append(Section(f"{place.setting} / {place.encoder}, {place.dev}", tuple(lines)))
@@ -86,13 +88,18 @@ def _notes(report: TunedReport) -> Iterator[str]:
             if line.lacking:
                 lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
                 where = f"{place.setting} / {place.encoder}"
-                yield f"{line.method.base} in {where} lacks trials ({lacks}); these seeds pick nothing."
+                yield f"Trials missing: {name_of(line.method.base)} in {where} ({lacks}). These seeds have no pick."
 
 
 def picks_grid(report: TunedReport) -> Grid:
     """Word what each seed picked: its dev score and its test scores."""
     averages = [(table, column) for table in report.tables for column in table.columns if column.task == AVERAGE]
-    columns = ("picked", "dev", "mean dev of trials", *(f"{table.suite} {table.title(one)}" for table, one in averages))
+    columns = (
+        "picked",
+        "dev",
+        "mean dev of trials",
+        *(f"{suite_title(table.suite)} {table.title(one)}" for table, one in averages),
+    )
     sections = (
         Section(
             f"{place.setting} / {place.encoder}",
@@ -102,12 +109,15 @@ def picks_grid(report: TunedReport) -> Grid:
     )
     return Grid(
         f"picks-{report.tuning.key}",
-        f"What each seed picked, {report.title}",
+        f"Picked trial of each seed, {report.title}",
         ("method", "seed"),
         columns,
         (False,) * len(columns),
         tuple(sections),
-        ("Each seed picks the trial with its best dev score; no test has a say.", *sorted(map(_dev, report.places))),
+        (
+            "Each seed picks the trial with its best dev score; test scores are not used.",
+            *sorted(map(_dev, report.places)),
+        ),
     )
 
 
@@ -120,8 +130,8 @@ def _picks(line: TunedLine, averages: list[tuple[SummaryTable, Column]]) -> Iter
         dev = (CellText(fixed(number, DIGITS)) for number in (pick.dev, pick.mean))
         scores = (_score(pick, *one) for one in averages)
         span = 0 if index else len(line.picks)
-        cells = (CellText(pick.variant), *dev, *scores)
-        yield Line((line.method.base, str(pick.seed)), cells, "plain", span, line.method.base)
+        cells = (CellText(name_of(pick.variant).text), *dev, *scores)
+        yield Line((name_of(line.method.base), str(pick.seed)), cells, "plain", span, line.method.base)
 
 
 def _score(pick: Pick, table: SummaryTable, column: Column) -> CellText:

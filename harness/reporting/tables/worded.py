@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from harness.formatting import count_of, fixed, p_value, points, signed
+from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.summary import older_text
+from harness.reporting.seeds.words import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
     FilledRow,
@@ -20,6 +22,7 @@ from harness.reporting.tables.cells import (
     row_verdict,
 )
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
+from harness.spec import Place
 from harness.stats import ALPHA
 
 #: what a line of public weights is called
@@ -32,24 +35,27 @@ BoldCells = set[tuple[int, str]]
 
 def paper_grid(filled: FilledTable) -> Grid:
     """Word a filled table."""
+    headings = [by_way(column.name) for column in filled.columns]
     return Grid(
         f"{filled.paper.name}-{filled.name}" + ("" if filled.is_paper else f"-{filled.profile}"),
         table_title(filled.paper, filled.name, filled.table.title, filled.profile),
         ("variant", "setting", "what"),
-        tuple(column.name for column in filled.columns),
+        tuple(title for _, title in headings),
         tuple(column.task.startswith(AVERAGE) for column in filled.columns),
         tuple(Section(encoder, tuple(_block_lines(filled, rows))) for encoder, rows in filled.blocks),
         tuple(_notes(filled)),
         filled.commands,
         "" if filled.is_measured else no_run_yet(filled.profile),
         filled.coverage if filled.is_paper else None,
+        groups=tuple(way for way, _ in headings) if any(way for way, _ in headings) else (),
+        legend=tuple(_legend(filled)),
     )
 
 
 def table_title(paper: Paper, name: str, title: str, profile: str) -> str:
-    """Return the title of a paper's table, or of the same rows run on another profile."""
-    where = f"{paper.heading} {name}" + ("" if profile == PAPER_PROFILE else f" on profile {profile}")
-    return f"{where}: {title}"
+    """Return the title of a paper's table, or of the same rows run on the data of another profile."""
+    table = f"{paper.heading} Table {name.removeprefix('T')}"
+    return f"{table}: {title}" if profile == PAPER_PROFILE else f"{table} on {data_of(profile)}"
 
 
 def no_run_yet(profile: str) -> str:
@@ -70,7 +76,7 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
         for name in filled.families
     }
     for at, row in enumerate(rows):
-        name = row.own.place.variant + (f" ({row.row.mark})" if row.row.mark else "")
+        name = _named(row)
         parts = [_printed_line(filled, row.own, at, printed)] if filled.is_paper else []
         for line in row.released:
             what = _public(row, line)
@@ -80,6 +86,17 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
             yield Line((name, row.own.place.setting, what), tuple(cells), kind, span, _group(filled, row))
+
+
+def _named(row: FilledRow) -> VariantName:
+    """The variant of a row, with the remark beside it."""
+    name, mark = name_of(row.own.place.variant), f" ({row.row.mark})" if row.row.mark else ""
+    return VariantName(name.text + mark, name.code + mark)
+
+
+def _where(place: Place) -> str:
+    """A variant with its setting and encoder, for a note."""
+    return f"{name_of(place.variant)} / {place.setting} / {place.encoder}"
 
 
 def _printed_line(filled: FilledTable, line: FilledLine, at: int, bold: BoldCells) -> LineText:
@@ -190,21 +207,55 @@ def _best(
 
 def verdict_note(margin: float | None) -> str:
     """Explain the verdicts that are reached with a margin in points, or without one."""
-    tests = "pooled t-tests from means, deviations and numbers of seeds; a printed deviation is read as the sample form"
+    tests = "pooled t-tests from means, deviations and numbers of seeds; printed deviations are taken as sample ones"
     differs = "differs if 0 lies outside the 95 % interval of measured - printed"
     seeds = (
-        "not distinguishable. In brackets: the fewest seeds on each side, the printed one too, that would decide it "
-        "with 80 % power, if the measured difference and the pooled deviation were the true ones."
+        "not distinguishable, with the number of seeds on each side, the printed one too, that would decide it with "
+        "80 % power if the measured difference and the pooled deviation are the true ones."
     )
     if margin is None:
-        return f"Verdict ({tests}): {differs}, else {seeds} No margin is set for these numbers, so none is reproduced."
+        return f"Verdict ({tests}): {differs}, otherwise {seeds} These numbers have no margin, so none is reproduced."
     within = f"reproduced if the means are equivalent within ±{points(margin)}, by two one-sided tests at {ALPHA}"
-    small = "even if a smaller difference is certain"
-    return f"Verdict ({tests}): {within}, {small}; else {differs}; else {seeds}"
+    small = "even if a smaller difference is significant"
+    return f"Verdict ({tests}): {within}, {small}; otherwise {differs}; otherwise {seeds}"
+
+
+def _legend(filled: FilledTable) -> Iterator[str]:
+    """Where printed and measured numbers come from, and what their marks mean."""
+    group = "setting and encoder" if filled.table.groups == "setting" else "encoder"
+    bold = f"Bold: the best mean of each {group}."
+    measured = "mean ± sample standard deviation over seeds"
+    number = filled.name.removeprefix("T")
+    if filled.is_paper:
+        stars = " Stars of printed numbers are the paper's." if filled.table.test else ""
+        ours = f" Measured: runs of profile {PAPER_PROFILE}, {measured}." if filled.is_measured else ""
+        yield f"Printed: {filled.paper.title} ({filled.paper.reference}), Table {number}.{ours} {bold}{stars}"
+    else:
+        yield (
+            f"The rows of {filled.paper.heading} Table {number} ({filled.table.title}) rerun with the corpora, encoder "
+            f"and tasks of profile {filled.profile}: {measured}. Not comparable with the paper. {bold}"
+        )
+    yield from _tests(filled)
+
+
+def _tests(filled: FilledTable) -> Iterator[str]:
+    """What the marks of measured rows mean."""
+    tests = [len(own_tests(lines)) for lines in filled.families.values()]
+    if filled.table.test and any(tests):
+        over = count_of(tests[0], "test") if len(tests) == 1 else "the tests of each reading and definition"
+        yield (
+            "Measured rows: * significantly better, † significantly worse than the row they are compared with, "
+            f"p < {filled.table.test.alpha}, independent two-sample t-test as in the paper, after Holm's correction "
+            f"over {over}; (*) and (†) only without the correction."
+        )
 
 
 def _notes(filled: FilledTable) -> Iterator[str]:
-    yield from _origins(filled)
+    if not filled.is_paper:
+        tasks = {name: score.task for line in filled.lines for name, score in line.scores.items()}
+        several = ", ".join(f"{column.name} is {tasks[column.name]}" for column in filled.columns)
+        same = len(set(tasks.values())) == 1 and len(tasks) > 1
+        yield f"All columns: {next(iter(tasks.values()))}." if same else f"Columns: {several}."
     yield from _lines(filled)
     yield from _comparisons(filled)
     if filled.table.note and filled.is_paper:
@@ -218,63 +269,41 @@ def _all_lines(filled: FilledTable) -> list[FilledLine]:
     return [*filled.lines, *(line for row in filled.rows for line in row.released)]
 
 
-def _origins(filled: FilledTable) -> Iterator[str]:
-    """Where printed and measured numbers come from."""
-    if filled.is_paper:
-        group = "setting and encoder" if filled.table.groups == "setting" else "encoder"
-        stars = " Stars of printed numbers are the paper's." if filled.table.test else ""
-        yield (
-            f"Printed numbers: {filled.paper.title} ({filled.paper.reference}), table {filled.name.removeprefix('T')}; "
-            f"measured: results of profile {PAPER_PROFILE} only, mean ± sample standard deviation over seeds. Bold: "
-            f"the best mean of its {group}.{stars}"
-        )
-    else:
-        tasks = {name: score.task for line in filled.lines for name, score in line.scores.items()}
-        yield (
-            f"Not comparable with the paper: runs of profile {filled.profile}, with the stand-ins of its table "
-            "[stands_for]; rows and columns without a stand-in are left out. Mean ± sample standard deviation over "
-            "seeds."
-        )
-        yield f"Columns: {', '.join(f'{column.name} is {tasks[column.name]}' for column in filled.columns)}."
-
-
 def _lines(filled: FilledTable) -> Iterator[str]:
     """What the measured lines of a row are."""
-    if any(family.reading for family in filled.families):
+    shown = {line.family for line in _all_lines(filled) if line.seeds}
+    if any(family.reading for family in shown):
         yield (
             "A row that was run in several readings of its method has a measured line for each: paper follows the "
             "text, official the public code. Stars and bold print compare lines of one reading."
         )
-    labels = [one.label for one in filled.table.definitions]
-    if labels:
+    labels = [one.label for one in filled.table.definitions if one.label in {family.definition for family in shown}]
+    if len(labels) > 1:
         yield (
-            f"The numbers have {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold "
-            "print compares lines of one definition."
+            f"Computed by {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold print "
+            "compares lines of one definition."
         )
     public = [
-        f"{' / '.join(row.own.place)} is {line.place.encoder}, {line.place.variant}"
+        f"{_where(row.own.place)} is {line.place.encoder}, {name_of(line.place.variant)}"
         for row in filled.rows
         for line in row.released
     ]
     if public:
         yield (
-            "Authors' weights are published models of these rows, evaluated here as their authors do; no test compares "
-            f"them with other rows: {'; '.join(dict.fromkeys(public))}."
+            "Authors' weights are the published models of these rows, evaluated here as their authors do; they are not "
+            f"tested against other rows: {'; '.join(dict.fromkeys(public))}."
         )
 
 
 def _comparisons(filled: FilledTable) -> Iterator[str]:
     """How lines are compared with others and with print."""
-    tests = [len(own_tests(lines)) for lines in filled.families.values()]
-    if filled.table.test and any(tests):
-        over = f"the table's {count_of(tests[0], 'test')}" if len(tests) == 1 else "the table's tests in one reading"
-        yield (
-            "Measured rows: * better, † worse than the row they are compared with (independent two-sample t-test at "
-            f"{filled.table.test.alpha}, as in the paper), significant after Holm's correction over {over}; (*) and "
-            "(†) only without the correction."
-        )
-    apart = [f"{' / '.join(line.place)}: {line.apart} of {line.against}" for line in filled.lines if line.apart]
+    apart = [f"{_where(line.place)}: {line.apart} of {name_of(line.against or '')}" for line in _apart(filled)]
     if apart:
-        yield f"Rows trained otherwise than the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
+        yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
     if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)
+
+
+def _apart(filled: FilledTable) -> list[FilledLine]:
+    """The lines with runs whose training differs from that of the row they are tested against."""
+    return [line for line in filled.lines if line.apart and line.seeds]

@@ -219,7 +219,7 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
     driver.send_signal(signal.SIGTERM)
     _, errors = driver.communicate(timeout=60)
     assert driver.returncode == 128 + signal.SIGTERM
-    assert "SIGTERM: stopping once the runs in work have saved" in errors
+    assert "SIGTERM: stopping after the current runs have saved" in errors
     assert "interrupted; run the same command again to resume" in errors
     assert gone(processes)
     work = tmp_path / "stopped" / ".work"

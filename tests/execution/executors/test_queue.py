@@ -39,7 +39,7 @@ def test_what_needs_a_failed_job_fails_with_the_first_cause_and_costs_no_time(tm
     assert {end.spec.key for end in queue.ends if isinstance(end, Failure)} == {first.key, second.key, third.key}
     assert [event.kind for event in events] == ["failed"] * 3
     causes = [failure.error for failure in Store(tmp_path).failures() if failure.fingerprint != first.id]
-    assert causes == [f"{STUDENT} failed, which this needs: no more memory"] * 2
+    assert causes == [f"{STUDENT} failed, which is needed here: no more memory"] * 2
     assert [queue.take(), queue.take(), len(queue)] == [other, None, 1]
 
 
@@ -54,7 +54,7 @@ def test_a_job_that_another_process_holds_comes_back_later(
     monkeypatch.setattr(queue_module, "RETRY_S", 0.0)
     queue.end(second, Again.HELD)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{first.key}: another command has it; this one does what is free, and waits for the rest"
+        f"{first.key}: another command is working on it; waiting for it after the other runs"
     ]
     assert queue.take() is second
 

@@ -54,7 +54,7 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
     for name in [name for name in sys.modules if name.startswith("harness.execution.executors.ray")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"--executor ray: .*; `pip install 'sentence-harness\[ray\]'` brings it"):
+    with pytest.raises(UserError, match=r"--executor ray: .*; install it with `pip install 'sentence-harness\[ray\]'`"):
         get_class("executor", "ray", Executor)
 
 
@@ -65,7 +65,7 @@ def test_the_first_difference_of_software_is_named() -> None:
     assert {"harness", "harness_methods"} <= set(here.code)
     older = replace(here, packages={**here.packages, "torch": "2.0"})
     assert here.difference(older) == f"torch is 2.0 there and {here.packages['torch']} here"
-    assert here.difference(replace(here, code={})) == "the code of harness is not the same there and here"
+    assert here.difference(replace(here, code={})) == "the code of harness differs between there and here"
 
 
 def test_the_code_that_is_sent_is_whole(tmp_path: Path) -> None:

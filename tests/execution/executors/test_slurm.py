@@ -117,7 +117,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     assert "SLURM 100_0, pending (Priority)" in shown
     assert "SLURM 100_1, running on node1 for 0:07" in shown
     log = CliRunner().invoke(cli, ["logs", "none", "--results", str(results)])
-    assert "means 2 runs" in str(log.exception)
+    assert "matches 2 runs" in str(log.exception)
     slurm_standin.state("100_0", "NODE_FAIL")
     assert "lost     none" in status(results)
     assert "SLURM 100_0 ended without a result (NODE_FAIL); log: " in status(results)
@@ -161,7 +161,7 @@ def test_submitted_jobs_run_without_a_command_and_a_failed_one_costs_what_needs_
     wait_for(lambda: not submissions(Store(tmp_path)))
     assert notes(tmp_path, "good") == notes(tmp_path, "after-good") == ["cpu 2"]
     assert notes(tmp_path, "bad") == ["cpu 2", "failed: no such luck"]
-    assert notes(tmp_path, "after-bad") == ["failed: bad failed, which this needs: no such luck"]
+    assert notes(tmp_path, "after-bad") == ["failed: bad failed, which is needed here: no such luck"]
     wait_for(lambda: {slurm_standin.state(path.name) for path in place.glob("states/*[0-9]")} == {"COMPLETED"})
 
 
@@ -179,10 +179,8 @@ def test_a_command_that_waits_sees_preemptions_and_a_death(place: Path, tmp_path
     ends = slurm(wait="yes").execute([patient, dead, never], preempt)
     errors = {end.id.rstrip("0"): end.error for end in ends if isinstance(end, Prepared)}
     assert errors["patient"] == ""
-    assert re.match(
-        r"its job 100_1 in SLURM ended without a result \(FAILED\); log: .*100_1_0_log\.out", errors["dead"]
-    )
-    assert errors["never"].startswith("dead failed, which this needs: its job 100_1")
+    assert re.match(r"the SLURM job 100_1 ended without a result \(FAILED\); log: .*100_1_0_log\.out", errors["dead"])
+    assert errors["never"].startswith("dead failed, which is needed here: the SLURM job 100_1")
     assert notes(tmp_path, "patient") == ["cpu 1", "stopped", "cpu 1", "stopped", "cpu 1"]
     assert [event.kind for event in told if event.kind != "prepare"] == ["start", "start", "start", "prepared"]
     assert slurm_standin.state("101") == "CANCELLED", "nothing is left behind in the queue"

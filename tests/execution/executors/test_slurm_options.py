@@ -1,4 +1,4 @@
-"""What a user asks of SLURM: the table of a file, options in its place, and what is refused in one line."""
+"""A user's options for SLURM: the table of a file, options in its place, and what is refused in one line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_times_are_those_of_sbatch(text: str, minutes: int) -> None:
     [
         ("gpu = 1", r"table \[slurm\], key 'gpu': Extra inputs are not permitted"),
         ("gpus = 2", "key 'gpus': String should match"),
-        ('time = "two hours"', "key 'time': 'two hours' is no time of SLURM; write minutes, or D-HH:MM:SS"),
+        ('time = "two hours"', "key 'time': 'two hours' is not a SLURM time; write minutes, or D-HH:MM:SS"),
         ("width = 0", "key 'width': Input should be greater than or equal to 1"),
     ],
 )
@@ -68,7 +68,7 @@ def test_the_page_describes_every_key_and_its_example_is_read(tmp_path: Path) ->
         ({"wait": "perhaps"}, "wait=perhaps: it must be yes or no"),
         ({"cpus": "many"}, "--executor-option cpus=many: Input should be a valid integer"),
         ({"partion": "a"}, "the executor slurm has no option 'partion'; did you mean partition"),
-        ({"gpus": "0"}, "--device cuda: the jobs get no GPU by gpus = 0"),
+        ({"gpus": "0"}, "--device cuda: the jobs have gpus = 0"),
     ],
 )
 def test_wrong_options_are_refused(settings: dict[str, str], message: str) -> None:
@@ -88,5 +88,7 @@ def test_without_submitit_one_line_says_what_to_install(monkeypatch: pytest.Monk
     for name in [name for name in sys.modules if name.startswith(("submitit", "harness.execution.executors.slurm"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(UserError, match=r"--executor slurm: .*; `pip install 'sentence-harness\[slurm\]'` brings it"):
+    with pytest.raises(
+        UserError, match=r"--executor slurm: .*; install it with `pip install 'sentence-harness\[slurm\]'`"
+    ):
         get_class("executor", "slurm", Executor)

@@ -166,7 +166,7 @@ def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: C
     process_job(folder)
     failed = read_end(job.store, job.id, "7")
     assert isinstance(failed, Prepared)
-    assert failed.error.startswith("it saved, and could not be queued again: ")
+    assert failed.error.startswith("saved, but could not be queued again: ")
     assert "timed-out too many times" in failed.error
 
 
@@ -188,11 +188,11 @@ def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Pat
     ("end", "why"),
     [
         (Prepared("x"), None),
-        (Prepared("x", "boom"), "teacher failed, which this needs: boom"),
-        (Prepared("x", "a failed, which this needs: boom"), "a failed, which this needs: boom"),
-        (Again.STOPPED, f"teacher failed, which this needs: it has not ended: {Again.STOPPED.value} (SLURM 6)"),
-        (KeyError(1), "teacher failed, which this needs: KeyError: 1"),
-        (None, "teacher failed, which this needs: it was killed before its end (SLURM 6)"),
+        (Prepared("x", "boom"), "teacher failed, which is needed here: boom"),
+        (Prepared("x", "a failed, which is needed here: boom"), "a failed, which is needed here: boom"),
+        (Again.STOPPED, f"teacher failed, which is needed here: it has not ended: {Again.STOPPED.value} (SLURM 6)"),
+        (KeyError(1), "teacher failed, which is needed here: KeyError: 1"),
+        (None, "teacher failed, which is needed here: it was killed before it ended (SLURM 6)"),
     ],
 )
 def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: Any, why: str | None) -> None:
@@ -206,7 +206,9 @@ def test_a_job_fails_where_the_software_is_not_that_of_the_command(tmp_path: Pat
     here = Software.here()
     SlurmTask(order(errand(tmp_path, "job"), software=replace(here, packages={**here.packages, "torch": "0"})))()
     (note,) = notes(tmp_path, "job")
-    assert re.match("failed: the software of .* is not that of the command which submitted it: torch is ", note)
+    assert re.match(
+        "failed: the software of .* differs from that of the command that submitted the job: torch is ", note
+    )
 
 
 def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def test_points_are_at_their_means() -> None:
     assert "uniformity, STS-B-dev (lower is better)" in texts(drawn)
     # KDMCSE Table 2 prints MCSE on wiki+coco, and nothing on flickr only
     assert [text for text in texts(drawn) if "printed" in text] == ["wiki+coco, printed"]
-    assert "simcse / flickr / bert-base-uncased (2 seeds)" in drawn.caption
+    assert "SimCSE / flickr / bert-base-uncased (2 seeds)" in drawn.caption
     assert len(drawn.commands) == 4
     assert any("--methods simcse,mcse --settings coco " in command for command in drawn.commands)
     assert all("--suites sts,geometry" in command for command in drawn.commands)
@@ -36,7 +36,7 @@ def test_no_printed_number_stands_beside_runs_of_another_profile() -> None:
     ]
     drawn = figure("mcse-F2", toys, profile="tiny")
     assert drawn.key == "mcse-F2-tiny"
-    assert "(profile tiny)" in drawn.title
+    assert drawn.title == "MCSE Figure 2 on toy data", "its own title is that of other data"
     assert len(group(drawn, r"point-\d+")) == 4
     assert not [text for text in texts(drawn) if "printed" in text]
     assert figure("mcse-F2", toys).empty == "no run of profile paper yet"

@@ -54,3 +54,4 @@ def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_o
     steps = np.diff(curve[:, 0])
     assert steps[0] == pytest.approx(steps[1], rel=1e-3)
     assert "printed: best margin, 0.125" in texts(drawn)
+    assert "fewer than two values" in figure("kdmcse-F7", runs[:1]).empty, "one point is no sweep"

@@ -8,14 +8,13 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 from builders import result
-from figure_samples import PAPERS, POINTS, SVG, figure, group, marks, texts
+from figure_samples import PAPERS, POINTS, SVG, figure, texts
 
 from harness.errors import UserError
 from harness.papers.published import read_paper, read_published
 from harness.reporting.build import report_figures
 from harness.reporting.contents import Contents
-from harness.reporting.figures.curves import shown_runs
-from harness.reporting.figures.papers import Material, training_figures
+from harness.reporting.figures.papers import Material
 from harness.store import Store
 
 
@@ -36,24 +35,13 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
             assert {(name, figure_name, task) for task in spec.printed} <= printed
 
 
-def test_a_report_has_the_papers_figures_those_of_other_profiles_and_curves() -> None:
+def test_a_report_has_the_papers_figures_and_those_of_other_profiles() -> None:
     toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
     made = report_figures(Contents(Store(Path("nowhere")), [POINTS[-1], toy]))
     drawn = [one.key for one in made if one.svg]
     assert drawn[0] == "mcse-F2"
     assert "mcse-F2-tiny" in drawn
     assert all(one.svg or (one.paper and one.profile == "paper") for one in made)
-    assert {one.profile for one in made if not one.paper} == {"paper", "tiny"}, "training curves"
-
-
-def test_curves_of_training() -> None:
-    runs = [result(variant, seed, dev=(40, 55)) for variant in ("simcse", "mcse") for seed in (0, 1)]
-    contents = Contents(Store(Path("nowhere")), runs)
-    dev, loss = training_figures("tiny", shown_runs(runs, contents.tables))
-    assert (dev.key, loss.key) == ("tiny-dev-1", "tiny-loss-1")
-    assert [len(marks(one)) for one in group(dev, r"curve-(-1|\d+)")] == [2, 2]
-    assert {"optimizer steps", "simcse (n = 2)", "mcse (n = 2)"} <= set(texts(dev))
-    assert training_figures("paper", {}) == []
 
 
 def test_files_are_reproducible_and_ids_are_unique() -> None:

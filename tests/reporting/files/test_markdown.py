@@ -23,4 +23,4 @@ def test_markdown_cells_hold_no_markup() -> None:
 def test_markdown_shows_every_cell() -> None:
     (table,) = tables(over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.0, 22.0]))
     text = markdown([], [summary_grid(table)], "footer")
-    assert r"| toy / toy-bert | mcse | 3 | 71.00 ± 1.00\* | 71.00 ± 1.00\* |" in text
+    assert r"| toy / toy-bert | MCSE | 3 | **71.00 ± 1.00**\* |" in text

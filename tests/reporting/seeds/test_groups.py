@@ -58,7 +58,7 @@ def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
     (table,) = summary_tables(frame(results), metrics_of(results))
     assert table.columns == (Column("Avg", "error"),)
     assert table.rows[1].cells[table.columns[0]].verdict is Significance.BETTER
-    assert "Lower is better." in table.notes
+    assert "Lower is better." in table.legend
     worse = compare(Cell.of([3.0, 3.1, 3.2]), Cell.of([1.0, 1.1, 1.2]), table.metric(table.columns[0]))
     assert worse.verdict is Significance.WORSE
 

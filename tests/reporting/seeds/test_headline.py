@@ -21,7 +21,7 @@ def test_a_significant_gain_is_said_with_size_seeds_and_p() -> None:
     (sentence,) = say(over_seeds("mcse", HIGH) + over_seeds("simcse", LOW))
     assert sentence == Sentence(
         "toy / toy-bert, profile tiny",
-        "mcse beats simcse by 49.57 points of Spearman (sts average, 3 seeds each, p < 0.0001, "
+        "MCSE beats SimCSE by 49.57 points of Spearman (sts average, 3 seeds each, p < 0.0001, "
         "95 % interval 45.48 to 53.65).",
         "better",
     )
@@ -30,20 +30,20 @@ def test_a_significant_gain_is_said_with_size_seeds_and_p() -> None:
 def test_a_significant_loss_is_said_as_one() -> None:
     (sentence,) = say(over_seeds("mcse", LOW) + over_seeds("simcse", HIGH))
     assert sentence.kind == "worse"
-    assert sentence.text.startswith("mcse trails simcse by 49.57 points")
+    assert sentence.text.startswith("MCSE trails SimCSE by 49.57 points")
 
 
 def test_chance_is_not_called_a_gain() -> None:
     (sentence,) = say(over_seeds("mcse", [21.0, 24.0, 23.0]) + over_seeds("simcse", LOW))
     assert sentence.kind == "even"
     assert sentence.text.startswith(
-        "mcse scores 0.50 points of Spearman higher than simcse (sts average, 3 seeds each, not "
+        "MCSE scores 0.50 points of Spearman higher than SimCSE (sts average, 3 seeds each, not "
     )
 
 
 def test_what_rounds_to_nothing_has_no_direction() -> None:
     (sentence,) = say(over_seeds("mcse", [value - 0.001 for value in LOW]) + over_seeds("simcse", LOW))
-    assert sentence.text.startswith("mcse and simcse differ by 0.00 points of Spearman (sts average,")
+    assert sentence.text.startswith("MCSE and SimCSE differ by 0.00 points of Spearman (sts average,")
 
 
 def test_one_seed_is_not_tested() -> None:
@@ -64,7 +64,7 @@ def test_one_seed_is_not_tested() -> None:
 def test_controls_are_compared_with_their_own_method(control: list[float], meaning: str) -> None:
     results = over_seeds("mcse[images=shuffled]", control) + over_seeds("mcse", HIGH) + over_seeds("simcse", LOW)
     (sentence,) = [one for one in say(results) if one.kind == "control"]
-    assert sentence.text.startswith("Control: mcse[images=shuffled] ")
+    assert sentence.text.startswith("Control: MCSE, shuffled images ")
     assert sentence.text.endswith(meaning)
 
 
@@ -72,7 +72,7 @@ def test_a_control_keeps_the_other_options() -> None:
     results = over_seeds("mcse[images=shuffled,lambda=1]", LOW) + over_seeds("mcse[lambda=1]", HIGH)
     results += over_seeds("mcse", LOW) + over_seeds("simcse", LOW)
     (sentence,) = [one for one in say(results) if one.kind == "control"]
-    assert " trails mcse[lambda=1] by " in sentence.text
+    assert " trails MCSE, λ = 1 by " in sentence.text
 
 
 def test_a_gain_that_the_correction_takes_away_is_none() -> None:
@@ -80,9 +80,9 @@ def test_a_gain_that_the_correction_takes_away_is_none() -> None:
     (sentence,) = say(runs)
     assert sentence.kind == "better"
     many = [over_seeds(f"mcse[lambda={value}]", [70.1, 70.4, 70.7]) for value in range(2, 5)]
-    (sentence,) = [one for one in say(sum(many, runs)) if one.text.startswith("mcse ")]
+    (sentence,) = [one for one in say(sum(many, runs)) if one.text.startswith("MCSE ")]
     assert sentence.kind == "even"
-    assert "mcse scores 1.20 points of Spearman higher than simcse" in sentence.text
+    assert "MCSE scores 1.20 points of Spearman higher than SimCSE" in sentence.text
     assert "not significant, p = 0.0213, 0.0852 after Holm's correction" in sentence.text
 
 
@@ -102,7 +102,7 @@ def test_geometry_is_one_sentence_in_both_measures() -> None:
     (sentence,) = say(runs("mcse", 0.1, -2.0) + runs("simcse", 0.3, -2.5))
     assert sentence.kind == "mixed"
     assert sentence.text == (
-        "mcse against simcse (geometry average): alignment 0.200 lower (better, p < 0.0001), "
+        "MCSE against SimCSE (geometry average): alignment 0.200 lower (better, p < 0.0001), "
         "uniformity 0.500 higher (worse, p < 0.0001); 3 seeds each."
     )
 
@@ -110,18 +110,21 @@ def test_geometry_is_one_sentence_in_both_measures() -> None:
 def test_without_a_baseline_only_the_score_is_told() -> None:
     (sentence,) = say(over_seeds("mcse", HIGH))
     assert sentence.text == (
-        "mcse scores 71.73 ± 1.55 points of Spearman (sts average, 3 seeds); not compared, no simcse run."
+        "MCSE scores 71.73 ± 1.55 points of Spearman (sts average, 3 seeds); not compared, no SimCSE run."
     )
     (alone,) = say(over_seeds("simcse", LOW))
-    assert alone.text == "simcse scores 22.17 ± 2.02 points of Spearman (sts average, 3 seeds)."
+    assert alone.text == "SimCSE scores 22.17 ± 2.02 points of Spearman (sts average, 3 seeds)."
 
 
-def test_sentences_of_one_place_stand_together() -> None:
-    both = {**sts(ToySTS=50.0), "geometry": {"Avg": {"alignment": 0.3, "uniformity": -2.0}}}
-    results = [result(variant, 0, both, setting=place) for place in ("a", "b") for variant in ("simcse", "mcse")]
-    places = [sentence.place for sentence in say(results)]
-    assert places == sorted(places)
-    assert len(places) == 4
+def test_the_most_important_sentences_come_first() -> None:
+    found = say(
+        over_seeds("simcse", [70.0, 70.4, 70.8])
+        + over_seeds("dalr", [70.1, 70.3, 70.9])
+        + over_seeds("kdmcse", [1.0])
+        + over_seeds("mcse", [81.2, 81.6, 82.0])
+        + over_seeds("mcse", [81.2, 81.6, 82.0], setting="other")
+    )
+    assert [sentence.kind for sentence in found] == ["better", "even", "untested", "note"]
 
 
 def test_nothing_is_said_of_nothing() -> None:

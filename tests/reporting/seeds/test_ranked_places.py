@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from builders import over_seeds, result, tables
 
 from harness.reporting.seeds.ranking import RankingTable, ranking_tables
+from harness.reporting.tables.grids import code_of
 from harness.reporting.tables.ranking import ranking_grid
 from harness.store import Result
 
@@ -27,14 +28,14 @@ NLI = runs("nli", simcse=[60.0, 61, 62], mcse=[65.0, 66, 67], dalr=[66.0, 65.5, 
 def test_ranks_are_averaged_over_settings() -> None:
     table = ranking(WIKI + NLI)
     assert table.places == ("nli / toy-bert", "wiki / toy-bert")
-    assert [(row.name, row.rank) for row in table.rows] == [("mcse", 1.5), ("dalr", 1.5), ("simcse", 3.0)]
+    assert [(row.name.code, row.rank) for row in table.rows] == [("mcse", 1.5), ("dalr", 1.5), ("simcse", 3.0)]
     assert table.rows[1].flip == 0.0
     assert 0 < (table.rows[0].flip or 0) < 1
     assert table.rows[2].flip is None
     grid = ranking_grid(table)
-    assert grid.title == "Ranking by sts Avg spearman over 2 places, profile tiny"
+    assert grid.title == "Ranking by STS Avg: spearman over 2 places, profile tiny"
     last = grid.sections[0].lines[2]
-    assert (last.heads, [str(cell) for cell in last.cells]) == (
+    assert (tuple(map(code_of, last.heads)), [str(cell) for cell in last.cells]) == (
         ("simcse", "3"),
         ["3.00", "3.00 to 3.00", "–", "61.00", "71.00"],
     )
@@ -42,9 +43,9 @@ def test_ranks_are_averaged_over_settings() -> None:
 
 def test_the_untrained_encoder_is_ranked_in_every_place() -> None:
     table = ranking(WIKI + NLI + over_seeds("none", [99.0], setting="none"))
-    assert [row.name for row in table.rows] == ["none", "mcse", "dalr", "simcse"]
+    assert [row.name.code for row in table.rows] == ["none", "mcse", "dalr", "simcse"]
     assert table.rows[0].rank == 1.0
-    assert not any("Too few seeds" in note for note in ranking_grid(table).notes)
+    assert not any("Unreliable" in note for note in ranking_grid(table).notes)
 
 
 def test_smaller_is_better_where_it_is() -> None:
@@ -53,18 +54,18 @@ def test_smaller_is_better_where_it_is() -> None:
         return [result(variant, seed, {"geometry": {"Avg": scores}}) for seed in range(3)]
 
     found = ranking_tables(tables(geometry("simcse", 0.3) + geometry("mcse", 0.1)))
-    assert [[row.name for row in table.rows] for table in found] == [["mcse", "simcse"], ["simcse", "mcse"]]
+    assert [[row.name.code for row in table.rows] for table in found] == [["mcse", "simcse"], ["simcse", "mcse"]]
 
 
 def test_what_is_not_everywhere_is_named() -> None:
     extra = runs("wiki", kdmcse=[1.0, 2.0]) + runs("flickr", mcse=[1.0])
     table = ranking(WIKI + NLI + extra)
-    assert {row.name for row in table.rows} == {"simcse", "mcse", "dalr"}
+    assert {row.name.code for row in table.rows} == {"simcse", "mcse", "dalr"}
     notes = ranking_grid(table).notes
-    assert "Not ranked, not in every place: kdmcse." in notes
-    assert "Places left out, which lack some of these variants: flickr / toy-bert." in notes
+    assert "Not ranked, not run in every place: KDMCSE." in notes
+    assert "Places not used, without some of these variants: flickr / toy-bert." in notes
     few = ranking(runs("wiki", simcse=[1.0, 2.0], mcse=[3.0]))
-    assert "Too few seeds for an interval (fewer than 3): mcse (1), simcse (2)." in ranking_grid(few).notes
+    assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
 
 
 def test_one_variant_has_no_ranking() -> None:

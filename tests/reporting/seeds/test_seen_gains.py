@@ -104,7 +104,7 @@ def problem(results: list[Result]) -> str:
     assert all(cell.gains is None for cell in row.cells.values())
     assert row.cells["STS-B", SEEN].scores is not None
     (note,) = (note for note in table.notes() if note.startswith("Not compared"))
-    assert note == f"Not compared, {row.problem}: {row.label}."
+    assert note == f"Not compared, {row.problem}: {row.label.name}."
     assert table.averaged == ("STS-B", "SICK-R"), "the others are averaged over the same tasks as before"
     return row.problem
 
@@ -113,13 +113,13 @@ def test_a_row_is_not_compared_with_a_baseline_of_other_pairs_seeds_or_protocol(
     base = runs("simcse", SIMCSE)
     # a method that draws all captions of an image sees more pairs
     assert problem([*base, *runs("mcse", MCSE, pairs=420)]) == (
-        "the numbers of seen pairs differ from those of simcse by more than 5%"
+        "the numbers of seen pairs differ from those of SimCSE by more than 5%"
     )
-    assert problem([*base, split("mcse", 7, tasks(MCSE[0]))]) == "no seed in common with simcse"
+    assert problem([*base, split("mcse", 7, tasks(MCSE[0]))]) == "no seed in common with SimCSE"
     assert problem([*base, *runs("mcse", MCSE, version=3)]) == (
-        "simcse was evaluated with another version or other data of the suite"
+        "SimCSE was evaluated with another version or other data of the suite"
     )
-    assert problem([*base, *runs("mcse", MCSE, overrides={"steps": 9})]) == "no simcse run with the same overrides"
+    assert problem([*base, *runs("mcse", MCSE, overrides={"steps": 9})]) == "no matching run of SimCSE"
 
 
 def test_a_few_pairs_more_or_less_do_not_matter() -> None:

@@ -48,15 +48,15 @@ def test_smaller_is_better_in_geometry() -> None:
     high = [result("simcse", seed, scores(value)) for seed, value in enumerate([0.30, 0.31, 0.32])]
     (table,) = tables(low + high)
     assert [table.title(column) for column in table.columns] == [
-        "Dev alignment",
-        "Dev uniformity",
-        "Avg alignment",
-        "Avg uniformity",
+        "Dev: alignment",
+        "Dev: uniformity",
+        "Avg: alignment",
+        "Avg: uniformity",
     ]
     mcse = table.rows[1]
     assert mcse.cells[Column("Avg", "alignment")].verdict == "better"
     assert mcse.cells[Column("Avg", "uniformity")].verdict == "worse"
-    assert "Lower is better." in table.notes
+    assert "Lower is better." in table.legend
 
 
 def test_unknown_suite_shows_every_metric_of_the_average() -> None:
@@ -82,7 +82,8 @@ def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() ->
         mcse = next(row for table in found for row in table.rows if row.label.variant == "mcse")
         assert mcse.cells[AVG].test is None, place
         notes = next(table.notes for table in found if mcse in table.rows)
-        assert "Not tested in toy / toy-bert, no simcse run with the same overrides: mcse." in notes, place
+        same = " with the same --set values" if "overrides" in place else ""
+        assert f"Not tested, no run of SimCSE{same}. In toy / toy-bert: MCSE." in notes, place
 
 
 def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
@@ -110,7 +111,7 @@ def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
     cell = table.rows[1].cells[AVG]
     assert cell.test is None
     assert str(cell_text(cell, 2, 1)) == "70.00"
-    assert any(note == "Not tested in toy / toy-bert, too few seeds (fewer than 3): mcse (1)." for note in table.notes)
+    assert "Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE (1)." in table.notes
 
 
 def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
@@ -156,7 +157,7 @@ def test_two_seeds_are_too_few_however_far_apart() -> None:
     (table,) = tables(over_seeds("mcse", [90.0, 90.1]) + over_seeds("simcse", SIMCSE))
     assert table.rows[1].cells[AVG].verdict is None
     assert str(cell_text(table.rows[1].cells[AVG], 2, 2)) == "90.05 ± 0.07"
-    assert "Not tested in toy / toy-bert, too few seeds (fewer than 3): mcse (2)." in table.notes
+    assert "Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE (2)." in table.notes
 
 
 def test_stars_are_corrected_over_the_table() -> None:
@@ -172,7 +173,7 @@ def test_stars_are_corrected_over_the_table() -> None:
     assert cell.corrected == pytest.approx(5 * p)
     assert p < 0.05 < 5 * p
     assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
-    assert any("Holm's correction over the table's 5 tests" in note for note in table.notes)
+    assert any("Holm's correction over 5 tests;" in note for note in table.legend)
 
 
 def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
@@ -184,10 +185,10 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
     both = ["none[pooling=mean]", "simcse"]
     assert shown == {("none", "other"): both[:1], ("nli", "toy-bert"): both, ("wiki", "toy-bert"): both}
     assert len(table.rows) == 4
-    assert not any("untrained" in note for note in table.notes)
+    assert not any("Untrained" in note for note in table.notes)
 
 
 def test_a_table_without_the_untrained_encoder_names_the_command() -> None:
     (table,) = tables(over_seeds("simcse", SIMCSE))
     command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
-    assert table.notes[-1] == f"No row of the untrained toy-bert; `{command}` adds it, without training."
+    assert table.notes[-1] == f"Untrained toy-bert not evaluated; `{command}` adds it."

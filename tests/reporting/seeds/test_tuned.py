@@ -14,6 +14,7 @@ from builders import over_seeds, result, sts, tables
 from harness.metrics import Column
 from harness.reporting.figures.tuned import tuned_figures
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports
+from harness.reporting.tables.grids import code_of
 from harness.reporting.tables.tuned import expected_grid, picks_grid, shown_counts, tune_command
 from harness.store import Result
 from harness.store.tunings import make_tuning
@@ -59,7 +60,7 @@ def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:
     cell = table.rows[2].cells[AVG]
     assert cell.test is not None
     assert cell.test.p == pytest.approx(scipy.stats.ttest_ind([60, 90, 70], [20, 21, 22]).pvalue)
-    assert any("better and † worse than simcse, tuned (3 trials)" in note for note in table.notes)
+    assert any("significantly worse than SimCSE, tuned (3 trials)" in note for note in table.legend)
 
 
 def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
@@ -84,10 +85,13 @@ def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command()
     (report,) = reports([one for one in whole if (one.spec.variant, one.spec.seed) != (MCSE[2], 1)])
     assert [pick.seed for pick in report.places[0].lines[0].picks] == [0, 2]
     grid = expected_grid(report)
-    assert "mcse in toy / toy-bert lacks trials (1 of seed 1); these seeds pick nothing." in grid.notes
+    assert "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick." in grid.notes
     (command,) = grid.commands
     assert command == tune_command(TUNING, "toy", "toy-bert", [1])
-    assert [line.heads for line in picks_grid(report).sections[0].lines][:2] == [("mcse", "0"), ("mcse", "2")]
+    assert [tuple(map(code_of, line.heads)) for line in picks_grid(report).sections[0].lines][:2] == [
+        ("mcse", "0"),
+        ("mcse", "2"),
+    ]
 
 
 def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> None:

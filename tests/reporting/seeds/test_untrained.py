@@ -17,12 +17,12 @@ def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> Non
     other = over_seeds("simcse", [1.0, 2.0, 3.0], setting="a")
     first, second, *rest = headline(tables(other + runs), [])
     assert (first.place, first.kind) == ("a / toy-bert, profile tiny", "untrained")
-    assert "every one of 1 trained variant" in first.text
+    assert "beats the one trained variant: SimCSE (1 significantly" in first.text
     place = [one for one in [second, *rest] if one.place.startswith("toy /")]
     assert place[0].text == (
-        "The untrained encoder is ahead of 2 of 3 trained variants: simcse, kdmcse (1 significantly, one-sample "
-        "t-tests with Holm's correction; 1 with too few seeds to test). none[pooling=mean] scores 50.00 points of "
-        "Spearman, the best trained one, mcse 71.73 ± 1.55 (sts average)."
+        "The untrained encoder beats 2 of 3 trained variants: SimCSE, KDMCSE (1 significantly, one-sample "
+        "t-tests with Holm's correction; 1 with too few seeds to test): untrained 50.00 (untrained, mean), best "
+        "trained 71.73 ± 1.55 (MCSE), points of Spearman, sts average."
     )
     assert max(scipy.stats.ttest_1samp(values, 50.0).pvalue for values in (LOW, HIGH)) < 0.025
 
@@ -31,18 +31,16 @@ def test_a_lead_that_may_be_chance_is_said_to_be() -> None:
     near = over_seeds("simcse", [49.9, 50.3, 49.5])
     (first, *_) = headline(tables(near + BAR), [])
     assert first.kind == "even"
-    assert "ahead of every one of 1 trained variant: simcse (none significantly, one-sample" in first.text
+    assert "beats the one trained variant: SimCSE (none significantly, one-sample" in first.text
 
 
 def test_methods_that_are_ahead_are_said_to_be() -> None:
     found = headline(tables(over_seeds("simcse", HIGH) + BAR), [])
     assert found[0].kind == "note"
-    assert found[0].text.startswith(
-        "Every trained variant is ahead of the untrained encoder: none[pooling=mean] scores"
-    )
-    assert "simcse scores 71.73" in found[1].text
+    assert found[0].text.startswith("Every trained variant beats the untrained encoder: untrained 50.00 (")
+    assert "SimCSE scores 71.73" in found[1].text
 
 
 def test_an_untrained_encoder_alone_is_only_told() -> None:
     (sentence,) = headline(tables([one_result("none", 0, sts(ToySTS=5.0), setting="none")]), [])
-    assert sentence.text == "none scores 5.00 points of Spearman (sts average, 1 seed); not trained."
+    assert sentence.text == "untrained scores 5.00 points of Spearman (sts average, 1 seed); not trained."

@@ -10,9 +10,9 @@ import pytest
 from builders import result
 
 from harness.reporting.build import render
+from harness.reporting.charts import curves
+from harness.reporting.charts.curves import charts
 from harness.reporting.contents import Contents
-from harness.reporting.figures import curves
-from harness.reporting.figures.curves import charts
 from harness.reporting.seeds.groups import Label
 from harness.reporting.site import runs
 from harness.store import Result, Store
@@ -120,6 +120,6 @@ def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(monk
     monkeypatch.setattr(curves, "MOST_VARIANTS", 3)
     names = [f"mcse[lambda={number}]" for number in range(9)] + ["simcse"]
     labelled = {Label("tiny", name, "toy", "toy-bert", ""): [result(name)] for name in names}
-    (chart,) = charts(labelled, "dev")
-    assert [series.name for series in chart.series] == ["mcse[lambda=0]", "mcse[lambda=1]", "simcse"]
-    assert chart.title == "toy / toy-bert, profile tiny (3 of 10 variants)"
+    chart = charts(labelled)[0]
+    assert [series.name.code for series in chart.series] == ["mcse[lambda=0]", "mcse[lambda=1]", "simcse"]
+    assert chart.left_out == " (3 of 10 variants)"

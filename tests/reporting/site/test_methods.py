@@ -48,7 +48,7 @@ def test_where_the_values_of_paper_come_from_is_said_in_words() -> None:
     origins = {value.name: value.origin for value in facts.values}
     assert origins["lambda"] == "text"
     assert origins["targets"] == "code, text silent"
-    assert {subject: origin for subject, origin, _ in facts.decisions}["indices"] == "text, mended"
+    assert {subject: origin for subject, origin, _ in facts.decisions}["indices"] == "text, corrected"
 
 
 def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:

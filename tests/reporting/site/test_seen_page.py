@@ -33,16 +33,16 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def row(page: str, variant: str) -> list[str]:
     """The cells of a variant's first row, without marks and spaces."""
-    line = next(line for line in re.findall(r"<tr.*?</tr>", page, re.DOTALL) if f'row">{variant}<' in line)
+    line = next(line for line in re.findall(r"<tr.*?</tr>", page, re.DOTALL) if f'">{variant}</span></th>' in line)
     return [" ".join(re.sub(r"<[^>]*>", "", cell).split()) for cell in re.findall(r"<td.*?</td>", line, re.DOTALL)]
 
 
 def test_the_page_has_pairs_scores_and_gains(out: Path) -> None:
     page = (out / "seen.html").read_text("utf-8")
     # gains of seed 0 and 1: 4 and 5 on seen pairs, -1 and -1 on unseen ones
-    assert row(page, "mcse") == ["2", "250", "65.00 ± 1.41", "+4.50 ± 0.71", "500", "69.00 ± 0.00", "−1.00 ± 0.00"]
-    assert row(page, "simcse") == ["2", "250", "60.50 ± 0.71", "–", "500", "70.00 ± 0.00", "–"]
-    assert "Not compared, no simcse run with the same overrides: visualcse." in page
+    assert row(page, "MCSE") == ["2", "250", "65.00 ± 1.41", "+4.50 ± 0.71", "500", "69.00 ± 0.00", "−1.00 ± 0.00"]
+    assert row(page, "SimCSE") == ["2", "250", "60.50 ± 0.71", "–", "500", "70.00 ± 0.00", "–"]
+    assert "Not compared, no matching run of SimCSE: VisualCSE." in page
     (picture,) = re.findall(r'<img src="([^"]*)"', page)
     assert (out / picture).read_text("utf-8").startswith("<svg")
 
@@ -61,9 +61,9 @@ def test_every_page_links_to_it_and_other_tables_leave_the_parts_out(out: Path) 
 
 def test_report_files_have_the_same_numbers(out: Path) -> None:
     text = (out / "report.md").read_text("utf-8")
-    assert "| STS15 | mcse | 2 | 250 | 65.00 ± 1.41 | +4.50 ± 0.71 | 500 | 69.00 ± 0.00 | -1.00 ± 0.00 |" in text
-    assert "sts by what training has seen: toy / toy-bert" in (out / "report.tex").read_text("utf-8")
-    lines = list(csv.DictReader((out / "report.csv").open()))
+    assert "| STS15 | MCSE | 2 | 250 | 65.00 ± 1.41 | +4.50 ± 0.71 | 500 | 69.00 ± 0.00 | -1.00 ± 0.00 |" in text
+    assert "STS on seen and unseen pairs: toy / toy-bert" in (out / "report.tex").read_text("utf-8")
+    lines = list(csv.DictReader((out / "tables.csv").open()))
     (seen,) = (
         line
         for line in lines

@@ -91,6 +91,9 @@ def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched,
     assert len(names) > 10
     for name in names:
         page = watched.open(name)
+        if page.locator("figure.plot").count():
+            page.wait_for_selector("html[data-charts=drawn]")
+            assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count(), name
         assert page.locator("h1").count() == 1, name
         assert page.locator("main").inner_text().strip(), name
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -104,7 +107,7 @@ def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
     text = page.locator("main").inner_text()
     for part in EVIL:
         assert part in text
-    assert page.locator("main script").count() == 0
+    assert page.locator("main script:not([type='application/json'])").count() == 0
 
 
 def test_rows_sort_by_number_and_by_name_and_say_so(watched: Watched) -> None:
@@ -124,21 +127,46 @@ def test_rows_sort_by_number_and_by_name_and_say_so(watched: Watched) -> None:
     assert head.get_attribute("aria-sort") == "none"
 
 
-def test_rows_of_one_heading_stay_together_when_sorted(watched: Watched) -> None:
+ORDER = (
+    "() => [...document.querySelectorAll('table.data')[0].rows].slice(1)"
+    ".filter((row) => !row.classList.contains('section') && row.offsetParent)"
+    ".map((row) => [row.classList[0], row.cells.length, row.cells[0].innerText])"
+)
+
+
+def test_rows_of_one_heading_stay_together_when_sorted_over_all_sections(watched: Watched) -> None:
     page = watched.open("papers/mcse.html")
-    order = (
-        "() => [...document.querySelector('table.data').tBodies[0].rows]"
-        ".filter((row) => !row.classList.contains('section')).map((row) => [row.classList[0], row.cells.length])"
-    )
-    before = page.evaluate(order)
-    page.locator("table.data th", has_text="STS12").first.get_by_role("button").click()
-    after = page.evaluate(order)
-    assert before != after
-    assert sorted(map(str, before)) == sorted(map(str, after))
-    kinds = [kind for kind, _ in after]
+    before = page.evaluate(ORDER)
+    head = page.locator("table.data").first.locator("th", has_text="STS12")
+    head.get_by_role("button").click()
+    after = page.evaluate(ORDER)
+    assert sorted(row[:2] for row in before) == sorted(row[:2] for row in after)
+    kinds = [kind for kind, *_ in after]
     assert "difference" in kinds
     assert all(kinds[at - 1] == "published" for at, kind in enumerate(kinds) if kind == "measured")
     assert all(kinds[at - 1] == "measured" for at, kind in enumerate(kinds) if kind == "difference")
+    first = [name for kind, _, name in after if kind == "published"]
+    assert all("bert-base-uncased" in name or "roberta-base" in name for name in first), "each row names its section"
+    assert any("roberta-base" in name for name in first[: len(first) // 2]), "rows of both sections are ranked together"
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "none"
+    assert page.evaluate(ORDER) == before, "the third click restores the sections"
+
+
+def test_on_a_phone_the_variant_and_its_score_are_on_the_first_screen(watched: Watched) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = watched.open("profiles/tiny.html")
+    table = page.locator("table.data").first
+    table.scroll_into_view_if_needed()
+    row = table.locator("tbody tr:not(.section)").first
+    for part in (row.locator("th"), row.locator("td:not(.head)").first):
+        box = part.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    page.evaluate("document.querySelector('div.scroll:has(table.data)').scrollLeft = 200")
+    assert row.locator("th").bounding_box()["x"] >= 0, "the names stay in view"
 
 
 def test_the_filter_hides_what_does_not_match(watched: Watched) -> None:
@@ -191,6 +219,50 @@ def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
     assert page.evaluate(ground) == light
     page.emulate_media(color_scheme="dark")
     assert page.evaluate(ground) == light, "a choice stands above the system's"
+
+
+def test_charts_follow_the_theme_and_their_legend(watched: Watched) -> None:
+    page = watched.open("profiles/tiny.html")
+    page.wait_for_selector("html[data-charts=drawn]")
+    place = page.locator("#curves section").filter(has=page.locator("button", has_text="MCSE")).first
+    drawn = place.locator("figure.plot").first.locator("svg .mark-line path")
+    line = drawn.first
+    ink = "(one) => getComputedStyle(one).stroke"
+    light, before = line.evaluate(ink), drawn.count()
+    page.get_by_role("button", name="Dark", exact=True).click()
+    assert line.evaluate(ink) != light
+    place.locator("figure.plot .view svg").first.hover()
+    playwright.expect(page.locator("#vg-tooltip-element")).to_contain_text("CSE")
+    toggle = place.locator("ul.legend button").last
+    assert toggle.get_attribute("aria-pressed") == "true"
+    toggle.click()
+    assert toggle.get_attribute("aria-pressed") == "false"
+    playwright.expect(drawn).not_to_have_count(before)
+    toggle.click()
+    playwright.expect(drawn).to_have_count(before)
+
+
+def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_path: Path) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    watched.site = Path(shutil.copy(watched.site / "report.html", tmp_path)).parent
+    page = watched.open("report.html")
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    page.wait_for_selector("html[data-charts=drawn]")
+    assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count() > 5
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    links = page.evaluate("[...document.querySelectorAll('a[href]')].map((one) => one.getAttribute('href'))")
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+    assert {link for link in links if not link.startswith("#") or link[1:] not in ids} <= {"https://example.org/x.png"}
+    assert "<script>alert(1)</script>" in page.locator("main").inner_text()
+    picture = page.get_by_role("img", name="a drawn line")
+    assert picture.evaluate("(one) => one.decode().then(() => one.naturalWidth)") == 900
+    page.get_by_role("button", name="Dark", exact=True).click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".bar").is_visible()
 
 
 def test_figures_are_shown_with_their_text(watched: Watched) -> None:

@@ -14,7 +14,7 @@ from harness.profiles.schema import Profile
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.tables.cells import FilledTable, Judgement, PaperCell, row_verdict
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import ABSENT, CellText, Grid
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.stats import power_of_verdict, seeds_to_decide, summarise
 from harness.verdicts import Agreement
@@ -166,7 +166,7 @@ def measured(grid: Grid, variant: str) -> list[CellText]:
         line.cells[0]
         for section in grid.sections
         for line in section.lines
-        if line.heads[0] == variant and line.kind == "measured" and line.cells[0].value != ABSENT
+        if code_of(line.heads[0]) == variant and line.kind == "measured" and line.cells[0].value != ABSENT
     ]
 
 
@@ -190,14 +190,14 @@ def test_a_strong_star_holds() -> None:
     runs = results("simcse", [70.0, 70.1, 70.2]) + results("mcse", [75.0, 75.1, 75.2])
     grid = paper_grid(table("mcse:T2", runs))
     assert [text.mark for text in measured(grid, "mcse")] == ["*"]
-    assert any("Holm's correction over the table's 1 test" in note for note in grid.notes)
+    assert any("Holm's correction over 1 test;" in note for note in grid.legend)
 
 
 def test_bold_is_the_best_of_its_setting_and_encoder() -> None:
     runs = results("simcse", [70.0, 71.0]) + results("mcse", [75.0, 75.1]) + results("simcse", [60.0], setting="coco")
     grid = paper_grid(table("mcse:T2", runs))
     bold = {
-        (section.title, line.heads[0], line.heads[1], line.kind)
+        (section.title, code_of(line.heads[0]), line.heads[1], line.kind)
         for section in grid.sections
         for line in section.lines
         if line.cells[0].bold
@@ -210,7 +210,9 @@ def test_bold_is_the_best_of_its_setting_and_encoder() -> None:
 
 def test_less_is_better_where_it_is() -> None:
     grid = paper_grid(table("kdmcse:T2", []))
-    (mcse,) = [line for line in grid.sections[0].lines if line.heads[:2] == ("mcse", "wiki+flickr")]
+    (mcse,) = [
+        line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == ("mcse", "wiki+flickr")
+    ]
     values = [(text.value, text.bold) for text in mcse.cells]
     assert [bold for _, bold in values] == [False, True], "lower uniformity, higher alignment than KDMCSE"
 
@@ -275,7 +277,7 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     filled = stand_ins(runs)["dalr:T3"]
     assert all(one.published is None for row in filled.rows for one in row.own.cells.values())
     grid = paper_grid(filled)
-    assert grid.title == "DALR T3 on profile tiny: Loss terms left out, BERT, Wikipedia and Flickr30k"
+    assert grid.title == "DALR Table 3 on toy data"
     assert grid.columns == ("STS Avg",)
     assert [section.title for section in grid.sections] == ["toy-bert"]
     assert [line.kind for line in grid.sections[0].lines] == ["measured"] * 9

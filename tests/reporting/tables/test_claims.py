@@ -9,6 +9,7 @@ from harness.papers.ablations import printed_difference, read_ablations
 from harness.papers.published import read_published
 from harness.registry import get, names
 from harness.reporting.tables.claims import claims_grid
+from harness.reporting.tables.grids import code_of
 from harness.spec import Variant
 
 PUBLISHED = read_published()
@@ -19,7 +20,11 @@ def verdicts(results: list) -> dict[tuple[str, str], str]:
     grid = claims_grid(CLAIMS, tables(results), PUBLISHED)
     if grid is None:
         return {}
-    return {(line.heads[1], line.heads[2]): str(line.cells[2]) for part in grid.sections for line in part.lines}
+    return {
+        (code_of(line.heads[1]), code_of(line.heads[2])): str(line.cells[2])
+        for part in grid.sections
+        for line in part.lines
+    }
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.better}>{claim.worse}")

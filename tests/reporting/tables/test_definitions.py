@@ -12,7 +12,7 @@ from harness.papers.published import read_paper, read_papers, read_published
 from harness.reporting.files.csv import tidy
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.filled import paper_tables
-from harness.reporting.tables.grids import Line
+from harness.reporting.tables.grids import Line, code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result
 
@@ -55,7 +55,7 @@ def lines_of(filled: FilledTable, variant: str, setting: str = "wiki+flickr") ->
 
 def said(filled: FilledTable, variant: str) -> dict[str, Line]:
     every = [line for section in paper_grid(filled).sections for line in section.lines]
-    return {line.heads[2]: line for line in every if line.heads[:2] == (variant, "wiki+flickr")}
+    return {line.heads[2]: line for line in every if tuple(map(code_of, line.heads[:2])) == (variant, "wiki+flickr")}
 
 
 @pytest.mark.parametrize(

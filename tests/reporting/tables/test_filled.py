@@ -13,6 +13,7 @@ from harness.errors import UserError
 from harness.papers.published import Paper, read_paper, read_papers, read_published
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.grids import code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.verdicts import Significance
 
@@ -119,7 +120,7 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
 
 def test_the_grid_has_a_line_for_print_measure_and_difference() -> None:
     grid = paper_grid(filled(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
-    lines = [line for line in grid.sections[0].lines if line.heads[:2] == ("mcse", "wiki+flickr")]
+    lines = [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == ("mcse", "wiki+flickr")]
     assert [line.kind for line in lines] == ["published", "measured", "difference", "verdict"]
     said = ["printed, 5 seeds", "measured, 3 seeds", "difference"]
     assert [line.heads[2] for line in lines[:3]] == said

@@ -16,7 +16,7 @@ from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.tables.cells import FilledRow, FilledTable
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Line
+from harness.reporting.tables.grids import Line, code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result
 
@@ -42,7 +42,7 @@ def row(filled: FilledTable, variant: str) -> FilledRow:
 
 def lines(filled: FilledTable, variant: str) -> list[Line]:
     grid = paper_grid(filled)
-    return [line for line in grid.sections[0].lines if line.heads[:2] == (variant, "flickr")]
+    return [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == (variant, "flickr")]
 
 
 @pytest.fixture(scope="module")

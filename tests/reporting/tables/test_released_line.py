@@ -16,7 +16,7 @@ from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, Line
+from harness.reporting.tables.grids import Grid, Line, code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result, Store
 
@@ -48,7 +48,7 @@ def table(results: list[Result], name: str = "mcse:T1") -> FilledTable:
 
 
 def lines(grid: Grid, variant: str, setting: str, section: int = 0) -> list[Line]:
-    return [line for line in grid.sections[section].lines if line.heads[:2] == (variant, setting)]
+    return [line for line in grid.sections[section].lines if tuple(map(code_of, line.heads[:2])) == (variant, setting)]
 
 
 def test_the_line_stands_between_print_and_measurement_with_its_difference() -> None:
@@ -115,7 +115,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ["report.md", "report.tex", "papers/mcse.html"])
 def test_the_line_is_in_every_file_of_a_report(report: Path, name: str) -> None:
     text = html.unescape((report / name).read_text("utf-8")).replace("\\", "")
-    here = text[text.index("MCSE T1") :]
+    here = text[text.index("MCSE Table 1") :]
     assert here.index("printed, 5 seeds") < here.index("difference, authors' weights") < here.index("measured, 2 seeds")
     assert "77.7" in here
     assert MCSE in here, "the notes name the model"
@@ -127,7 +127,7 @@ def test_the_site_and_markdown_say_the_command_for_the_models_that_are_left(repo
 
 
 def test_the_line_is_in_the_csv_with_its_hub_name(report: Path) -> None:
-    with (report / "report.csv").open(encoding="utf-8", newline="") as stream:
+    with (report / "tables.csv").open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if (row["table"], row["encoder"]) == ("mcse T1", MCSE)]
     assert len(rows) == 8
     average = next(row for row in rows if row["task"] == "Avg")

@@ -40,7 +40,7 @@ def test_values_that_both_sides_have_are_compared() -> None:
 def test_headlines_and_claims_say_it(epochs: int, precision: str, said: str) -> None:
     ours = runs("visualcse", 70.0, 71.0, epochs=1, precision="fp16")
     made = tables(ours + runs("simcse", 60.0, 61.0, epochs=epochs, precision=precision))
-    (sentence,) = [one.text for one in headline(made, []) if one.text.startswith("visualcse")]
+    (sentence,) = [one.text for one in headline(made, []) if one.text.startswith("VisualCSE")]
     assert sentence.partition(", trained with ")[2] == (f"{said})." if said else "")
     grid = claims_grid(read_ablations(), made, read_published())
     assert grid is not None
@@ -55,10 +55,10 @@ def test_a_table_says_it_below() -> None:
         results = runs("mcse", 76.0, 77.0, **place) + runs("simcse", 75.0, 75.5, epochs=epochs, **place)
         filled = paper_tables(read_papers(), read_published(), frame(results))
         (table,) = [one for one in filled if (one.paper.name, one.name) == ("mcse", "T1")]
-        return [note for note in paper_grid(table).notes if "trained otherwise" in note]
+        return [note for note in paper_grid(table).notes if "Trained differently" in note]
 
     assert notes(epochs=3) == []
     assert notes(epochs=1) == [
-        "Rows trained otherwise than the row they are compared with: mcse / wiki+flickr / bert-base-uncased: epochs 3 "
-        "against 1 of simcse."
+        "Trained differently from the row they are compared with: MCSE / wiki+flickr / bert-base-uncased: epochs 3 "
+        "against 1 of SimCSE."
     ]

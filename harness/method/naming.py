@@ -1,0 +1,118 @@
+"""Names of variants as people write them: `mcse[lambda=0.1]@official` is "MCSE (public code), λ = 0.1".
+
+What a user types and what result files hold stays the code; a report shows the name, with the code beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from harness.declarations import declarations
+from harness.errors import UserError
+from harness.method.declared import declared_method
+from harness.spec import CONTROLS, DEFAULT_READING, UNTRAINED, SpecError, Variant, split_teachers
+
+#: readings in words, in brackets after the method's title
+_READINGS = {"official": "public code", "fixed": "corrected"}
+#: options that are printed as a letter
+_LETTERS = {"lambda": "λ", "mu": "μ", "gamma": "γ", "alpha": "α", "beta": "β", "tau": "τ"}
+_POOLINGS = {"cls": "[CLS]", "avg-first-last": "first-last average"}
+#: longest value of `with` that is an abbreviation, such as cml
+_ABBREVIATION = 4
+#: titles of methods that were found in another process, which imported their classes
+_found: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class VariantName:
+    """A name as people write it, and the code that is typed for it. Its text is the name."""
+
+    text: str
+    code: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def take_titles(titles: Mapping[str, str]) -> None:
+    """Use these titles of methods from now on, so that their classes need not be imported here."""
+    _found.update(titles)
+    _name.cache_clear()
+
+
+def name_of(variant: str, overrides: str = "") -> VariantName:
+    """The name of a variant as a result has it; `overrides` are those of its runs, as `key=value,key=value`.
+
+    A text that is no variant is its own name, and so is a method that is not installed; a remark after ", " stays.
+    """
+    text, code = _name(variant), variant
+    if overrides:
+        values = (part.partition("=") for part in overrides.split(","))
+        text += f" ({', '.join(_value(key, value) for key, _, value in values)})"
+        code += f" ({overrides})"
+    return VariantName(text, code)
+
+
+@lru_cache(maxsize=4096)
+def _name(text: str) -> str:
+    code, comma, remark = text.partition(", ")
+    try:
+        variant = Variant.parse(code)
+    except SpecError:
+        return text
+    reading = "" if variant.reading == DEFAULT_READING else f" ({_READINGS.get(variant.reading, variant.reading)})"
+    parts = {key: value for key, value in variant.options if key not in ("with", "without")}
+    said = (_option(variant.name, key, value) for key, value in parts.items())
+    title = title_of(variant.name) + reading + "".join(_terms(dict(variant.options)))
+    return ", ".join([title, *said]) + comma + remark
+
+
+def title_of(method: str) -> str:
+    """The title that a method declares; its name if it declares none or cannot be loaded."""
+    if method in _found:
+        return _found[method]
+    try:
+        title = declared_method(method).title
+    except UserError:
+        return method
+    declarations().save()
+    return title
+
+
+def _terms(options: Mapping[str, str]) -> Iterator[str]:
+    """` with CML`, ` without rank and ima`."""
+    for key in ("with", "without"):
+        if key in options:
+            words = options[key].split("+")
+            if key == "with":
+                words = [word.upper() if len(word) <= _ABBREVIATION else word for word in words]
+            yield f" {key} {' and '.join(filter(None, [', '.join(words[:-1]), words[-1]]))}"
+
+
+def _option(method: str, key: str, value: str) -> str:
+    if key == "pooling":
+        return _POOLINGS.get(value, value) + ("" if method == UNTRAINED else " pooling")
+    if value in CONTROLS:
+        things = "images" if key == "image" else key.replace("_", " ")
+        return f"noise as {things}" if value == "noise" else f"{value} {things}"
+    if value.startswith("run:"):
+        try:
+            return f"{key.replace('_', ' ')} = {' + '.join(map(_teacher, split_teachers(value)))}"
+        except SpecError:
+            return _value(key, value)
+    return _value(key, value)
+
+
+def _teacher(name: str) -> str:
+    """A teacher; of a run, its variant is named and the rest of its key stays."""
+    variant, slash, rest = name.removeprefix("run:").partition("/")
+    return _name(variant) + slash + rest if name.startswith("run:") else name
+
+
+def _value(key: str, value: str) -> str:
+    """`λ = 0.1`, `batch size = 64`, `learning rate = 3e-5`."""
+    exact = re.sub(r"^([\d.]+)e([+-])0*(\d+)$", lambda found: f"{found[1]}e{found[2].strip('+')}{found[3]}", value)
+    return f"{_LETTERS.get(key, key.replace('_', ' '))} = {exact}"

@@ -1,0 +1,116 @@
+"""Forest plots: what each variant gains over the baseline, with 95 % intervals, best first."""
+
+from __future__ import annotations
+
+from harness.formatting import p_value, signed
+from harness.reporting.charts.plot import GROUND, INK, SOFT, ChartSpec, Plot, named_axis, rows_of, tooltip
+from harness.reporting.seeds.forest import Forest, Gain
+from harness.reporting.tables.grids import summary_text
+
+#: variants in one plot; further ones are in the table
+MOST_ROWS = 40
+_COLOURS = {
+    "better": "var(--good)",
+    "worse": "var(--bad)",
+    "not significant": SOFT,
+    "not tested": SOFT,
+    "baseline": INK,
+    "untrained": "var(--c3)",
+}
+
+
+def forest_plot(forest: Forest) -> Plot:
+    """Draw a forest."""
+    metric, base = forest.table.metric(forest.column), forest.base
+    shown = forest.gains[:MOST_ROWS]
+    unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
+    axis = [f"difference to {forest.baseline}" if base else f"{forest.table.suite} average", unit]
+    row, height, params = named_axis([str(gain.name) for gain in shown])
+    spec: ChartSpec = {
+        **rows_of([_values(forest, index, gain) for index, gain in enumerate(shown)]),
+        "params": params,
+        "height": height,
+        "description": f"{', '.join(axis)}, {forest.place}",
+        "encoding": {"y": row},
+        "layer": [*([_zero()] if base else []), _interval(), _points(axis, forest)],
+    }
+    key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
+    title = f"{forest.place}, profile {forest.table.profile}: {forest.table.suite} average"
+    return Plot(key, title, spec, _text(forest), unscripted="The sentences and tables have the same numbers.")
+
+
+def _values(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
+    digits, summary = forest.table.metric(forest.column).digits, gain.cell.summary
+    interval = f"{signed(gain.low, digits)} to {signed(gain.high, digits)}" if gain.low < gain.high else "none"
+    return {
+        "i": index,
+        "x": gain.size,
+        "lo": gain.low,
+        "hi": gain.high,
+        "name": str(gain.name),
+        "code": gain.name.code,
+        "score": str(summary_text(summary, digits)),
+        "seeds": summary.n,
+        "size": signed(gain.size, digits) if forest.base else "–",
+        "interval": interval,
+        "test": _tested(gain),
+        "kind": gain.kind,
+        "certain": gain.certain or gain.kind in ("baseline", "untrained"),
+    }
+
+
+def _tested(gain: Gain) -> str:
+    if gain.cell.p is None or not gain.row.is_trained:
+        return gain.kind
+    return f"{gain.kind}, {p_value(gain.cell.p)} after Holm"
+
+
+def _zero() -> ChartSpec:
+    rule = {"type": "rule", "color": INK, "strokeWidth": 1}
+    return {"data": {"values": [{}]}, "mark": rule, "encoding": {"x": {"datum": 0, "type": "quantitative"}, "y": None}}
+
+
+def _interval() -> ChartSpec:
+    ends = {"x": {"field": "lo", "type": "quantitative"}, "x2": {"field": "hi"}}
+    return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _colour()}}
+
+
+def _points(axis: list[str], forest: Forest) -> ChartSpec:
+    scale: ChartSpec = {"zero": forest.base is not None}
+    lines = tooltip(
+        ("name", "variant"),
+        ("code", "code"),
+        ("score", "mean ± deviation"),
+        ("seeds", "seeds"),
+        *([("size", "difference")] if forest.base else []),
+        ("interval", "95 % interval"),
+        ("test", "test"),
+    )
+    fill = {"condition": {"test": "datum.certain", **_colour()}, "value": GROUND}
+    return {
+        "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative", "title": axis, "scale": scale, "axis": {"tickCount": 6}},
+            "stroke": _colour(),
+            "fill": fill,
+            "tooltip": lines,
+        },
+    }
+
+
+def _colour() -> ChartSpec:
+    scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
+    return {"field": "kind", "type": "nominal", "legend": None, "scale": scale}
+
+
+def _text(forest: Forest) -> str:
+    left_out = len(forest.gains) - MOST_ROWS
+    more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
+    if forest.base is None:
+        return f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare." + more
+    some = " Points without a bar have too few seeds to test." if forest.tested < len(forest.block.trained) - 1 else ""
+    untrained = " Pink: untrained." if any(gain.kind == "untrained" for gain in forest.gains) else ""
+    return (
+        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Filled: significant after "
+        f"Holm's correction; green better, red worse; hollow: not significant.{untrained}{some}{more}"
+    )

@@ -1,0 +1,131 @@
+"""What a chart of a page is, and the parts that several charts share.
+
+Texts of results stand in a specification as data only, never in an expression. Colours are names of the page's style
+sheet (`var(--c0)`), so that a chart follows the theme and print.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from harness.method.naming import VariantName
+from harness.plaintext import visible
+
+#: a Vega-Lite specification or a part of one
+ChartSpec = dict[str, Any]
+
+#: colours of the style sheet, after the ink of the baseline
+COLOURS = 7
+DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4))
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+#: looks that differ
+LOOKS = COLOURS * len(DASHES)
+INK, SOFT, HAIR, GROUND = "var(--ink)", "var(--soft)", "var(--rule)", "var(--ground)"
+#: longest line of a name beside an axis, in characters
+LONGEST = 30
+
+
+class Look(NamedTuple):
+    """How the line of a variant is drawn."""
+
+    colour: str
+    dash: tuple[int, ...]
+    shape: str
+
+
+class LegendEntry(NamedTuple):
+    """An entry of a legend: the number by which a specification knows a variant, its name, look and seeds."""
+
+    number: int
+    name: VariantName
+    look: Look
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A chart. `key` is its id on a page, `text` says how to read it, `unscripted` where its numbers stand as text.
+
+    `legend` entries hide and show their variants.
+    """
+
+    key: str
+    title: str
+    spec: ChartSpec
+    text: str = ""
+    legend: tuple[LegendEntry, ...] = ()
+    unscripted: str = "The numbers stand in the tables."
+
+
+def look(index: int) -> Look:
+    """The look of a variant by its index; -1 is the baseline, in ink. No two of the first LOOKS look alike."""
+    if index < 0:
+        return Look(INK, DASHES[0], "circle")
+    turn = index // COLOURS
+    return Look(f"var(--c{index % COLOURS})", DASHES[turn % len(DASHES)], SHAPES[(index + turn) % len(SHAPES)])
+
+
+def rows_of(values: Sequence[Mapping[str, object]]) -> ChartSpec:
+    """The data of a specification."""
+    return {"data": {"values": [{key: plain(value) for key, value in row.items()} for row in values]}}
+
+
+def plain(value: object) -> object:
+    """A number with six digits, which keeps pages small; a text with its control characters shown."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return visible(value) if isinstance(value, str) else value
+
+
+def wrapped(name: str) -> list[str]:
+    """A name in lines that fit beside an axis."""
+    lines = textwrap.wrap(visible(name), LONGEST, break_on_hyphens=False) or [""]
+    return lines if len(lines) <= 2 else [lines[0], lines[1][: LONGEST - 1] + "…"]
+
+
+def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
+    """The encoding of a row for each name, the height of all rows, and the parameter that holds the names.
+
+    Rows are the numbers `i` of the data.
+    """
+    lines = [wrapped(name) for name in names]
+    axis = {"title": None, "labelExpr": "names[datum.value]", "labelLimit": 0, "domain": False, "ticks": False}
+    scale = {"domain": list(range(len(names)))}
+    row = {"field": "i", "type": "nominal", "sort": None, "scale": scale, "axis": axis | {"grid": False}}
+    return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
+
+
+def variant_scales(entries: Sequence[LegendEntry]) -> tuple[ChartSpec, ChartSpec, ChartSpec]:
+    """The encodings of colour, dash and shape by a variant's number `v`."""
+
+    def by(values: list[Any]) -> ChartSpec:
+        domain = [entry.number for entry in entries]
+        return {"field": "v", "type": "nominal", "legend": None, "scale": {"domain": domain, "range": values}}
+
+    looks = [entry.look for entry in entries]
+    return by([one.colour for one in looks]), by([list(one.dash) for one in looks]), by([one.shape for one in looks])
+
+
+def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
+    """The parameters with the hidden variants and their names, and the transforms that apply them."""
+    names: list[str] = [""] * (1 + max((entry.number for entry in entries), default=0))
+    for entry in entries:
+        names[entry.number] = visible(str(entry.name))
+    params = [{"name": "hidden", "value": []}, {"name": "names", "value": names}]
+    transforms = [
+        {"filter": "indexof(hidden, datum.v) < 0"},
+        {"calculate": "names[datum.v]", "as": "variant"},
+    ]
+    return params, {"transform": transforms}
+
+
+def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
+    """The lines of a tooltip: field, heading, and the format of a number."""
+    kinds = {2: "nominal", 3: "quantitative"}
+    return [
+        {"field": one[0], "title": one[1], "type": kinds[len(one)]} | ({"format": one[2]} if len(one) > 2 else {})
+        for one in fields
+    ]

@@ -1,0 +1,125 @@
+// Draws the charts of a page from the specifications beside them. Loads the library only where there are charts.
+"use strict";
+
+(() => {
+  const here = document.currentScript?.src;
+  const wide = (element) => element.clientWidth || document.querySelector("main").clientWidth;
+  const font = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+  const CONFIG = {
+    background: null,
+    font,
+    view: { stroke: null },
+    axis: {
+      labelColor: "var(--soft)", titleColor: "var(--soft)", gridColor: "var(--hair)", domainColor: "var(--rule)", tickColor: "var(--rule)",
+      labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8,
+    },
+    axisY: { domain: false, ticks: false },
+    axisBand: { labelColor: "var(--ink)" },
+    point: { strokeWidth: 2 },
+  };
+  const views = new Map();
+
+  function loaded() {
+    if (window.vegaEmbed) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = new URL("vega.js", here).href;
+      script.onload = resolve;
+      script.onerror = () => reject(new Error("vega.js cannot be loaded"));
+      document.head.append(script);
+    });
+  }
+
+  // A chart that cannot become as narrow as the page scrolls in its own place.
+  function widthOf(figure, spec) {
+    return Math.max(wide(figure.querySelector(".view")), spec.usermeta?.narrowest ?? 0);
+  }
+
+  async function draw(figure) {
+    const spec = JSON.parse(figure.querySelector("script").textContent);
+    spec.$schema = "https://vega.github.io/schema/vega-lite/v6.json";
+    spec.width = widthOf(figure, spec);
+    spec.autosize = { type: "fit-x", contains: "padding" };
+    const place = figure.querySelector(".view");
+    const options = { mode: "vega-lite", ast: true, renderer: "svg", actions: false, config: CONFIG, tooltip: { theme: "report", disableDefaultStyle: true } };
+    const { view } = await vegaEmbed(place, spec, options);
+    views.set(figure, { view, spec });
+    figure.append(saveButton(figure, view));
+  }
+
+  function saveButton(figure, view) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "save", textContent: "Save as SVG" });
+    button.addEventListener("click", async () => {
+      const style = getComputedStyle(document.documentElement);
+      const svg = (await view.toSVG()).replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
+      const url = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+      Object.assign(document.createElement("a"), { href: url, download: `${figure.id}.svg` }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 1000);
+    });
+    return button;
+  }
+
+  // A click on a name hides or shows its variant in all charts of the group; a double click shows it alone.
+  function addToggles(list) {
+    const hidden = new Set();
+    const entries = [...list.querySelectorAll("li")].map((item) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...item.childNodes);
+      item.append(button);
+      return { number: Number(item.dataset.v), button };
+    });
+    const apply = () => {
+      for (const { number, button } of entries) button.setAttribute("aria-pressed", String(!hidden.has(number)));
+      for (const figure of list.closest("[data-group]").parentElement.querySelectorAll("figure.plot")) {
+        if (figure.closest("[data-group]") === list.closest("[data-group]")) views.get(figure)?.view.signal("hidden", [...hidden]).runAsync();
+      }
+    };
+    for (const { number, button } of entries) {
+      button.addEventListener("click", () => {
+        if (!hidden.delete(number)) hidden.add(number);
+        apply();
+      });
+      button.addEventListener("dblclick", () => {
+        hidden.clear();
+        for (const other of entries) if (other.number !== number) hidden.add(other.number);
+        apply();
+      });
+    }
+    apply();
+  }
+
+  function fit() {
+    for (const [figure, { view, spec }] of views) {
+      const width = widthOf(figure, spec);
+      if (Math.abs(view.width() - width) > 1) view.width(width).runAsync();
+    }
+  }
+
+  async function drawAll() {
+    const figures = [...document.querySelectorAll("figure.plot")];
+    if (!figures.length) return;
+    document.querySelectorAll("ul.legend").forEach(addToggles);
+    await loaded();
+    for (const figure of figures) {
+      await draw(figure);
+      await new Promise((resolve) => { setTimeout(resolve); });  // the page answers between charts
+    }
+    document.documentElement.dataset.charts = "drawn";
+    let waiting;
+    const later = () => { clearTimeout(waiting); waiting = setTimeout(fit, 120); };
+    addEventListener("resize", later);
+    document.addEventListener("toggle", later, true);
+    fit();
+  }
+
+  // Print has what is folded.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const one of opened) one.open = true;
+  });
+  addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
+  document.addEventListener("DOMContentLoaded", drawAll);
+})();

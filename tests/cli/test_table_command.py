@@ -1,0 +1,75 @@
+"""`harness table`: one table of the report, and nothing else, on standard output."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from builders import over_seeds
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.errors import UserError
+from harness.store import Store
+
+PLACE = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = Store(tmp_path_factory.mktemp("table") / "results")
+    runs = over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds("mcse[lambda=0.1]", [70.0, 71.0, 72.0])
+    for one in [*runs, *over_seeds("mcse", [75.0, 76.0], **PLACE)]:
+        store.save(one)
+    return store.root
+
+
+def printed(results: Path, *words: str) -> str:
+    done = CliRunner().invoke(cli, ["table", *words, "--results", str(results)])
+    if done.exception:
+        raise done.exception
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_latex_is_ready_for_a_paper(results: Path) -> None:
+    text = printed(results, "sts", "--format", "latex", "--profile", "tiny")
+    assert text.startswith("\\begin{table}")
+    assert r"\toprule" in text
+    (caption,) = [line for line in text.splitlines() if line.startswith(r"\caption")]
+    assert "STS: Spearman correlation x 100" in caption
+    assert r"Mean $\pm$ sample standard deviation over 3 seeds." in caption
+    assert r"$^{*}$ significantly better and $^{\dagger}$ significantly worse than SimCSE" in caption
+    assert r"MCSE, $\lambda = 0.1$ & 3 & \textbf{71.00}\,$\pm$\,1.00$^{*}$ \\" in text
+    assert r"SimCSE & 3 & 21.00\,$\pm$\,1.00 \\" in text
+    assert text.endswith("\\end{table}\n")
+    assert "harness run" not in text, "a paper names no command of ours"
+
+
+def test_csv_has_codes_and_numbers_in_columns(results: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(printed(results, "STS", "--format", "csv", "--profile", "tiny"))))
+    assert [(row["code"], row["variant"]) for row in rows] == [
+        ("simcse", "SimCSE"),
+        ("mcse[lambda=0.1]", "MCSE, λ = 0.1"),
+    ]
+    assert (rows[1]["ToySTS"], rows[1]["ToySTS deviation"], rows[1]["ToySTS mark"]) == ("71.00", "1.00", "*")
+
+
+def test_a_papers_table_in_markdown(results: Path) -> None:
+    text = printed(results, "mcse:t1", "--profile", "paper")
+    assert text.startswith("## MCSE Table 1: ")
+    assert "measured, 2 seeds" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["stss", "--profile", "tiny"], "no table 'stss' in the results of profile 'tiny'; did you mean sts?"),
+        (["sts"], r"results of the profiles paper, tiny; choose one \(--profile NAME"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(results: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        printed(results, *words)

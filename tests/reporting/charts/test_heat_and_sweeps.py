@@ -1,0 +1,49 @@
+"""Heat maps of tasks by variants, and curves of swept values."""
+
+from __future__ import annotations
+
+import pytest
+from builders import over_seeds, result, sts, tables
+
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.sweeps import scale_of, sweep_plot, sweeps
+
+LOW = [20.0, 24.0, 22.5]
+
+
+def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
+    runs = [result("simcse", 0, sts(A=10.0, B=20.0)), result("mcse", 0, sts(A=13.0, B=19.0))]
+    (plot,) = heat_plots(tables(runs)[0])
+    found = [(row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]]
+    assert found[:3] == [(0, "A", "13.0", 3.0), (0, "B", "19.0", -1.0), (0, "Avg", "16.0", 1.0)]
+    assert "better than SimCSE" in plot.text
+    assert plot.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-3.0, 3.0]
+    assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], "one task needs no map"
+
+
+def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
+    runs = [run for at, value in enumerate(("0.01", "10")) for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])]
+    runs += over_seeds("mcse", [5.0]) + over_seeds("simcse", LOW) + over_seeds("kdmcse[lambda=1]", [3.0])
+    (table,) = tables(runs)
+    assert sweeps(table, {}) == [], "two values are no curve"
+    label = next(row.label for row in table.rows if row.label.variant == "mcse")
+    (sweep,) = sweeps(table, {label: {"lambda": 1.0}})
+    (line,) = sweep.lines
+    assert {value: cell.summary.mean for value, cell in line.cells.items()} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
+    plot = sweep_plot(sweep)
+    assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
+    assert "Dashed: SimCSE" in plot.text
+
+
+def test_values_set_for_whole_runs_make_a_curve_too() -> None:
+    runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
+    (sweep,) = sweeps(tables(runs)[0], {})
+    assert (sweep.option, sweep.lines[0].label.overrides) == ("epochs", "steps=9")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([0.1, 0.2], "linear"), ([0.01, 1.0], "log"), ([0.0, 0.01, 1.0], "symlog"), ([-1, 99], "linear")],
+)
+def test_an_axis_is_logarithmic_where_values_span_decades(values: list[float], kind: str) -> None:
+    assert scale_of(values)["type"] == kind
