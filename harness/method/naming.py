@@ -82,6 +82,11 @@ def title_of(method: str) -> str:
     return title
 
 
+def option_title(key: str) -> str:
+    """The name of a hyperparameter: `λ`, `batch size`."""
+    return _LETTERS.get(key, key.replace("_", " "))
+
+
 def _terms(options: Mapping[str, str]) -> Iterator[str]:
     """` with CML`, ` without rank and ima`."""
     for key in ("with", "without"):
@@ -96,11 +101,11 @@ def _option(method: str, key: str, value: str) -> str:
     if key == "pooling":
         return _POOLINGS.get(value, value) + ("" if method == UNTRAINED else " pooling")
     if value in CONTROLS:
-        things = "images" if key == "image" else key.replace("_", " ")
+        things = "images" if key == "image" else option_title(key)
         return f"noise as {things}" if value == "noise" else f"{value} {things}"
     if value.startswith("run:"):
         try:
-            return f"{key.replace('_', ' ')} = {' + '.join(map(_teacher, split_teachers(value)))}"
+            return f"{option_title(key)} = {' + '.join(map(_teacher, split_teachers(value)))}"
         except SpecError:
             return _value(key, value)
     return _value(key, value)
@@ -115,4 +120,4 @@ def _teacher(name: str) -> str:
 def _value(key: str, value: str) -> str:
     """`λ = 0.1`, `batch size = 64`, `learning rate = 3e-5`."""
     exact = re.sub(r"^([\d.]+)e([+-])0*(\d+)$", lambda found: f"{found[1]}e{found[2].strip('+')}{found[3]}", value)
-    return f"{_LETTERS.get(key, key.replace('_', ' '))} = {exact}"
+    return f"{option_title(key)} = {exact}"

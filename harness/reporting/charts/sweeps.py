@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from harness.method.naming import option_title
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import (
     INK,
@@ -75,7 +76,7 @@ def sweep_plot(sweep: Sweep) -> Plot:
     mean = base.cells[sweep.column].summary.mean if base else None
     text = "Means over seeds with 95 % intervals (t)."
     text += f" Dashed: {base.label.name}." if base else ""
-    name = sweep.option.replace("_", " ")
+    name = option_title(sweep.option)
     title = f"{name}: {sweep.table.suite} average, {place}"
     return Plot(key, title, _spec(rows, legend, name, metric.title, mean), text, legend)
 

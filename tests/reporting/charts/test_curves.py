@@ -30,7 +30,7 @@ def test_each_result_is_read_once_and_dev_scores_come_first(monkeypatch: pytest.
 
 
 def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
-    results = [result(seed=0, dev=[10.0, 20.0, 30.0]), result(seed=1, dev=[20.0, 40.0])]
+    results = [result(seed=0, dev=[10.0, 20.0, 30.0], losses={}), result(seed=1, dev=[20.0, 40.0], losses={})]
     (chart,) = dev_charts(results)
     assert chart.place == "toy / toy-bert"
     assert chart.y_label == "spearman on ToySTS-dev"

@@ -32,6 +32,7 @@ def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() ->
     assert {value: cell.summary.mean for value, cell in line.cells.items()} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
     plot = sweep_plot(sweep)
     assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
+    assert plot.title.startswith("λ: ")
     assert "Dashed: SimCSE" in plot.text
 
 
