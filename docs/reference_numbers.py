@@ -21,8 +21,9 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import Block, Row, SummaryTable, summary_tables
-from harness.reporting.tables.grids import Grid, cell_text
+from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.named import papers_grids
+from harness.stats import TTest, t_test_from_summaries
 from harness.store import Result, Store, frame_of, metrics_of
 from harness.verdicts import Significance
 
@@ -68,9 +69,13 @@ def difference(one: SummaryTable, row: Row, column: Column) -> str:
     cell = row.cells[column]
     if cell.test is None or cell.p is None:
         return "–"
-    digits = one.metric(column).digits
-    low, high = (signed(value, digits) for value in (cell.test.low, cell.test.high))
-    return f"{signed(cell.test.difference, digits)} ({low} to {high}), {p_value(cell.p)}"
+    return f"{interval(cell.test, one.metric(column).digits)}, {p_value(cell.p)}"
+
+
+def interval(test: TTest, digits: int) -> str:
+    """A difference with its 95 % interval."""
+    low, high = (signed(value, digits) for value in (test.low, test.high))
+    return f"{signed(test.difference, digits)} ({low} to {high})"
 
 
 def verdicts(block: Block, column: Column) -> Iterator[str]:
@@ -152,7 +157,7 @@ def small() -> Iterator[str]:
     rows, seen = [], set()
     for block in one.blocks:
         for row in block.rows:
-            if row.label in seen:
+            if row.label in seen or row.label.overrides:
                 continue
             seen.add(row.label)
             compared = row.is_trained and not block.is_baseline(row)
@@ -183,16 +188,32 @@ def seen() -> Iterator[str]:
 
 
 def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
-    for row in one.rows:
+    for row in (row for row in one.rows if not row.label.overrides):
         cells = [row.cells.get((one.mean, part)) for part in (SEEN, UNSEEN)]
         digits = one.metric.digits
         scores = [fixed(cell.scores.summary.mean, digits) if cell and cell.scores else "" for cell in cells]
         gains = []
         for cell in cells:
             test = cell.gains.test if cell and cell.gains else None
-            low, high = (signed(value, digits) for value in (test.low, test.high)) if test else ("", "")
-            gains.append(f"{signed(test.difference, digits)} ({low} to {high})" if test else "")
+            gains.append(interval(test, digits) if test else "")
         yield [f"`{row.label}`", one.setting, one.mean, *scores, *gains]
+
+
+def precision() -> Iterator[str]:
+    """Training in bf16 against training in float32, profile small."""
+    one = of("small", "sts")
+    column = next(column for column in one.columns if column.task == AVERAGE)
+    known = {row.label: row for row in one.rows}
+    rows = []
+    for label, row in known.items():
+        full = known.get(label._replace(overrides=""))
+        if label.overrides == "precision=bf16" and full:
+            digits = one.metric(column).digits
+            cells = full.cells[column], row.cells[column]
+            test = t_test_from_summaries(cells[1].summary, cells[0].summary)
+            means = (str(summary_text(cell.summary, digits)) for cell in cells)
+            rows.append([f"`{label.variant}`", label.setting, *means, interval(test, digits) if test else ""])
+    yield from table(["variant", "setting", "fp32", "bf16", "bf16 less fp32 (95 %)"], rows)
 
 
 def python() -> Iterator[str]:
@@ -206,7 +227,14 @@ def python() -> Iterator[str]:
     yield "```"
 
 
-BLOCKS = {"tiny": tiny, "tiny-tables": tiny_tables, "small": small, "seen": seen, "python": python}
+BLOCKS = {
+    "tiny": tiny,
+    "tiny-tables": tiny_tables,
+    "small": small,
+    "seen": seen,
+    "precision": precision,
+    "python": python,
+}
 
 
 def written(text: str) -> str:
