@@ -140,7 +140,7 @@ def _row(grid: Grid) -> str:
     found = []
     for section in grid.sections:
         for line in section.lines:
-            if "official" in line.heads[-1]:
+            if "official" in str(line.heads[-1]):
                 continue
             cell = line.cells[-1]
             value = str(cell).replace("*", "\\*")
@@ -182,21 +182,24 @@ def small() -> Iterator[str]:
 def seen() -> Iterator[str]:
     """Scores and gains over SimCSE on pairs that training has seen and on the others, profile small."""
     results = [one for one in reference() if one.profile == "small"]
-    tables = seen_tables(frame_of(results), metrics_of(results))
-    rows = (row for one in tables for row in _seen_rows(one))
-    yield from table(["variant", "setting", "tasks", "seen", "unseen", "gain on seen", "gain on unseen"], rows)
+    tables = [one for one in seen_tables(frame_of(results), metrics_of(results)) if one.mean]
+    head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
+    yield from table(head, (row for one in tables for row in _seen_rows(one)))
+    notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith("Not compared")]
+    yield from ["", *notes] if notes else []
 
 
 def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
     for row in (row for row in one.rows if not row.label.overrides):
         cells = [row.cells.get((one.mean, part)) for part in (SEEN, UNSEEN)]
         digits = one.metric.digits
+        pairs = fixed(cells[0].pairs.summary.mean, 0) if cells[0] else ""
         scores = [fixed(cell.scores.summary.mean, digits) if cell and cell.scores else "" for cell in cells]
         gains = []
         for cell in cells:
             test = cell.gains.test if cell and cell.gains else None
             gains.append(interval(test, digits) if test else "")
-        yield [f"`{row.label}`", one.setting, one.mean, *scores, *gains]
+        yield [f"`{row.label}`", one.setting, one.mean, pairs, *scores, *gains]
 
 
 def precision() -> Iterator[str]:
