@@ -118,7 +118,7 @@ def render(
     leads = leading(contents.tables, Counter(result.profile for result in contents.results))
     claims = claims_grid(read_ablations(), contents.tables, published)
     labs = labs_grid(contents.repeated)
-    seen = [seen_grid(table) for table in contents.seen]
+    seen = [seen_grid(table) for table in contents.seen if table.has_seen]
     tuned = {report.tuning.key: tuned_grids(report) for report in contents.tuned}
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from harness.method.naming import name_of
 from harness.metrics import SEEN, UNSEEN
 from harness.reporting.figures.look import COLOURS, INK, MARKERS, drawn, legend_below, n_of, panels
 from harness.reporting.figures.papers import ReportFigure
@@ -31,7 +32,7 @@ def seen_figures(tables: Sequence[SeenTable]) -> list[ReportFigure]:
 
 
 def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
-    title = f"Gain over {BASELINE} on seen and unseen pairs, {table.setting} / {table.encoder}"
+    title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
     text = (
         f"Mean over {', '.join(table.averaged)}. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
         "one seed has none."
@@ -45,7 +46,7 @@ def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
 def _gains(table: SeenTable) -> Gains:
     """The gains of each compared row on each kind of pairs, over the tasks that all rows have."""
     rows = [row for row in table.rows if row.is_compared] if table.mean else []
-    found = {str(row.label): {part: row.cells[table.mean, part].gains for part in (SEEN, UNSEEN)} for row in rows}
+    found = {row.label.name.text: {part: row.cells[table.mean, part].gains for part in (SEEN, UNSEEN)} for row in rows}
     return {name: {part: cell for part, cell in parts.items() if cell} for name, parts in found.items()}
 
 
@@ -58,7 +59,7 @@ def _draw(gains: Gains, unit: str, figure: Figure) -> None:
     axes.set_ylim(len(gains) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     seeds = n_of(cell.summary for parts in gains.values() for cell in parts.values())
-    axes.set_xlabel(f"gain over {BASELINE}, {unit} ({seeds})")
+    axes.set_xlabel(f"gain over {name_of(BASELINE)}, {unit} ({seeds})")
     legend_below(figure, 2)
 
 
@@ -73,5 +74,5 @@ def _points(axes: Axes, index: int, name: str, cells: Sequence[Cell], place: flo
 
 
 def _wrapped(name: str) -> str:
-    """Break a long name after commas."""
-    return textwrap.fill(name.replace(",", ", "), LONGEST).replace(", ", ",")
+    """Break a long name at spaces."""
+    return textwrap.fill(name, LONGEST)

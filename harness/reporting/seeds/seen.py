@@ -90,6 +90,13 @@ class SeenTable:
         where = f"{self.setting} / {self.encoder}, profile {self.profile}"
         return f"{suite_title(self.suite)} on seen and unseen pairs: {where}"
 
+    @property
+    def has_seen(self) -> bool:
+        """Whether training read a sentence of any pair, in any row."""
+        return any(
+            cell.pairs.summary.mean > 0 for row in self.rows for (_, part), cell in row.cells.items() if part == SEEN
+        )
+
     def legend(self) -> Iterator[str]:
         """Say how the numbers are made."""
         yield f"Scores in {self.metric.title}. Mean ± sample standard deviation over seeds."
@@ -111,7 +118,7 @@ class SeenTable:
             if row.problem:
                 problems.setdefault(row.problem, []).append(row.label.name.text)
         for problem, labels in problems.items():
-            yield f"Not compared, {problem}: {', '.join(labels)}."
+            yield f"Not compared, {problem}: {'; '.join(labels)}."
         older = sum(row.older for row in self.rows)
         if older:
             yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."

@@ -48,7 +48,7 @@ def _sentence(place: str, table: SummaryTable, column: Column, best: Row, traine
     count = count_of(len(trained), "trained variant")
     every = f"all {count}" if len(trained) > 1 else "the one trained variant"
     many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
-    names = f": {', '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
+    names = f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
     tests = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
     tests += [f"{few} with too few seeds to test"] * (few > 0)
     text = f"The untrained encoder beats {many}{names} ({'; '.join(tests)}): {scores}."

@@ -41,8 +41,9 @@ class Site:
     """What the pages show.
 
     `leads` are the pictures that the overview begins with. `paper_grids` are the tables of each paper by its name,
-    `legend` explains their verdicts. `seen` are the tables of scores by what training has seen, `tuned` those of each
-    tuning by its key; without any, there is no such page. `labs` are the runs that several labs have, if any.
+    `legend` explains their verdicts. `seen` are the tables of scores by what training has seen, where it has seen test
+    pairs, `tuned` those of each tuning by its key; without any, there is no such page. `labs` are the runs that several
+    labs have, if any.
     """
 
     contents: Contents
@@ -110,7 +111,10 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
     pages.write("audit.html", "audit.html", findings=findings)
     if site.seen:
         beside = {grid.key: [figure for figure in site.figures if figure.beside == grid.key] for grid in site.seen}
-        pages.write("seen.html", "seen.html", beside=beside)
+        nothing = [
+            f"{one.setting} / {one.encoder} (profile {one.profile})" for one in site.contents.seen if not one.has_seen
+        ]
+        pages.write("seen.html", "seen.html", beside=beside, nothing=nothing)
     if site.tuned:
         pages.write("tuned.html", "tuned.html")
     navigation = digest(methods, profiles, bool(site.seen), bool(site.tuned))

@@ -31,9 +31,9 @@ def test_points_are_mean_gains_of_each_compared_row() -> None:
     np.testing.assert_allclose((places - places[1]) / scale, gains - 2, atol=1e-6)
     assert first[0, 1] < second[0, 1] < first[1, 1] < second[1, 1], "rows from top to bottom, seen above unseen"
     shown = texts(figure)
-    assert [text for text in shown if text in ("dalr", "mcse", "simcse", "kdmcse@official")] == ["dalr", "mcse"]
+    assert [text for text in shown if text in ("DALR", "MCSE", "SimCSE", "KDMCSE (public code)")] == ["DALR", "MCSE"]
     assert {"seen pairs", "unseen pairs"} <= set(shown)
-    assert "gain over simcse, points of Spearman (n = 2)" in shown
+    assert "gain over SimCSE, points of Spearman (n = 2)" in shown
     assert figure.caption.startswith("Mean over STS15. Bars are 95% intervals")
     assert figure.beside == "seen-1-tiny-sts"
 

@@ -20,7 +20,7 @@ def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> Non
     assert "beats the one trained variant: SimCSE (1 significantly" in first.text
     place = [one for one in [second, *rest] if one.place.startswith("toy /")]
     assert place[0].text == (
-        "The untrained encoder beats 2 of 3 trained variants: SimCSE, KDMCSE (1 significantly, one-sample "
+        "The untrained encoder beats 2 of 3 trained variants: SimCSE; KDMCSE (1 significantly, one-sample "
         "t-tests with Holm's correction; 1 with too few seeds to test): untrained 50.00 (untrained, mean), best "
         "trained 71.73 ± 1.55 (MCSE), points of Spearman, sts average."
     )

@@ -20,6 +20,7 @@ RESULTS = [
     *(split("simcse", seed, {"STS15": (250, 60.0 + seed, 500, 70.0)}) for seed in (0, 1)),
     *(split("mcse", seed, {"STS15": (250, 64.0 + 2 * seed, 500, 69.0)}) for seed in (0, 1)),
     split("visualcse", 0, {"STS15": (250, 64.0, 500, 69.0)}, setting="wiki"),
+    split("simcse", 0, {"STS15": (0, None, 750, 70.0)}, setting="wiki+digits"),
 ]
 
 
@@ -43,6 +44,8 @@ def test_the_page_has_pairs_scores_and_gains(out: Path) -> None:
     assert row(page, "MCSE") == ["2", "250", "65.00 ± 1.41", "+4.50 ± 0.71", "500", "69.00 ± 0.00", "−1.00 ± 0.00"]
     assert row(page, "SimCSE") == ["2", "250", "60.50 ± 0.71", "–", "500", "70.00 ± 0.00", "–"]
     assert "Not compared, no matching run of SimCSE: VisualCSE." in page
+    assert "Training read no sentence of any test pair in wiki+digits / toy-bert (profile tiny)." in page
+    assert "wiki+digits" not in page.partition("</header>")[2]
     (picture,) = re.findall(r'<img src="([^"]*)"', page)
     assert (out / picture).read_text("utf-8").startswith("<svg")
 
