@@ -119,8 +119,10 @@ def tiny() -> Iterator[str]:
 
 
 def _is_shown(row: Row) -> bool:
-    """Whether a row is a method or a control, not one of a table's ablations."""
-    return "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
+    """Whether a row is a method or a control as its profile trains it, not one of a table's ablations."""
+    return not row.label.overrides and (
+        "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
+    )
 
 
 def tiny_tables() -> Iterator[str]:
@@ -177,6 +179,10 @@ def small() -> Iterator[str]:
         "text to image R@10",
     ]
     yield from table(head, rows)
+    yield ""
+    for block in one.blocks:
+        for line in verdicts(block, shown[1]):
+            yield f"- `{block.setting}`: {line[2].lower()}{line[3:]}"
 
 
 def seen() -> Iterator[str]:
