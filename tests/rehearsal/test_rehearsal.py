@@ -6,6 +6,7 @@ import csv
 import json
 from typing import Any
 
+import pytest
 from counts import FULL
 from world import World, printed_commands
 
@@ -29,6 +30,7 @@ def test_full_counts_are_those_of_the_catalogue() -> None:
     assert dict(FULL.expected()) == counted
 
 
+@pytest.mark.long
 def test_the_printed_commands_fill_the_tables(machine: World) -> None:
     """Nothing is set but the number of seeds: of so little data, all epochs are 20 steps of DALR and 24 of KDMCSE."""
     asks, fetches, imports, runs, reports = printed_commands("docs/data.md", "From nothing to a table")

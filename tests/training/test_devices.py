@@ -31,7 +31,9 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
-@pytest.mark.parametrize("variant", list(variants()))
+@pytest.mark.parametrize(
+    "variant", [pytest.param(one, marks=[pytest.mark.long] if "@official" in one else []) for one in variants()]
+)
 def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str, tmp_path: Path) -> None:
     asked, *_ = loaded(variant)
     outputs: set[torch.dtype] = set()

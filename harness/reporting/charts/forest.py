@@ -108,9 +108,11 @@ def _text(forest: Forest) -> str:
     more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
     if forest.base is None:
         return f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare." + more
-    some = " Points without a bar have too few seeds to test." if forest.tested < len(forest.block.trained) - 1 else ""
+    alone = [gain for gain in forest.gains if gain.kind == "not tested"]
+    few = " Points without a bar have too few seeds to test." if any(one.low == one.high for one in alone) else ""
+    other = f" Not tested: {forest.baseline} with other values." if any(one.low < one.high for one in alone) else ""
     untrained = " Pink: untrained." if any(gain.kind == "untrained" for gain in forest.gains) else ""
     return (
         f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Filled: significant after "
-        f"Holm's correction; green better, red worse; hollow: not significant.{untrained}{some}{more}"
+        f"Holm's correction; green better, red worse; hollow: not significant.{untrained}{few}{other}{more}"
     )

@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
-from harness.metrics import AVERAGE, Column
+from harness.metrics import AVERAGE, Column, Metric
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
@@ -120,11 +120,13 @@ def _sure(forest: Forest, best: Gain) -> str:
     assert forest.base
     n, m = best.cell.summary.n, forest.base.cells[forest.column].summary.n
     seeds = f"{count_of(n, 'seed')} each" if n == m else f"{n} and {count_of(m, 'seed')}"
-    if best.cell.p is None:
+    if min(n, m) < FEWEST_SEEDS:
         return f"not tested: {seeds}, and a test needs {FEWEST_SEEDS}"
     digits = forest.table.metric(forest.column).digits
-    said = "significant" if best.certain else "not significant"
     interval = f"95 % interval {fixed(best.low, digits)} to {fixed(best.high, digits)}"
+    if best.cell.p is None:
+        return f"{interval}, not tested, {seeds}"
+    said = "significant" if best.certain else "not significant"
     return f"{interval}, {said} after Holm's correction, {p_value(best.cell.p)}, {seeds}"
 
 
@@ -140,15 +142,15 @@ def _next(forest: Forest) -> str:
 
 
 def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
-    sign = 1 if table.metric(column).larger_is_better else -1
+    metric = table.metric(column)
     rows = [row for row in block.rows if column in row.cells]
     base = main_baseline(block, column)
     base = base if len([row for row in rows if row.is_trained]) > 1 else None
     if base is None:
-        found = [_score(row, row.cells[column], sign) for row in rows]
+        found = [_score(row, row.cells[column], 1 if metric.larger_is_better else -1) for row in rows]
     else:
         pairs = ((row, _baseline_of(block, row, base)) for row in rows)
-        found = [_gain(row, other, column, sign) for row, other in pairs if other and column in other.cells]
+        found = [_gain(row, other, column, metric) for row, other in pairs if other and column in other.cells]
     return Forest(table, block, column, base, tuple(sorted(found, key=lambda gain: -gain.size)))
 
 
@@ -169,16 +171,17 @@ def _score(row: Row, cell: Cell, sign: int) -> Gain:
     return Gain(row, cell, size, low, high, "not tested" if row.is_trained else "untrained")
 
 
-def _gain(row: Row, base: Row, column: Column, sign: int) -> Gain:
+def _gain(row: Row, base: Row, column: Column, metric: Metric) -> Gain:
     cell, other = row.cells[column], base.cells[column]
+    sign = 1 if metric.larger_is_better else -1
     size, test = sign * (cell.summary.mean - other.summary.mean), cell.test
     if not row.is_trained:  # one number without spread: the interval is that of the baseline
         test = paired_t_test([cell.summary.mean] * other.summary.n, other.values) if other.summary.n > 2 else None
         kind: GainKind = "untrained"
     elif row.label == base.label:
         kind, test = "baseline", None
-    elif test is None:
-        kind = "not tested"
+    elif test is None:  # the baseline with other values has an interval, which no verdict follows
+        kind, test = "not tested", compare(cell, other, metric).test
     else:
         found: GainKind = "better" if cell.verdict is Significance.BETTER else "worse"
         kind = found if cell.holds else "not significant"

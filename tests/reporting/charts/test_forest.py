@@ -42,6 +42,18 @@ def test_two_seeds_are_no_test_and_a_baseline_ahead_leads() -> None:
     assert lead_text(behind).startswith("SimCSE leads on toy / toy-bert, profile tiny (sts average): nothing scores")
 
 
+def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("simcse", HIGH, overrides={"precision": "bf16"})
+    (forest,) = forests(tables(runs)[0])
+    assert [gain.kind for gain in forest.gains] == ["not tested", "baseline"]
+    wanted = scipy.stats.ttest_ind(HIGH, LOW).confidence_interval(0.95)
+    assert (forest.gains[0].low, forest.gains[0].high) == pytest.approx((wanted.low, wanted.high))
+    assert "(95 % interval 45.48 to 53.65, not tested, 3 seeds each)" in lead_text(forest)
+    text = forest_plot(forest).text
+    assert "Not tested: SimCSE with other values." in text
+    assert "too few seeds" not in text
+
+
 def test_the_sign_is_turned_where_lower_is_better() -> None:
     def runs(variant: str, alignment: float) -> list:
         values = [{"alignment": alignment + seed / 1000, "uniformity": -2.0} for seed in range(3)]
