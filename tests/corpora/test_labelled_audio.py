@@ -71,6 +71,7 @@ print(resident() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc to see memory")
 def test_thousands_of_recordings_take_no_memory(tmp_path: Path) -> None:
     """1,500 waves are 72 MB as floats and their filterbanks 14 MB; reading all of them leaves far less behind."""

@@ -249,7 +249,9 @@ Local(ExecutorOptions(2, "cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600
 
 
 @needs_proc
-@pytest.mark.parametrize("signals", [[signal.SIGKILL], [signal.SIGINT, signal.SIGINT]])
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGKILL], pytest.param([signal.SIGINT, signal.SIGINT], marks=pytest.mark.long)]
+)
 def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", FOREVER, str(Path(executor_jobs.__file__).parent), str(tmp_path)], stderr=-1
