@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from harness.checksums import sealed
+
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
 SETTINGS, ENCODERS, SEEDS = 10, 4, 5
 #: lines of a log, as many as a paper's run has
@@ -47,7 +49,9 @@ def _templates() -> Sequence[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for path in sorted(REFERENCE.glob("*/*/*/*/seed-0-*.json")):
         content = json.loads(path.read_bytes())
-        if "[" not in content["spec"]["variant"] and content["hyperparameters"].get("training"):
+        plain = "[" not in content["spec"]["variant"] and not content["overrides"]
+        if plain and content["hyperparameters"].get("training"):
+            del content["digest"]
             found.setdefault((content["profile"], content["spec"]["variant"]), content)
     return sorted(found.values(), key=lambda one: one["spec"]["variant"] != "simcse")
 
@@ -69,7 +73,8 @@ def _one(template: dict[str, Any], option: int, setting: int, encoder: int, seed
         **{"fingerprint": fingerprint, "group": group, "evaluations": evaluations},
     }
     name = "/".join(quote(part, safe="[]=,+@.:-_") for part in (variant, spec["setting"], spec["encoder"]))
-    return MadeUp(f"made-up/{name}/seed-{seed}-{fingerprint[:16]}.json", json.dumps(content, separators=(",", ":")))
+    text = sealed(json.dumps(content, separators=(",", ":")))
+    return MadeUp(f"made-up/{name}/seed-{seed}-{fingerprint[:16]}.json", text)
 
 
 def _hash(*parts: object) -> str:

@@ -1,4 +1,4 @@
-"""The benchmark that cannot run where this project is built, in its short form."""
+"""Benchmarks: the one that cannot run where this project is built, in its short form, and the results that others read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts import script
+
+from harness.store import Store
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:
+    script(BENCHMARKS / "made_up.py").write(tmp_path, 30)
+    found = Store(tmp_path).indexed()
+    assert (len(found), found.problems) == (30, [])
+    assert found[0].spec.variant == "simcse"
 
 
 @pytest.mark.long
