@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from harness.errors import UserError, first_line
+from harness.errors import UserError
 from harness.execution.environment import Machine
 from harness.execution.events import Event, Listener
 from harness.execution.executors.estimates import Estimates
@@ -125,7 +125,7 @@ class Job(ABC):
         except BaseException as error:  # sys.exit and the like are no reason to end the others
             if type(error).__name__ != OUT_OF_MEMORY:
                 return self.fail(error, listen)
-            return Again.MEMORY if allocation.gpu_share < 1 else self.fail(_too_large(error), listen)
+            return Again.MEMORY if allocation.gpu_share < 1 else self.fail(_too_large(), listen)
 
     @property
     def log_path(self) -> Path | None:
@@ -140,12 +140,12 @@ class Job(ABC):
             return ""
 
 
-def _too_large(error: BaseException) -> UserError:
+def _too_large() -> UserError:
     """Say what helps a run that is out of memory alone on a card."""
     advice = (
         "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a smaller one"
     )
-    return UserError(f"out of memory alone on the GPU: {advice} ({first_line(error)})")
+    return UserError(f"out of memory alone on the GPU: {advice}")
 
 
 def machine_of(allocation: Allocation) -> Machine:
