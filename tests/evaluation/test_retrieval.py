@@ -163,7 +163,7 @@ def test_too_few_images_are_not_scored(suite: Callable[..., RetrievalSuite]) -> 
     assert evaluation.scores["ring"] == {"n_seen": 21, "n_images": 99}
     (line, average) = evaluation.warnings
     assert line == (
-        "retrieval: ring: 21 of 120 images were seen in training and are left out; the other 99 are too few to score"
+        "retrieval: ring: no score: 21 of 120 images were seen in training and are left out; the other 99 are too few"
     )
     assert average.startswith("retrieval: Avg: ")
     assert evaluation.scores["Avg"] == {}

@@ -88,7 +88,7 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
     evaluation = STSSuite(["near", "flat"]).evaluate(embed, None)
     assert set(evaluation.scores["flat"]) == {"n"}
     assert evaluation.scores["Avg"] == {}
-    assert evaluation.warnings[0] == "sts: flat: no score: all similarities are equal"
+    assert evaluation.warnings[0] == "sts: flat: no score: all gold scores are equal"
     assert "Avg" in evaluation.warnings[1]
     json.dumps(evaluation.scores, allow_nan=False)
 
