@@ -164,8 +164,8 @@ class Batches:
         # the last batch of a pass may be short
         if len(rows) == min(self.training.batch_size, self.data.used(stream)) and bool((ids == ids[0]).all()):
             raise UserError(
-                f"step {step + 1} has one distinct sentence in its batch of {stream}, so no negatives; give a corpus of "
-                "different sentences, or more of them"
+                f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
+                "negatives; give a corpus of different sentences, or more of them"
             )
         tokens = tokens.to(device)
         if stream == "triplets":
