@@ -98,8 +98,8 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
-    paper's table whose teachers cannot be found. Raises UserError.
+    Runs are skipped whose corpora cannot be read as they ask, and rows of a paper's table whose teachers cannot be
+    found or whose code in another package fails. Raises UserError.
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
     without_data = suites_without_data(request, inventory)
@@ -112,8 +112,6 @@ def make_plan(request: Request, store: Store) -> Plan:
         try:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
-        except PlugInError as error:
-            skipped.append(Skipped(str(run.spec.variant), str(error)))
         except UserError as error:
             # a table's other rows are run; what a user combined by hand is refused
             if request.wanted is None and not isinstance(error, UnfitSettingError):
