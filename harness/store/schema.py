@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from harness.inputs import OptionValue
-from harness.metrics import Metric
+from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import RunSpec
 
@@ -103,6 +103,16 @@ class Evaluation(Record):
     def key(self) -> tuple[str, str]:
         """Suite and protocol key; a result holds at most one evaluation of each."""
         return self.suite, self.protocol.key
+
+    @property
+    def unscored(self) -> str:
+        """The tasks without a score, by reason: `no score of STS12, STS13: REASON`; empty where all have one."""
+        reasons: dict[str, list[str]] = {}
+        for line in self.warnings:
+            task, marked, reason = line.removeprefix(f"{self.suite}: ").partition(f": {NO_SCORE}: ")
+            if marked:
+                reasons.setdefault(reason, []).append(task)
+        return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
 
 
 class TeacherUse(Record):
