@@ -18,7 +18,7 @@ from harness.execution.executors.estimates import Estimates
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.foreign import contained
-from harness.processors import free_large_blocks, use_cores
+from harness.processors import keep_freed_memory, use_cores
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Store
 
@@ -145,7 +145,7 @@ def machine_of(allocation: Allocation) -> Machine:
 
     machine = Machine.of(allocation)
     torch.set_num_threads(machine.threads)
-    free_large_blocks()
+    keep_freed_memory()
     if machine.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
         torch.cuda.reset_peak_memory_stats()  # of the job before in this process
