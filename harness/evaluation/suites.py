@@ -31,6 +31,7 @@ SIMILARITY = "similarity task"
 Values = dict[str, float]
 
 
+@runtime_checkable
 class Task(Protocol):
     """A `harness.sources.Source` of one task's data."""
 
@@ -150,7 +151,7 @@ class Suite(ABC):
     @classmethod
     def find(cls, task: str) -> Any:
         """Return a task by name. Raises UserError for an unknown one."""
-        return registry.get(cls.kind, task)
+        return registry.get_instance(cls.kind, task, Task)
 
     @property
     def tasks(self) -> list[str]:

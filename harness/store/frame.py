@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: column of `frame_of` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
     "profile": "profile of the run",
-    "profile_origin": "'package' for a shipped profile, 'file' for a user's own, 'unknown' before schema 2",
+    "profile_origin": "'package' for a shipped profile, 'file' for a user's own",
     "method": "name of the method",
     "variant": "method with its reading and options",
     "setting": "training setting; 'none' for an untrained encoder",
