@@ -196,9 +196,9 @@ def _in_groups(
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    Below FEWEST_SEEDS on a side there is neither.
+    Below FEWEST_SEEDS on a side, and in a metric that is not judged, there is neither.
     """
-    enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
+    enough = metric.judged and min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
     test = t_test_from_summaries(cell.summary, against.summary) if enough else None
     if test is None:
         return replace(cell, test=None, verdict=None, corrected=None)
