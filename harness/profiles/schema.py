@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
 from harness.errors import UserError
@@ -353,13 +353,6 @@ class Profile(Table):
         """The similarity task that selects checkpoints in a setting."""
         table = self.settings.get(setting)
         return (table.dev if table else None) or self.dev
-
-    @field_validator("training")
-    @classmethod
-    def _one_length(cls, training: Training) -> Training:
-        if {"steps", "epochs"} <= training.model_fields_set:
-            raise ValueError("steps replace epochs; give one of them")
-        return training
 
     @model_validator(mode="after")
     def _names_exist(self) -> Profile:
