@@ -184,6 +184,8 @@ def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
+    if {"steps", "epochs"} <= overrides.keys():
+        raise UserError("--set gives both steps and epochs, and steps replace epochs; give one of them")
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):

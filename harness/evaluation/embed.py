@@ -125,7 +125,8 @@ class Embedded:
         vectors = np.asarray(embed(unique), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(unique):
             raise ValueError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
-        self._vectors, self._finite = vectors, np.isfinite(vectors).all(axis=1)
+        self._vectors = vectors
+        self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
         if unique and not self._finite.any():
             raise UserError(
                 f"none of the model's {len(unique):,} sentence vectors is finite: its weights are damaged, or its "

@@ -166,7 +166,7 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
     # mteb's files keep six decimals: a result read back equals the computed one
     main = 100 * round(float(_evaluated(model, task, cache).get_score()), 6)
     count = _count(task)
-    counted = {} if count is None else {"n": count}
+    counted: Values = {} if count is None else {"n": count}
     if not math.isfinite(main):
         return TaskScores(counted, warnings=[f"{NO_SCORE}: undefined"])
     return TaskScores({"main_score": main} | counted)

@@ -145,9 +145,9 @@ class Store:
         """Whether a run's key has a result under any configuration."""
         return bool(_of_seed(self.folder(profile, spec), spec.seed))
 
-    def seeds(self, profile: str, spec: Spec) -> list[Result]:
-        """The usable results of a run's key under any seed and configuration."""
-        return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))[0]
+    def seeds(self, profile: str, spec: Spec) -> tuple[list[Result], list[str]]:
+        """The results of a run's key under any seed and configuration, and a line for each file that is left out."""
+        return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))
 
     def save(self, result: Result) -> Result:
         """Write a result and return it as stored.

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from faults_tools import short_run
 from safetensors.torch import load_file, save_file
 
 import harness
 from harness.cli import main
 from harness.corpora.toy import student_folder
 from harness.errors import UserError
+from harness.profiles import load_profile
 
 WORDS = "embeddings.word_embeddings.weight"
 
@@ -52,3 +54,17 @@ def test_a_model_without_any_finite_vector_fails(value: float, tmp_path: Path) -
     found = harness.results(results)
     assert len(found) == 0
     assert "sentence vectors is finite" in found.failures[0].error
+
+
+def test_training_on_one_sentence_is_refused(tmp_path: Path) -> None:
+    (failure,) = short_run("mcse", tmp_path, settings="toy[shot=1]").failures
+    assert "one distinct sentence in its batch of pairs" in failure.error
+
+
+def test_steps_and_epochs_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="both steps and epochs"):
+        short_run("simcse", tmp_path, set={"steps": 5, "epochs": 1})
+    profile = tmp_path / "mine.toml"
+    profile.write_text('extends = "tiny"\n[training]\nsteps = 5\nepochs = 1\n')
+    with pytest.raises(UserError, match="steps replace epochs"):
+        load_profile(str(profile))
