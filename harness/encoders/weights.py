@@ -135,11 +135,11 @@ def _kernel(value: Any) -> str:
 
 def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
     """Raise ValueError if a folder has none of the files of its tokenizer's vocabulary, or no word in them."""
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
-        raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
 
 
 @contextmanager

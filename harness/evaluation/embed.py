@@ -126,7 +126,7 @@ class Embedded:
         if vectors.ndim != 2 or len(vectors) != len(unique):
             raise ValueError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
         self._vectors = vectors
-        self._finite: np.ndarray = np.isfinite(vectors).all(axis=1)
+        self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
         if unique and not self._finite.any():
             raise UserError(
                 f"none of the model's {len(unique):,} sentence vectors is finite: its weights are damaged, or its "

@@ -211,7 +211,7 @@ def _planned(
         state = "kept"
     elif store.has_key(*place):
         state = "stale"
-        others = sorted((one for one in store.seeds(*place) if one.spec == place[1]), key=lambda one: one.finished)
+        others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)
         changed = changes(others[-1], experiment) if others else ()
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))

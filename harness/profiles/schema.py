@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
 from harness.errors import UserError
 from harness.inputs import OptionValue
-from harness.spec import MOST_SEEDS
+from harness.spec import MOST_SEEDS, Variant, parse_encoder, parse_setting
 from harness.tomlfiles import Commit, Name, Table
 
 #: method -> reading -> values that the reading sets
@@ -354,16 +354,14 @@ class Profile(Table):
         table = self.settings.get(setting)
         return (table.dev if table else None) or self.dev
 
-    @field_validator("training")
-    @classmethod
-    def _one_length(cls, training: Training) -> Training:
-        if {"steps", "epochs"} <= training.model_fields_set:
-            raise ValueError("steps replace epochs; give one of them")
-        return training
-
     @model_validator(mode="after")
     def _names_exist(self) -> Profile:
         """Refuse names of tables that the profile does not have."""
+        for name in self.settings:
+            if parse_setting(name) != Variant(name):
+                raise ValueError(f"settings.{name}: a name has no options; they are given in --settings")
+        for name in (*self.encoders, *self.released):
+            parse_encoder(name)
         for name, setting in self.settings.items():
             _exist(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
         for kind in ("settings", "encoders"):

@@ -21,6 +21,7 @@ from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
 from harness.evaluation.mteb_suite import MTEBSuite
 from harness.evaluation.mteb_tasks import OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
+from harness.evaluation.suites import TaskScores
 from harness.sources import digest
 
 TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
@@ -103,8 +104,8 @@ def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -
     from harness.evaluation import mteb_suite
 
     values = {"ToyMTEB-STS": 10.0, "ToyMTEB-Retrieval": 30.0, "ToyMTEB-Reranking": 50.0, "Second": 20.0}
-    monkeypatch.setattr(mteb_suite, "_evaluated", lambda model, task, cache: task.metadata.name)
-    monkeypatch.setattr(mteb_suite, "_scores", lambda name, task: {"main_score": values[name], "n": 1})
+    scored = {name: TaskScores({"main_score": value, "n": 1}) for name, value in values.items()}
+    monkeypatch.setattr(mteb_suite, "_task_scores", lambda model, task, cache: scored[task.metadata.name])
     second = copy.copy(toy.TOY_STS_TASK)
     second.name = "Second"
     suite = MTEBSuite(list(values)[:3])
