@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
+#: How the warning on a task without its main metric begins, after the names of suite and task; the reason follows.
+NO_SCORE = "no score"
 #: The parts of a task by training: pairs of which it read a sentence, and those of which it read none.
 SEEN, UNSEEN = "[seen]", "[unseen]"
 

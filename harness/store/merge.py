@@ -17,7 +17,6 @@ from harness.store.files import Store
 from harness.store.labs import check_identity, contributor, disagreement, lab_store, labs_of, same_training
 from harness.store.schema import Result
 from harness.store.tunings import read_tunings, save_tuning
-from harness.store.upgrade import has_old_name
 
 #: a result is new, has new evaluations, or was there already
 Standing = Literal["new", "extended", "there"]
@@ -83,9 +82,6 @@ def contributions(lab: str, store: Store) -> Iterator[Contribution]:
 
 def checked(one: Contribution) -> tuple[Result, bool]:
     """A contributed result, and whether its fingerprint was computed. Raises UserError for one that cannot be used."""
-    if has_old_name(one.path):
-        upgrade = f"`harness results upgrade --results {one.store.root}`"
-        raise UserError(f"the result {one.path} is of schema 1; run {upgrade} first")
     result = one.store.read(one.path)
     if one.store.path(result) != one.path:
         raise UserError(f"the result {one.path} is not of the run that its path names")

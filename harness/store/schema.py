@@ -1,4 +1,4 @@
-"""The records of a result file (schema 3) and of a failure (schema 2)."""
+"""The records of a result file and of a failure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from harness.inputs import OptionValue
-from harness.metrics import Metric
+from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import RunSpec
 
 SCHEMA_VERSION: Final = 3
 
-#: Where a run's profile was read from; results of schema 1 did not record it.
-ProfileOrigin = Literal["package", "file", "unknown"]
+#: where a run's profile was read from
+ProfileOrigin = Literal["package", "file"]
 #: task -> metric -> value
 ScoresByTask = dict[str, dict[str, float]]
 #: task -> part -> metric -> value
@@ -104,6 +104,16 @@ class Evaluation(Record):
         """Suite and protocol key; a result holds at most one evaluation of each."""
         return self.suite, self.protocol.key
 
+    @property
+    def unscored(self) -> str:
+        """The tasks without a score, by reason: `no score of STS12, STS13: REASON`; empty where all have one."""
+        reasons: dict[str, list[str]] = {}
+        for line in self.warnings:
+            task, marked, reason = line.removeprefix(f"{self.suite}: ").partition(f": {NO_SCORE}: ")
+            if marked:
+                reasons.setdefault(reason, []).append(task)
+        return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
+
 
 class TeacherUse(Record):
     """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe.
@@ -120,10 +130,8 @@ class Result(Record):
     """A finished run.
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
-    equal. Results share a `group` only if their trainings differ by seed alone. Results of schema 1 have the group of
-    that schema, which also covered the protocols of the profile's suites, so that one training may have several; new
-    seeds join such a group, and `harness results upgrade` replaces it where it can.
-    From schema 3 on, a result's file holds a digest of itself (`harness.checksums`), which is no part of the record.
+    equal. Results share a `group` only if their trainings differ by seed alone.
+    A result's file ends with a digest of itself (`harness.checksums`), which is no part of the record.
     `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
     `warnings` are those of training. `identity` is what the fingerprint is a hash of, by name, which older files do not
     hold: it shows what has changed where a run has another fingerprint.
@@ -198,16 +206,11 @@ class Result(Record):
         """This result with the evaluations that only `newer`, a result of the same training, has."""
         known = {evaluation.key for evaluation in self.evaluations}
         added = [evaluation for evaluation in newer.evaluations if evaluation.key not in known]
-        origin = newer.profile_origin if self.profile_origin == "unknown" else self.profile_origin
-        changes = {"evaluations": [*self.evaluations, *added], "group": newer.group, "profile_origin": origin}
-        return self.model_copy(update=changes)
+        return self.model_copy(update={"evaluations": [*self.evaluations, *added]})
 
 
 class Failure(Record):
-    """The last failure of a run. Failures are listed, and never part of tables.
-
-    `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
-    """
+    """The last failure of a run. Failures are listed, and never part of tables."""
 
     schema_version: Literal[3] = SCHEMA_VERSION
     spec: Spec
@@ -218,5 +221,5 @@ class Failure(Record):
     when: str
 
     def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
-        """Whether this run failed; a record without fingerprint counts for every configuration of its key."""
-        return (self.profile, self.spec) == (profile, spec) and self.fingerprint in ("", fingerprint)
+        """Whether this run failed."""
+        return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)

@@ -129,7 +129,6 @@ def test_no_word_of_any_command_is_a_traceback(
             ("data", "fetch", "wiki1m", "--accept-licences", "senteval,"),
             "--accept-licences : no restricted data set or model has this name",
         ),
-        (("results", "upgrade", "--data-root", "nowhere"), "nowhere is not a folder"),
         (("power", "--effect", "1", "--std", "1", "--seeds", "100000000"), "2<=x<=10000"),
         (("run", "--profile", "tiny", "--dry-run", "--seeds", "10000", "--methods", MANY), "more than 200,000"),
         (

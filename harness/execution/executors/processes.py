@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import TracebackType
+from typing import Any
 
 from harness.execution.executors.faults import death_text, sending
 from harness.execution.executors.job import Job
@@ -24,6 +25,8 @@ from harness.processors import passive_threads
 
 #: Seconds to wait for the exit code of a process that has closed its channel: the server may be importing a library.
 EXIT_S = 30.0
+#: A library that asks for CUDA at import would otherwise make it unusable in all processes forked later.
+SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 #: Without the folder of the command in sys.path, where a file could have the name of a module.
 COMMAND = "import sys; from harness.execution.executors.forkserver import main; main(*map(int, sys.argv[1:]))"
 
@@ -89,7 +92,7 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", COMMAND, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": paths},
+                env={**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": paths},
                 stdin=subprocess.DEVNULL,
             )
         self._channel = Connection(ours.detach())
@@ -120,6 +123,16 @@ class ForkServer:
         with suppress(OSError):  # of a process that died at once; `receive` finds its channel closed
             channel.send_bytes(content)
         return JobProcess(job, pid, channel, self)
+
+    def ask(self, question: object, environment: dict[str, str]) -> Any:
+        """Return what a short question answers in a process of its own, or why there is no answer."""
+        pid, channel = self._forked(environment)
+        with channel:
+            try:
+                channel.send_bytes(pickle.dumps(question))
+                return channel.recv()
+            except (EOFError, OSError):
+                return death_text(self.exit_code(pid), "")
 
     def _forked(self, environment: dict[str, str]) -> tuple[int, Connection]:
         """A new process and the channel to it."""
