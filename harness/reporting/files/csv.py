@@ -19,7 +19,8 @@ from harness.reporting.tables.cells import FilledTable, PaperCell
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
 #: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
-#: ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
+#: ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with
+#: other seeds.
 COLUMNS = (
     *(
         "table",
@@ -113,8 +114,12 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields |= {"verdict": cell.verdict, "p_holm": cell.p, "tests": cell.corrected.tests if cell.corrected else None}
+        fields |= {"verdict": cell.verdict, **_corrected(cell)}
     return fields
+
+
+def _corrected(cell: Cell) -> CsvFields:
+    return {"p_holm": cell.corrected.p, "tests": cell.corrected.tests} if cell.corrected else {}
 
 
 def _paper(filled: FilledTable) -> Iterator[CsvFields]:

@@ -132,6 +132,8 @@ def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell:
 def _seeds(cell: Cell, against: Cell) -> str:
     n, m = cell.summary.n, against.summary.n
     seeds = f"{count_of(n, 'seed')} each" if n == m else f"{n} and {count_of(m, 'seed')}"
+    if cell.values == against.values:
+        return f"{seeds}, the same scores"
     return seeds if cell.test else f"{seeds}: {Agreement.TOO_FEW} to test"
 
 

@@ -305,17 +305,14 @@ def corrected(filled: FilledTable, alpha: float) -> FilledTable:
                 if cell.measured and cell.measured.test:
                     key = (encoder, line.family, line.place.setting, line.against, name)
                     families.setdefault(key, []).append((line, name, Comparison(cell.measured, data)))
-    found: dict[tuple[int, str], Cell] = {}
+    new: dict[int, dict[str, PaperCell]] = {}
     for family in families.values():
         cells = correct([one for _, _, one in family], alpha)
-        found |= {(id(line), name): cell for (line, name, _), cell in zip(family, cells, strict=True)}
+        for (line, name, _), cell in zip(family, cells, strict=True):
+            new.setdefault(id(line), {})[name] = replace(line.cells[name], measured=cell)
 
     def with_p(line: FilledLine) -> FilledLine:
-        cells = {
-            name: replace(cell, measured=found.get((id(line), name), cell.measured))
-            for name, cell in line.cells.items()
-        }
-        return replace(line, cells=cells)
+        return replace(line, cells={**line.cells, **new.get(id(line), {})})
 
     def of_row(row: FilledRow) -> FilledRow:
         return replace(row, lines=tuple(map(with_p, row.lines)))

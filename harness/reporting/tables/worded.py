@@ -246,8 +246,8 @@ def _tests(filled: FilledTable) -> Iterator[str]:
         yield (
             "Measured rows: * significantly better, † significantly worse than the row they are compared with, "
             f"p < {filled.table.test.alpha}, independent two-sample t-test as in the paper, after Holm's correction "
-            f"over the tests against one row in one column, setting and encoder ({over}); (*) and (†): alone, not after "
-            "the correction."
+            f"over the tests against one row in one column, setting and encoder ({over}); (*) and (†): alone, not "
+            "after the correction."
         )
 
 
