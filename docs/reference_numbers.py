@@ -81,19 +81,15 @@ def interval(test: TTest, digits: int) -> str:
 
 def verdicts(block: Block, column: Column) -> Iterator[str]:
     """Sentences on which variants differ from SimCSE, alone and in their families."""
-    rows = {row.label: row.cells[column] for row in block.trained if row.cells[column].test and _is_shown(row)}
+    cells = {row.label: row.cells[column] for row in block.trained if row.cells[column].test and _is_shown(row)}
     sides = {Significance.BETTER: "Better than", Significance.WORSE: "Worse than"}
     for verdict, said in sides.items():
-        names = [f"`{label}`" for label, cell in rows.items() if cell.verdict is verdict and cell.holds]
-        alone = [
-            f"`{label}` ({judged(cell)})" for label, cell in rows.items() if cell.verdict is verdict and cell.is_alone
-        ]
-        if names:
+        mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
+        if names := [name for name, cell in mine.items() if cell.holds]:
             yield f"- {said} SimCSE: {', '.join(names)}."
-        if alone:
+        if alone := [f"{name} ({judged(cell)})" for name, cell in mine.items() if cell.is_alone]:
             yield f"- {said} SimCSE alone: {', '.join(alone)}."
-    names = [f"`{label}`" for label, cell in rows.items() if cell.verdict is Significance.NONE]
-    if names:
+    if names := [f"`{label}`" for label, cell in cells.items() if cell.verdict is Significance.NONE]:
         yield f"- Not significantly different from SimCSE: {', '.join(names)}."
 
 

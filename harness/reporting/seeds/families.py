@@ -12,7 +12,7 @@ from harness.spec import DEFAULT_READING, SpecError, Variant
 from harness.stats import ALPHA, holm
 
 
-class Comparison(NamedTuple):
+class FamilyTest(NamedTuple):
     """A cell that was tested against its reference, in one column of one setting and encoder.
 
     `data` are all scores of both sides: comparisons of equal data are one test. `is_method` separates the methods from
@@ -40,7 +40,7 @@ def primary_column(columns: Sequence[Column]) -> Column | None:
     return found[0] if len(found) == 1 else None
 
 
-def corrected(comparisons: Sequence[Comparison], alpha: float = ALPHA) -> list[Cell]:
+def corrected(comparisons: Sequence[FamilyTest], alpha: float = ALPHA) -> list[Cell]:
     """The cells of one column in one setting and encoder, with Holm's correction over each family.
 
     A variant with the data of a method is that method's test, not another one.

@@ -16,7 +16,7 @@ from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
-from harness.reporting.seeds.families import Comparison, corrected, is_method, primary_column
+from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
@@ -217,7 +217,7 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
         metric = metrics[column.metric]
         tests = [
-            Comparison(compare(row.cells[column], base.cells[column], metric), (row.data, base.data), row.is_method)
+            FamilyTest(compare(row.cells[column], base.cells[column], metric), (row.data, base.data), row.is_method)
             for row, base in both
         ]
         for (row, _), cell in zip(both, corrected(tests), strict=True):

@@ -14,7 +14,7 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.profiles import typed_profile
-from harness.reporting.seeds.families import Comparison
+from harness.reporting.seeds.families import FamilyTest
 from harness.reporting.seeds.families import corrected as correct
 from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
@@ -297,19 +297,19 @@ def _word(verdict: Agreement, margin: float | None) -> str:
 
 def corrected(filled: FilledTable, alpha: float) -> FilledTable:
     """Correct the paper's own tests: those of a column, in one encoder and setting, against one row are a family."""
-    families: dict[tuple[object, ...], list[tuple[FilledLine, str, Comparison]]] = {}
+    families: dict[tuple[object, ...], list[tuple[FilledLine, str, FamilyTest]]] = {}
     for encoder, rows in filled.blocks:
         for line in (line for row in rows for line in row.lines):
             data = tuple((name, cell.measured.values) for name, cell in line.cells.items() if cell.measured)
             for name, cell in line.cells.items():
                 if cell.measured and cell.measured.test:
                     key = (encoder, line.family, line.place.setting, line.against, name)
-                    families.setdefault(key, []).append((line, name, Comparison(cell.measured, data)))
+                    families.setdefault(key, []).append((line, name, FamilyTest(cell.measured, data)))
     new: dict[int, dict[str, PaperCell]] = {}
     for family in families.values():
         cells = correct([one for _, _, one in family], alpha)
-        for (line, name, _), cell in zip(family, cells, strict=True):
-            new.setdefault(id(line), {})[name] = replace(line.cells[name], measured=cell)
+        for (line, name, _), measured in zip(family, cells, strict=True):
+            new.setdefault(id(line), {})[name] = replace(line.cells[name], measured=measured)
 
     def with_p(line: FilledLine) -> FilledLine:
         return replace(line, cells={**line.cells, **new.get(id(line), {})})
