@@ -24,7 +24,7 @@ import torch
 from harness import api
 from harness.execution.events import Event, Listener
 from harness.execution.train import Bench, train
-from harness.processors import free_large_blocks
+from harness.processors import keep_freed_memory
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.trainer import Trainer
@@ -65,7 +65,7 @@ def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
 
 def training(options: argparse.Namespace, listen: Listener) -> None:
     """Train the run as `harness run` does in its process."""
-    free_large_blocks()
+    keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         plan = api.plan(
             options.profile,

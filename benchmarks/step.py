@@ -28,8 +28,8 @@ BARS = {"text": (1.15, 2.5), "mcse": (1.75, 3.5), "kdmcse": (1.75, 3.5), "dalr":
 class Side:
     """A process that takes a step when it is told."""
 
-    def __init__(self, case: str, side: str) -> None:
-        command = [sys.executable, __file__, "--serve", case, side]
+    def __init__(self, program: str, *words: str) -> None:
+        command = [sys.executable, program, "--serve", *words]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._read()
         self.seconds: list[float] = []
@@ -109,7 +109,7 @@ def limits(name: str, rate: dict[str, float]) -> tuple[float, dict[str, float]]:
 
 def measured(name: str, precisions: list[str], rounds: int, rate: dict[str, float]) -> None:
     """Print the table of a case."""
-    sides = {side: Side(name, side) for side in ("reference", *precisions)}
+    sides = {side: Side(__file__, name, side) for side in ("reference", *precisions)}
     for _ in range(1 + rounds):
         for side in sides.values():
             side.step()

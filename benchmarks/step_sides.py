@@ -10,7 +10,10 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import resource
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,17 +186,18 @@ def reference(case: Case) -> Callable[[int], None]:
 
 
 def serve(name: str, side: str) -> None:
-    """Take a step for each line on standard input and print its seconds; then the peak of memory in MB."""
-    import resource
-    import sys
-    import time
-
+    """Be a side of a case."""
     case = CASES[name]
     with tempfile.TemporaryDirectory() as folder:
         step = reference(case) if side == "reference" else ours(case, side, Path(folder))
-        print(json.dumps("ready"), flush=True)
-        for number, _ in enumerate(sys.stdin):
-            clock = time.perf_counter()
-            step(number)
-            print(json.dumps(time.perf_counter() - clock), flush=True)
-        print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024), flush=True)
+        answer(step)
+
+
+def answer(step: Callable[[int], None]) -> None:
+    """Take a step at each line of standard input and print its seconds; at the end, the peak of memory in MB."""
+    print(json.dumps("ready"), flush=True)
+    for number, _ in enumerate(sys.stdin):
+        clock = time.perf_counter()
+        step(number)
+        print(json.dumps(time.perf_counter() - clock), flush=True)
+    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024), flush=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.caches import cache_folder
-from harness.registry import GROUPS, target, targets
+from harness.registry import GROUPS, errors_of, target, targets
 from harness.sources import digest, write_text
 
 #: packages whose declarations depend on nothing but their own files
@@ -39,13 +39,21 @@ class Declarations:
         self._new = False
 
     def ask(self, kind: str, name: str, question: object, answer: Callable[[], Any]) -> Any:
-        """The answer, a JSON value. `answer` computes it from the class, which it imports; errors are not kept."""
+        """The answer, a JSON value. `answer` computes it from the class, which it imports; errors are not kept.
+
+        Raises UserError, and PlugInError for what the class itself raises.
+        """
+
+        def asked() -> Any:
+            with errors_of(kind, name):
+                return json.loads(json.dumps(answer()))
+
         module = target(kind, name).partition(":")[0]
         if module.partition(".")[0] not in _OWN:
-            return json.loads(json.dumps(answer()))
+            return asked()
         key = digest(kind, name, question)
         if module in sys.modules or key not in self._known:
-            found = json.loads(json.dumps(answer()))
+            found = asked()
             self._new |= self._known.get(key) != found
             self._known[key] = found
         return self._known[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -12,7 +13,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import NoReturn
+from typing import Final, NoReturn
+
+from harness.stopping import Stopped
+
+#: what passes through other people's code and is not theirs
+OWN_SIGNALS: Final = (KeyboardInterrupt, GeneratorExit, Stopped)
+#: seconds in which an import has to come to another module
+IMPORT_S: Final = 10.0
 
 
 class ExitError(Exception):
@@ -26,6 +34,29 @@ def raised_at(error: BaseException, packages: Collection[str]) -> str:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
             found = f"{Path(frame.f_code.co_filename).name}, line {line}"
     return found
+
+
+@contextmanager
+def import_limited() -> Iterator[None]:
+    """Raise TimeoutError where an import comes to no other module for IMPORT_S; only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loaded = len(sys.modules)
+
+    def look(number: int, frame: FrameType | None) -> None:
+        nonlocal loaded
+        if loaded == len(sys.modules):
+            raise TimeoutError(f"its import has not ended after {IMPORT_S:g} s")
+        loaded = len(sys.modules)
+
+    handler = signal.signal(signal.SIGALRM, look)
+    timer = signal.setitimer(signal.ITIMER_REAL, IMPORT_S, IMPORT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def expand(
 ) -> tuple[list[Resolved], list[Skipped]]:
     """The runs of a grid, seeds outermost, so that every row of a table has its first seed early.
 
-    Raises UserError for unknown methods, settings and values.
+    Raises UserError for unknown methods, settings and values, and PlugInError for a method that cannot be used.
     """
     runs: dict[RunSpec, Resolved] = {}
     skipped: dict[Skipped, None] = {}
@@ -108,8 +108,6 @@ def expand(
             check_setting(profile, setting)
             spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
             runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
-        except PlugInError as error:
-            skipped[Skipped(str(variant), str(error))] = None
         except UnfitSettingError as error:
             skipped[Skipped(f"{variant}/{setting}", str(error))] = None
     return list(runs.values()), list(skipped)
@@ -123,27 +121,25 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     Raises UnfitSettingError for a method that cannot be trained in the setting, and UserError.
     """
     method, variant, setting = declared_method(spec.variant.name), spec.variant, spec.setting
-    _check_rules(profile.name, profile.hyperparameters)
+    _check_rules(profile.name, profile.hyperparameters, method.name)
     values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
-    with errors_of("method", variant.name):
-        set_here = {key: value for key, value in overrides.items() if key in _known(method)}
-        for source, layer in (*_rules(profile, spec), ("--set", set_here)):
-            values |= layer
-            sources |= dict.fromkeys(layer, source)
-        sources |= dict.fromkeys(dict(variant.options), str(variant))
-        named = dict(variant.options)
-        layers = (values, named) if method.trains else (values,)
-        of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
-        configured = method.configured(variant.reading, (values, named))
+    set_here = {key: value for key, value in overrides.items() if key in _known(method)}
+    for source, layer in (*_rules(profile, spec), ("--set", set_here)):
+        values |= layer
+        sources |= dict.fromkeys(layer, source)
+    sources |= dict.fromkeys(dict(variant.options), str(variant))
+    named = dict(variant.options)
+    layers = (values, named) if method.trains else (values,)
+    of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
+    configured = method.configured(variant.reading, (values, named))
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
     if not method.trains:
         return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, sources)
     options = check_setting(profile, setting)
     streams = _used(profile, method, setting)
-    with errors_of("method", variant.name):
-        reads = method.reads(str(variant), variant.reading, (values, named))
+    reads = method.reads(str(variant), variant.reading, (values, named))
     if reads.captions == "all":
         options = (*options, Captions("all"))
     return Resolved(*decided, streams, reads.features, dev, options, reads.own_steps, configured.pooling, sources)
@@ -161,21 +157,17 @@ def _known(method: DeclaredMethod) -> set[str]:
     return {*Training.model_fields, *method.options}
 
 
-@lru_cache(maxsize=8)
-def _check_rules(profile: str, rules: tuple[Rule, ...]) -> None:
-    """Refuse a rule for a method that is not installed, and one that would silently replace values of a reading.
+@lru_cache(maxsize=64)
+def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
+    """Refuse a rule for a method that is not installed, and one that would silently replace a value of a reading.
 
-    Methods that fail to import are not checked: they cost only their own runs. Raises UserError.
+    Raises UserError. Readings are those of one method, so that no other is imported.
     """
     installed = names("method")
     for name in (name for rule in rules for name in rule.methods):
         if name not in installed:
             raise UserError(f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}")
-    readings = {}
-    for name in installed:
-        with suppress(PlugInError):
-            readings[name] = declared_method(name).reading_values
-    check_readings(profile, rules, readings)
+    check_readings(profile, rules, {method: declared_method(method).reading_values})
 
 
 def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
@@ -185,12 +177,15 @@ def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         why = first["msg"].removeprefix("Value error, ")
+        why = "it is too large" if first["type"] == "int_parsing_size" else why
         what = f"the training value '{key}' = {first['input']!r} is" if key else "these training values are"
         raise UserError(f"{what} refused: {why}") from error
 
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
+    if {"steps", "epochs"} <= overrides.keys():
+        raise UserError("--set gives both steps and epochs, and steps replace epochs; give one of them")
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
+#: How the warning on a task without its main metric begins, after the names of suite and task; the reason follows.
+NO_SCORE = "no score"
 #: The parts of a task by training: pairs of which it read a sentence, and those of which it read none.
 SEEN, UNSEEN = "[seen]", "[unseen]"
 
@@ -27,7 +31,7 @@ class Metric:
 
     name: str
     larger_is_better: bool = True
-    digits: int = 2
+    digits: Annotated[int, Field(ge=0, le=12)] = 2
     unit: str = ""
     shown: bool = True
 

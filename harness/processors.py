@@ -19,10 +19,8 @@ INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
 OOM_SCORE = Path("/proc/self/oom_score_adj")
 #: Seconds between two looks at the parent, where the kernel does not watch it.
 PARENT_CHECK_S = 0.5
-#: Smaller blocks stay in the heap: giving them back and taking new ones costs more time than they hold memory.
-LARGE = 4 * 2**20
-#: M_MMAP_THRESHOLD of glibc's mallopt(3)
-_MMAP_THRESHOLD = -3
+#: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with what makes malloc give nothing back to the system
+_KEEP = ((-1, -1), (-4, 0))
 #: PR_SET_PDEATHSIG of Linux's prctl(2)
 _DEATH_SIGNAL = 1
 
@@ -68,14 +66,15 @@ def passive_threads() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-def free_large_blocks() -> None:
-    """Give memory of LARGE bytes or more back as soon as it is freed, where the C library is glibc.
+def keep_freed_memory() -> None:
+    """Let this process reuse the memory that it frees, where the C library is glibc.
 
-    By default glibc keeps blocks of up to 32 MB in its heap once one of them was freed. Tensors of many shapes leave
-    holes there that no later one fits into.
+    By default glibc returns large tensors to the system after each step of a training, and the system clears their
+    pages for the next one: up to a quarter of a run's time. The process keeps its peak memory instead.
     """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE)
+        for option, value in _KEEP:
+            ctypes.CDLL(None).mallopt(option, value)
 
 
 def end_with_parent(parent: int) -> None:

@@ -1,21 +1,26 @@
 """The registry: everything that can be added by name is found by entry point.
 
 A package adds something by declaring an entry point in one of the groups below, as this project does in its own
-pyproject.toml. A registered object is imported only when it is used, and a package that fails to import affects only
-the names that it registers.
+pyproject.toml. A registered object is imported only when it is used, once, and compared with what the annotations of
+its base class declare. A package that fails affects only the names that it registers.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_origin, get_type_hints
 
 from harness.errors import PlugInError, UserError
-from harness.foreign import exit_raises, raised_at
+from harness.foreign import OWN_SIGNALS, exit_raises, import_limited, raised_at
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -51,19 +56,54 @@ def suggest(word: str, known: Sequence[str]) -> str:
     return f"known: {', '.join(known) or 'none'}"
 
 
+class _Registered:
+    """A name with its entry points, several if packages disagree on where it is defined."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.kind, self.name = kind, name
+        self.points: dict[str, EntryPoint] = {}
+        self.problems: dict[type, str] = {}
+
+    @property
+    def point(self) -> EntryPoint:
+        """Where it is defined. Raises PlugInError where packages disagree."""
+        first, *others = self.points.values()
+        if others:
+            places = " and ".join(self.points)
+            raise PlugInError(f"two packages register the {self.kind} '{self.name}': {places}; rename or uninstall one")
+        return first
+
+    @cached_property
+    def loaded(self) -> tuple[Any, str]:
+        """The object, and why it cannot be imported; nothing is imported twice, since that may take long."""
+        try:
+            with errors_of(self.kind, self.name, "cannot be loaded"), import_limited():
+                return self.point.load(), ""
+        except UserError as error:
+            return None, str(error)
+
+    def problem(self, base: type) -> str:
+        """What is wrong with the object where an instance or a subclass of `base` is needed; empty for nothing."""
+        if base not in self.problems:
+            wrong = _fault(self.loaded[0], base)
+            what = f"the {self.kind} '{self.name}' ({self.point.value}) {wrong}; repair or uninstall the package"
+            self.problems[base] = what if wrong else ""
+        return self.problems[base]
+
+
 @cache
-def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
-    """Entry points by name; several if packages disagree on where the name is defined."""
-    found: dict[str, dict[str, EntryPoint]] = {}
+def _points(kind: str) -> dict[str, _Registered]:
+    """What is registered of a kind, by name."""
+    found: dict[str, _Registered] = {}
     for point in entry_points(group=GROUPS[kind]):
-        found.setdefault(point.name, {}).setdefault(point.value, point)
-    return {name: tuple(points.values()) for name, points in found.items()}
+        found.setdefault(point.name, _Registered(kind, point.name)).points.setdefault(point.value, point)
+    return found
 
 
 def plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define what they register."""
-    points = (point for kind in GROUPS for several in _points(kind).values() for point in several)
-    return frozenset(point.module.partition(".")[0] for point in points) - OWN
+    places = (place for kind in GROUPS for one in _points(kind).values() for place in one.points)
+    return frozenset(place.partition(":")[0].partition(".")[0] for place in places) - OWN
 
 
 def names(kind: str) -> list[str]:
@@ -73,12 +113,12 @@ def names(kind: str) -> list[str]:
 
 def targets(kind: str) -> dict[str, list[str]]:
     """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
-    return {name: [point.value for point in points] for name, points in _points(kind).items()}
+    return {name: list(one.points) for name, one in _points(kind).items()}
 
 
 def target(kind: str, name: str) -> str:
     """Where a registered object is defined, as 'module:object'. Raises UserError."""
-    return _find(kind, name).value
+    return _find(kind, name).point.value
 
 
 def get(kind: str, name: str) -> Any:
@@ -87,26 +127,21 @@ def get(kind: str, name: str) -> Any:
     Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages register it or
     its package fails to import.
     """
-    point = _find(kind, name)
-    with errors_of(kind, name, "cannot be loaded"):
-        return point.load()
+    found, problem = _find(kind, name).loaded
+    if problem:
+        raise PlugInError(problem)
+    return found
 
 
 def get_class(kind: str, name: str, base: type[T]) -> type[T]:
-    """Import a registered class. Raises as `get` does, and PlugInError if it does not derive from `base`."""
-    found = get(kind, name)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise PlugInError(f"the {kind} '{name}' ({target(kind, name)}) is not a subclass of {_path(base)}; derive it")
+    """Import a registered class. Raises as `get` does, and PlugInError for no subclass of `base` or a wrong one."""
+    found: type[T] = _checked(kind, name, base)
     return found
 
 
 def get_instance(kind: str, name: str, base: type[T]) -> T:
-    """Import a registered object. Raises as `get` does, and PlugInError if it is not an instance of `base`."""
-    found = get(kind, name)
-    if not isinstance(found, base):
-        raise PlugInError(
-            f"the {kind} '{name}' ({target(kind, name)}) is not an instance of {_path(base)}; make it one"
-        )
+    """Import a registered object. Raises as `get` does, and PlugInError for no instance of `base` or a wrong one."""
+    found: T = _checked(kind, name, base)
     return found
 
 
@@ -114,15 +149,15 @@ def get_instance(kind: str, name: str, base: type[T]) -> T:
 def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
     """Convert whatever a registered object's own code raises into a PlugInError of one line naming its package.
 
-    A UserError passes unchanged; neither SystemExit nor os._exit ends the program.
+    A UserError passes unchanged; nothing else that it raises ends the program, and neither does os._exit.
     """
     try:
         with exit_raises():
             yield
-    except UserError:
+    except (UserError, *OWN_SIGNALS):
         raise
-    except (Exception, SystemExit) as error:
-        point = _find(kind, name)
+    except BaseException as error:
+        point = _find(kind, name).point
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
         place = raised_at(error, plugin_modules())
@@ -132,15 +167,61 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
         ) from error
 
 
-def _find(kind: str, name: str) -> EntryPoint:
+def _find(kind: str, name: str) -> _Registered:
     points = _points(kind)
     if name not in points:
         raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(points))}")
-    first, *others = points[name]
-    if others:
-        places = " and ".join(point.value for point in points[name])
-        raise PlugInError(f"two packages register the {kind} '{name}': {places}; rename or uninstall one")
-    return first
+    return points[name]
+
+
+def _checked(kind: str, name: str, base: type) -> Any:
+    found = get(kind, name)
+    with errors_of(kind, name, "cannot be checked"):
+        problem = _find(kind, name).problem(base)
+    if problem:
+        raise PlugInError(problem)
+    return found
+
+
+def _fault(found: Any, base: type) -> str:
+    """Why an object is no subclass of a class, or no instance of another, with valid declarations; empty if it is."""
+    instance = dataclasses.is_dataclass(base) or getattr(base, "_is_protocol", False)
+    if instance and (isinstance(found, type) or not isinstance(found, base)):
+        return f"is not an instance of {_path(base)}"
+    if not instance and not (isinstance(found, type) and issubclass(found, base)):
+        return f"is not a subclass of {_path(base)}"
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+        return f"does not define {', '.join(lacking)}"
+    return next(filter(None, (_misfit(found, name, check) for name, check in _declared(base).items())), "")
+
+
+def _misfit(found: Any, name: str, check: TypeAdapter[Any]) -> str:
+    """Why the value of a declaration is none; empty if it is."""
+    from pydantic import ValidationError
+
+    if not hasattr(found, name):
+        return f"does not define {name}"
+    try:
+        check.validate_python(getattr(found, name))
+    except ValidationError as error:
+        return f"declares {name} = {getattr(found, name)!r}: {error.errors()[0]['msg']}"
+    return ""
+
+
+@cache
+def _declared(base: type) -> Mapping[str, TypeAdapter[Any]]:
+    """What checks each value that a base class declares: its class variables, or the fields of a dataclass."""
+    from pydantic import TypeAdapter
+
+    found: dict[str, Any] = {}
+    for each in reversed([one for one in base.__mro__ if one.__module__.partition(".")[0] in OWN]):
+        own = {name: text for name, text in vars(each).get("__annotations__", {}).items() if not name.startswith("_")}
+        if not dataclasses.is_dataclass(base):
+            own = {name: text for name, text in own.items() if str(text).startswith("ClassVar")}
+        found |= get_type_hints(type(each.__name__, (), {"__annotations__": own}), vars(sys.modules[each.__module__]))
+    return {
+        name: TypeAdapter(hint.__args__[0] if get_origin(hint) is ClassVar else hint) for name, hint in found.items()
+    }
 
 
 def _path(base: type) -> str:

@@ -1,4 +1,4 @@
-"""Benchmarks: the one that cannot run where this project is built, in its short form, and the results that others read."""
+"""Benchmarks: the one that cannot run where this project is built, in its short form, and results that others read."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import click
 from harness.cli.completion import registered
 from harness.cli.options import any_profile_option, names_option, results_option
 from harness.cli.output import echo
+from harness.cli.reading import read_results
 from harness.command_line import harness_command
 from harness.errors import UserError
 
@@ -23,7 +24,6 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     These are methods, encoders, teachers, training and test data, and this harness. Anything without a known reference
     is listed in a comment at the end.
     """
-    from harness import api
     from harness.method import method_named
     from harness.papers.citing import Used, bibtex, used_by
     from harness.profiles import load_profile
@@ -31,9 +31,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     name = load_profile(profile).name if profile else None
     asked = [text.strip() for text in methods.split(",")] if methods else []
     papers = {method: method_named(method).paper for method in asked}
-    loaded = api.results(results)
-    for line in loaded.problems:
-        echo(f"warning: {line}", err=True)
+    loaded = read_results(results)
     chosen = [one for one in loaded.runs if name in (None, one.profile) and (not asked or one.spec.method in asked)]
     if not (chosen or asked):
         run = harness_command("run", profile=profile or "tiny", results=str(results))

@@ -11,7 +11,9 @@ import click
 from harness.cli.completion import completer, from_profile, registered
 from harness.cli.options import any_profile_option, names_option, results_option
 from harness.cli.output import echo
+from harness.cli.reading import read_results
 from harness.cli.tables import plain_table
+from harness.errors import UserError
 from harness.formatting import count_of, fixed, p_value, signed
 
 if TYPE_CHECKING:
@@ -36,13 +38,12 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     Each may be a VARIANT/SETTING/ENCODER; a variant is found under any spelling of its options. Without --set, runs
     without overrides are preferred.
     """
-    from harness import api
     from harness.execution.spellings import stored_spelling
 
-    loaded = api.results(results)
-    for line in loaded.problems:
-        echo(f"warning: {line}", err=True)
+    loaded = read_results(results)
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
+    if first == second:
+        raise UserError(f"{a} and {b} are the same variant; name two")
     _show(loaded.compare(first, second, metric, **only))
 
 

@@ -10,6 +10,7 @@ import click
 from harness.cli.completion import complete_profile
 from harness.cli.options import FOLDER, results_option
 from harness.cli.output import echo
+from harness.cli.reading import warn
 from harness.errors import UserError
 from harness.formatting import count_of
 
@@ -74,7 +75,9 @@ def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: 
     """Write the model's folder; return who loads it."""
     from harness.execution.export import export
 
-    if export(run, folder, results, profile, encoder).modules:
+    done = export(run, folder, results, profile, encoder)
+    warn(done.problems)
+    if done.modules:
         return "transformers and sentence-transformers load it, README.md is its model card"
     echo("sentence-transformers has no module for its pooling; the model card shows how to pool")
     return "transformers loads it, README.md is its model card"

@@ -9,6 +9,7 @@ import click
 
 from harness.cli.options import FOLDER, any_profile_option, results_option
 from harness.cli.output import echo
+from harness.cli.reading import warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT
 
 
@@ -31,8 +32,7 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
     from harness import api
 
     written = api.report(results, out, profile, margin, one_file)
-    for line in written.warnings:
-        echo(f"warning: {line}", err=True)
+    warn(written.warnings)
     page = written.page.resolve()
     echo(f"{written.results} results rendered; open {page}")
     if one_file:

@@ -1,4 +1,4 @@
-"""`harness results`: result files of older schemas, and the results of several labs."""
+"""`harness results`: the results of several labs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.groups import CommandGroup
-from harness.cli.options import FOLDER, FOLDER_THERE, data_option, results_option
+from harness.cli.options import FOLDER, FOLDER_THERE, results_option
 from harness.cli.output import echo
 from harness.command_line import DEFAULT_RESULTS, harness_command
+from harness.errors import UserError
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
@@ -20,30 +21,7 @@ if TYPE_CHECKING:
 
 @click.group("results", cls=CommandGroup)
 def results_command() -> None:
-    """Maintain result files, and share them."""
-
-
-@results_command.command("upgrade")
-@results_option
-@data_option
-def upgrade(results: Path, data_root: Path | None) -> None:
-    """Rewrite result files of an older schema in the current one.
-
-    Every command reads older files too, and no score changes. Older scores of untrained models under the profile
-    `paper` are shown beside printed numbers after an upgrade that finds their data. An interrupted upgrade can be
-    repeated.
-    """
-    from harness.execution.finished import Confirmation
-    from harness.sources import data_root as root_of
-    from harness.store import Store
-    from harness.store.rewrite import rewrite_old_results
-
-    done = rewrite_old_results(Store(results), Confirmation(root_of(data_root)))
-    for line in done.problems:
-        echo(f"warning: {line}", err=True)
-    echo(f"{count_of(done.results, 'result')} upgraded")
-    if done.in_use:
-        echo(f"{count_of(done.in_use, 'result')} in use by a running command; run the upgrade again when it ends")
+    """Share results."""
 
 
 @results_command.command("merge")
@@ -76,6 +54,8 @@ def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[
     from harness.store.merge import merge
 
     into = Store(results)
+    if not contributors and results.resolve() in [folder.resolve() for folder in folders]:
+        raise UserError(f"{results} is the folder that results are merged into; name its own with --contributor")
     return tell_merged(into, merge(into, named_stores(folders, contributors)))
 
 

@@ -9,6 +9,7 @@ import click
 
 from harness.cli.completion import completer, from_papers, from_profile
 from harness.cli.options import any_profile_option, results_option
+from harness.cli.reading import read_results
 from harness.command_line import TABLE_FORMATS
 
 
@@ -27,6 +28,4 @@ def table(name: str, text_format: str, profile: str | None, results: Path) -> No
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1.
     """
-    from harness import api
-
-    click.echo(api.results(results).text(name, text_format, profile), nl=False)
+    click.echo(read_results(results).text(name, text_format, profile), nl=False)

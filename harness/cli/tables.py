@@ -103,10 +103,15 @@ def show_summaries(results: Sequence[Result]) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
-    from harness.store import frame_of, metrics_of
+    from harness.store import frame_of, metrics_of, unscored
 
-    for summary in summary_tables(frame_of(results), metrics_of(results)):
+    lines = unscored(results)
+    for summary in summary_tables(frame_of(results), metrics_of(results), lines):
+        lines.pop((summary.profile, summary.suite), None)
         _show(summary_grid(summary), "setting / encoder")
+    for (_, suite), whys in lines.items():  # of suites without a table
+        for why in whys:
+            echo(f"{suite}  {why}")
 
 
 def show_tuning(tuning: Tuning, results: Sequence[Result]) -> None:

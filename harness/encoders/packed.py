@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.attention import ARGUMENT, NAME, registered
+from harness.encoders.kernels import Attention, attention_on, scattered
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
@@ -28,13 +29,24 @@ _CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class Packing:
-    """How an encoder processes packed rows: the position of a row's first token.
+    """How an encoder processes packed rows: the position of a row's first token, and the attention.
 
     With `trims` its last layer, after attention, can be computed at some tokens only.
     """
 
     first: int
     trims: bool
+    attention: Attention = scattered
+
+    def on_device(self, model: Any) -> Packing | None:
+        """Return the packing of a model where it is, in the type that its layers compute in; None if there is none."""
+        if torch.compiler.is_compiling():
+            return self
+        device, dtype, heads = model.device, model.dtype, model.config.num_attention_heads
+        if torch.is_autocast_enabled(device.type):
+            dtype = torch.get_autocast_dtype(device.type)
+        attention = attention_on(device, dtype, heads, model.config.hidden_size // heads)
+        return attention and replace(self, attention=attention)
 
 
 def packing_of(model: Any) -> Packing | None:
@@ -61,7 +73,7 @@ def packed_forward(
 ) -> tuple[Tensor, ...]:
     """Run an encoder over packed rows: its hidden states, (N, d) each, the last or all, embedding layer first."""
     ids, positions = packed.ids.unsqueeze(0), (packed.columns + packing.first).unsqueeze(0)
-    inputs = {"input_ids": ids, "position_ids": positions, ARGUMENT: packed}
+    inputs = {"input_ids": ids, "position_ids": positions, ARGUMENT: partial(packing.attention, packed)}
     return tuple(layer.squeeze(0) for layer in padded_forward(model, inputs, all_layers=all_layers))
 
 

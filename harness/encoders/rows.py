@@ -23,8 +23,8 @@ class Packed:
     """The N tokens of B rows, row after row.
 
     `ids` and `columns`, (N,), are a token's id and its place in its row; `places`, (N,), its place among the B x L
-    padded ones; row i is `offsets[i] : offsets[i + 1]`, (B + 1,). All int64. `longest` is L, `shortest` the length of
-    the shortest row.
+    padded ones; row i is `offsets[i] : offsets[i + 1]`, (B + 1,), in int32, as kernels of attention want it; the others
+    are int64. `longest` is L, `shortest` the length of the shortest row.
     """
 
     ids: Tensor
@@ -55,7 +55,7 @@ class Packed:
         """Return all rows `views` times, one set after another: row i of view v is row v B + i."""
         if views == 1:
             return self
-        view = torch.arange(views, device=self.ids.device).unsqueeze(1)
+        view = torch.arange(views, dtype=torch.int32, device=self.ids.device).unsqueeze(1)
         places = (self.places + view * (self.rows * self.longest)).flatten()
         offsets = torch.cat([self.offsets[:1], (self.offsets[1:] + view * len(self.ids)).flatten()])
         return Packed(self.ids.repeat(views), self.columns.repeat(views), places, offsets, self.longest, self.shortest)
@@ -91,7 +91,7 @@ class TokenRows(Mapping[str, Tensor]):
         """Make rows of padded ids, (B, L) int64, and the lengths of the rows, (B,)."""
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         (places,) = mask.ravel().nonzero()
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         packed = Packed(
             ids=torch.from_numpy(ids[mask]),
             columns=torch.from_numpy(places % ids.shape[1]),

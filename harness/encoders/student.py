@@ -156,19 +156,21 @@ class Student(nn.Module):
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the last layer at the first token for `views` sets of the rows, one after another: (views x B, d)."""
-        rows = TokenRows.of(tokens) if self.packing else None
-        if rows is None or self.packing is None:
+        packing = self.packing and self.packing.on_device(self.model)
+        rows = TokenRows.of(tokens) if packing else None
+        if rows is None or packing is None:
             return self._layers(tokens, views, all_layers=False)[-1][:, 0]
-        return first_tokens(self.model, rows.packed.repeated(views), self.packing)
+        return first_tokens(self.model, rows.packed.repeated(views), packing)
 
     def _layers(self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool) -> tuple[Tensor, ...]:
         """Compute the hidden states of the last or all layers for `views` sets of the rows: (views x B, L, d) each."""
-        rows = TokenRows.of(tokens) if self.packing else None
-        if rows is None or self.packing is None:
+        packing = self.packing and self.packing.on_device(self.model)
+        rows = TokenRows.of(tokens) if packing else None
+        if rows is None or packing is None:
             repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
             return padded_forward(self.model, repeated, all_layers=all_layers)
         packed = rows.packed.repeated(views)
-        return tuple(map(packed.padded, packed_forward(self.model, packed, self.packing, all_layers=all_layers)))
+        return tuple(map(packed.padded, packed_forward(self.model, packed, packing, all_layers=all_layers)))
 
     @torch.inference_mode()
     def embed(

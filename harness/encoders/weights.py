@@ -100,7 +100,7 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
 
 
 def refuse_architecture(folder: Path) -> None:
-    """Raise ValueError for an architecture that is code of the folder, not of transformers."""
+    """Raise ValueError for an architecture or an attention that is code of a repository, not of transformers."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     file = folder / "config.json"
@@ -110,13 +110,36 @@ def refuse_architecture(folder: Path) -> None:
             f"its architecture '{config.get('model_type', 'unknown')}' is code of the repository, which is not "
             "executed by default; if you trust it, use `harness eval --trust-remote-code`"
         )
+    for name in ("config.json", "sentence_bert_config.json"):
+        if (folder / name).is_file() and (kernel := _kernel(json.loads((folder / name).read_text()))):
+            raise ValueError(
+                f"its {name} names the attention '{kernel}', code of another repository, which is not executed; remove "
+                "that key"
+            )
+
+
+def _kernel(value: Any) -> str:
+    """The repository of an attention kernel that a configuration names at any depth; empty for none."""
+    if isinstance(value, list):
+        return next(filter(None, map(_kernel, value)), "")
+    if not isinstance(value, dict):
+        return ""
+    for key, held in value.items():
+        texts = held.values() if isinstance(held, dict) else [held]
+        if key.endswith("attn_implementation") and (
+            named := next((text for text in texts if isinstance(text, str) and "/" in text), "")
+        ):
+            return named
+    return next(filter(None, map(_kernel, value.values())), "")
 
 
 def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
-    """Raise ValueError if a folder has none of the files that its tokenizer reads its vocabulary from."""
+    """Raise ValueError if a folder has none of the files of its tokenizer's vocabulary, or no word in them."""
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
 
 
 @contextmanager

@@ -10,6 +10,10 @@ import numpy as np
 _CELLS = 1 << 24
 
 
+class NotFiniteError(Exception):
+    """Vectors with NaN or infinite values, of which no score is made."""
+
+
 def normalised(x: np.ndarray) -> np.ndarray:
     """Scale rows to Euclidean norm 1 in float64; a zero row stays zero."""
     x = x.astype(np.float64)
@@ -18,8 +22,11 @@ def normalised(x: np.ndarray) -> np.ndarray:
 
 
 def units(x: np.ndarray) -> np.ndarray:
-    """Scale rows to Euclidean norm 1, computed in float64, returned as float32; not finite values count as 0."""
-    return normalised(np.where(np.isfinite(x), x, 0)).astype(np.float32)
+    """Scale rows to Euclidean norm 1, computed in float64, returned as float32. Raises NotFiniteError."""
+    finite = np.isfinite(x).all(axis=1)
+    if not finite.all():
+        raise NotFiniteError(f"{np.count_nonzero(~finite):,} of {len(x):,} vectors are not finite")
+    return normalised(x).astype(np.float32)
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:

@@ -9,6 +9,9 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from harness.errors import UserError
+from harness.evaluation.cosines import NotFiniteError
+
 T = TypeVar("T")
 #: n sentences -> float32 (n, d), rows in the order given. The callable does its own batching and sorting.
 EmbedFunction = Callable[[Sequence[str]], np.ndarray]
@@ -116,28 +119,32 @@ class Embedded:
     def __init__(self, embed: EmbedFunction, sentences: Iterable[str]) -> None:
         """Embed every distinct sentence, in order of first occurrence, in one call of `embed`.
 
-        As in SentEval, NaN becomes 0 and infinity the largest float32; `not_finite` counts the sentences with such
-        values. Raises ValueError unless `embed` returns one row a sentence.
+        Raises UserError where none of the vectors is finite, ValueError unless `embed` returns one row a sentence.
         """
         unique = list(dict.fromkeys(sentences))
         vectors = np.asarray(embed(unique), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(unique):
             raise ValueError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
-        self.not_finite = int(np.count_nonzero(~np.isfinite(vectors).all(axis=1)))
-        self._vectors = np.nan_to_num(vectors)
+        self._vectors = vectors
+        self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
+        if unique and not self._finite.any():
+            raise UserError(
+                f"none of the model's {len(unique):,} sentence vectors is finite: its weights are damaged, or its "
+                "training has diverged; restore the weights, or train it with a lower learning rate"
+            )
         self._row = {sentence: row for row, sentence in enumerate(unique)}
 
     def __len__(self) -> int:
         """Return the number of distinct sentences."""
         return len(self._row)
 
-    @property
-    def warnings(self) -> list[str]:
-        """One line where some vectors are not finite, else none."""
-        if not self.not_finite:
-            return []
-        return [f"{self.not_finite} of {len(self)} sentence vectors are not finite; NaN counted as 0"]
-
     def rows(self, sentences: Iterable[str]) -> np.ndarray:
-        """Return the vectors of n sentences, float32 (n, d). Raises KeyError for a sentence that was not embedded."""
-        return self._vectors[[self._row[sentence] for sentence in sentences]]
+        """Return the vectors of n sentences, float32 (n, d).
+
+        Raises KeyError for a sentence that was not embedded, NotFiniteError for NaN or infinite values.
+        """
+        rows = [self._row[sentence] for sentence in sentences]
+        if not self._finite[rows].all():
+            count = np.count_nonzero(~self._finite)
+            raise NotFiniteError(f"{count:,} of the {len(self):,} sentence vectors of the suite are not finite")
+        return self._vectors[rows]

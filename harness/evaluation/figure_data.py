@@ -137,13 +137,13 @@ class FiguresSuite(Suite):
         counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
         firsts = np.unique(data.image_of, return_index=True)[1]
         chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
-        vectors = units(np.nan_to_num(embed([data.texts[row] for row in chosen])))
+        vectors = units(embed([data.texts[row] for row in chosen]))
         found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
         if not isinstance(embed, HasViews):
             return counts, found
         triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
         encoded = [embed.views(triple, self.views, seed) for triple in triples]
-        views = np.stack([units(np.nan_to_num(each).reshape(-1, each.shape[-1])) for each in encoded])
+        views = np.stack([units(each.reshape(-1, each.shape[-1])) for each in encoded])
         places = np.stack([plane(each, seed) for each in views])
         found |= {"triples": np.array(triples), "views": places.reshape(TRIPLES, 3, self.views, 2)}
         return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), found

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,8 @@ from harness.errors import MissingData, UserError
 from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
 from harness.evaluation.mteb_local import OfflineTask, build
 from harness.evaluation.mteb_tasks import KnownTask, OwnTasks
-from harness.evaluation.suites import Suite, SuiteScores, Values
-from harness.metrics import AVERAGE, Metric
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
+from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import digest
 
 if TYPE_CHECKING:
@@ -97,10 +98,11 @@ class MTEBSuite(Suite):
             # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")
             named = {task.metadata.name: task for task in tasks}
-            scores = {name: _scores(_evaluated(model, task, cache), task) for name, task in told(embed, named)}
-        remarks = [f"{name}: main_score left out, undefined" for name, row in scores.items() if "main_score" not in row]
-        if model.not_finite:
-            remarks.append(f"{model.not_finite} sentence vectors are not finite; NaN counted as 0")
+            found = {
+                name: scored_if_finite(partial(_task_scores, model, task, cache)) for name, task in told(embed, named)
+            }
+        scores = {name: each.scores for name, each in found.items()}
+        remarks = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
         by_type: dict[str, dict[str, Values]] = {}
         for task in tasks:
             by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[task.metadata.name]
@@ -117,21 +119,18 @@ class MTEBModel:
     """
 
     def __init__(self, embed: EmbedFunction, name: str) -> None:
-        """`name` is the model's name in mteb's result files; `not_finite` counts sentences with not finite values."""
+        """`name` is the model's name in mteb's result files."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         self._embed = embed
-        self.not_finite = 0
         self.mteb_model_meta: ModelMeta = ModelMeta.create_empty(
             {"name": f"harness/{name}", "revision": "1", "similarity_fn_name": ScoringFunction.COSINE}
         )
 
     def encode(self, inputs: Iterable[Mapping[str, Any]], **settings: Any) -> np.ndarray:
-        """Embed the texts of mteb's batches, (n, d) float32; its settings are ignored."""
+        """Embed the texts of mteb's batches, (n, d) float32; its settings are ignored. Raises NotFiniteError."""
         texts = [text for batch in inputs for text in batch["text"]]
-        vectors = Embedded(self._embed, texts)
-        self.not_finite += vectors.not_finite
-        return vectors.rows(texts)
+        return Embedded(self._embed, texts).rows(texts)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """Compute all cosines, (n, d) and (m, d) -> (n, m)."""
@@ -163,10 +162,14 @@ def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> Ta
     return found.task_results[0]
 
 
-def _scores(result: TaskResult, task: AbsTask) -> Values:
+def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
     # mteb's files keep six decimals: a result read back equals the computed one
-    main, count = 100 * round(float(result.get_score()), 6), _count(task)
-    return ({"main_score": main} if math.isfinite(main) else {}) | ({} if count is None else {"n": count})
+    main = 100 * round(float(_evaluated(model, task, cache).get_score()), 6)
+    count = _count(task)
+    counted: Values = {} if count is None else {"n": count}
+    if not math.isfinite(main):
+        return TaskScores(counted, warnings=[f"{NO_SCORE}: undefined"])
+    return TaskScores({"main_score": main} | counted)
 
 
 def _count(task: AbsTask) -> int | None:

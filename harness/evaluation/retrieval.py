@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -21,8 +22,8 @@ import numpy as np
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasTraining, ImageTextSpace, TrainedOn, told
 from harness.evaluation.ranking import TOP, both_ways
-from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values
-from harness.metrics import AVERAGE, Metric
+from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored_if_finite
+from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import digest
 
 #: Images that a task must have after those of training are left out.
@@ -99,7 +100,10 @@ class RetrievalSuite(Suite):
         if shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
         trained_on = embed.trained_on if isinstance(embed, HasTraining) and self.seen_images == "refuse" else None
-        found = {name: _ranked(name, task.load(root), shared, trained_on) for name, task in told(embed, self._tasks)}
+        found = {
+            name: scored_if_finite(partial(_ranked, name, task.load(root), shared, trained_on))
+            for name, task in told(embed, self._tasks)
+        }
         scored = self.collect(found)
         if not all(each.parts for each in found.values()):
             return scored
@@ -129,7 +133,8 @@ def _ranked(
     warnings = [f"{seen.sum():,} of {count:,} images were seen in training and are left out"] if seen.any() else []
     left: Values = {"n_seen": int(seen.sum()), "n_images": int(count - seen.sum())}
     if seen.any() and left["n_images"] < FEWEST:
-        return TaskScores(left, warnings=[f"{warnings[0]}; the other {left['n_images']:.0f} are too few to score"])
+        why = f"{warnings[0]}; the other {left['n_images']:.0f} are too few"
+        return TaskScores(left, warnings=[f"{NO_SCORE}: {why}"])
     images = shared.images(data.images, name)
     if images.ndim != 2 or len(images) != count:
         raise ValueError(f"the shared space returned shape {images.shape} for {count} images")
@@ -137,6 +142,4 @@ def _ranked(
     captions = [text for text, keep in zip(data.texts, kept, strict=True) if keep]
     texts, images = Embedded(shared.texts, captions), images[~seen]
     scores, parts = both_ways(texts.rows(captions), images, (np.cumsum(~seen) - 1)[data.image_of[kept]])
-    not_finite = texts.not_finite + int(np.count_nonzero(~np.isfinite(images).all(axis=1)))
-    warnings += [f"{not_finite} vectors are not finite; NaN counted as 0"] if not_finite else []
     return TaskScores(scores | left, parts, warnings)

@@ -11,13 +11,14 @@ the STS Benchmark and SICK hold captions of Flickr30k, on which MCSE, KDMCSE and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from harness.evaluation.cosines import cosine, pearson, spearman
+from harness.errors import UserError
+from harness.evaluation.cosines import NotFiniteError, cosine, pearson, spearman
 from harness.evaluation.embed import Embedded, EmbedFunction, TrainedOn
 from harness.evaluation.suites import (
     PairSuite,
@@ -30,7 +31,7 @@ from harness.evaluation.suites import (
     pairs_of,
     sentences_of,
 )
-from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
+from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 
 log = logging.getLogger(__name__)
 
@@ -71,14 +72,16 @@ class STSSuite(PairSuite):
         undefined = [metric for metric, value in whole.items() if value is None]
         undefined += [f"{metric} of {name}" for name, part in parts.items() for metric in part if part[metric] is None]
         warnings = [f"{', '.join(undefined)} left out, undefined: constant similarities or scores"] if undefined else []
+        if whole["spearman"] is None:
+            warnings = [f"{NO_SCORE}: {_undefined(*np.hstack(list(sides.values())))}"]
         counted = {name: _percent(part, len(subsets[name])) for name, part in parts.items()}
         if trained_on is not None:
             counted |= _by_training(subsets, sides, trained_on)
         return TaskScores(_percent(whole, sum(sizes)), counted, warnings)
 
-    def collect(self, found: Mapping[str, TaskScores], warnings: Iterable[str] = ()) -> SuiteScores:
+    def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
         """Join the scores of all tasks, and average them and their parts by training."""
-        joined = super().collect(found, warnings)
+        joined = super().collect(found)
         averages: dict[str, Values] = {}
         for part in (UNSEEN, SEEN):
             rows = {name: each.parts[part] for name, each in found.items() if part in each.parts}
@@ -97,13 +100,19 @@ def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFuncti
     """Read a similarity task once and return its scorer, which selects checkpoints: Spearman x100 over all its pairs.
 
     An undefined correlation (all similarities equal) counts as 0.0, as chance would, and is logged. Raises
-    MissingData or UserError.
+    MissingData or UserError; the scorer raises UserError for vectors that are not finite.
     """
     subsets = task.load(root)
     pairs, sentences = pairs_of(subsets), list(dict.fromkeys(sentences_of(subsets)))
 
     def score(embed: EmbedFunction) -> float:
-        value = spearman(*cosines_and_gold(pairs, Embedded(embed, sentences)))
+        try:
+            value = spearman(*cosines_and_gold(pairs, Embedded(embed, sentences)))
+        except NotFiniteError as error:
+            raise UserError(
+                f"no dev score on {task.name}: {error}; restore the weights of the encoder, or train it with a lower "
+                "learning rate"
+            ) from error
         if value is None:
             log.warning("the dev score on %s is undefined, all similarities are equal; it counts as 0", task.name)
         return 100 * (value or 0.0)
@@ -146,6 +155,13 @@ def _both_kinds(prefix: str, side: np.ndarray, seen: np.ndarray) -> dict[str, Va
 
 def _correlations(cosines: np.ndarray, gold: np.ndarray) -> dict[str, float | None]:
     return {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
+
+
+def _undefined(cosines: np.ndarray, gold: np.ndarray) -> str:
+    """Why two vectors of length n have no correlation."""
+    if len(gold) < 2:
+        return "it has one pair only"
+    return "all gold scores are equal" if np.ptp(gold) == 0 else "all similarities are equal"
 
 
 def _percent(values: Mapping[str, float | None], pairs: int) -> Values:

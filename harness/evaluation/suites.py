@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -13,8 +14,9 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
+from harness.evaluation.cosines import NotFiniteError
 from harness.evaluation.embed import Embedded, Embedder, HasTraining, TrainedOn, told
-from harness.metrics import AVERAGE, ArrayName, Metric
+from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
 from harness.sources import Missing, digest
 
 #: sentence, sentence, gold score
@@ -29,6 +31,7 @@ SIMILARITY = "similarity task"
 Values = dict[str, float]
 
 
+@runtime_checkable
 class Task(Protocol):
     """A `harness.sources.Source` of one task's data."""
 
@@ -148,7 +151,7 @@ class Suite(ABC):
     @classmethod
     def find(cls, task: str) -> Any:
         """Return a task by name. Raises UserError for an unknown one."""
-        return registry.get(cls.kind, task)
+        return registry.get_instance(cls.kind, task, Task)
 
     @property
     def tasks(self) -> list[str]:
@@ -193,11 +196,11 @@ class Suite(ABC):
         shared = [m.name for m in self.metrics if all(m.name in row for row in scores.values())]
         return {metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared}
 
-    def collect(self, found: Mapping[str, TaskScores], warnings: Iterable[str] = ()) -> SuiteScores:
-        """Join the scores and warnings of all tasks, and average; `warnings` are of no one task."""
+    def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
+        """Join the scores and warnings of all tasks, and average."""
         scores = {name: each.scores for name, each in found.items()}
         average = self.average(scores)
-        lines = [*warnings, *(f"{name}: {line}" for name, each in found.items() for line in each.warnings)]
+        lines = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
         left_out = [metric.name for metric in self.metrics if metric.name not in average]
         if left_out:
             lines.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
@@ -219,12 +222,24 @@ class PairSuite(Suite):
                 )
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
         trained_on = embed.trained_on if isinstance(embed, HasTraining) else None
-        found = {name: self.score(subsets, vectors, trained_on) for name, subsets in told(embed, loaded)}
-        return self.collect(found, vectors.warnings)
+        return self.collect(
+            {
+                name: scored_if_finite(partial(self.score, subsets, vectors, trained_on))
+                for name, subsets in told(embed, loaded)
+            }
+        )
 
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
         """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
+
+
+def scored_if_finite(score: Callable[[], TaskScores]) -> TaskScores:
+    """The scores of a task; none, and the reason as a warning, where vectors that it needs are not finite."""
+    try:
+        return score()
+    except NotFiniteError as error:
+        return TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
 
 
 def _is_average(task: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, told
 from harness.evaluation.probes.base import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
 from harness.evaluation.transfer_tasks import TRANSFER, Labelled
 from harness.metrics import Metric
 from harness.sources import digest
@@ -74,8 +75,12 @@ class TransferSuite(Suite):
         sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
-        found = {name: TaskScores(score(splits, vectors, probe)) for name, splits in told(embed, loaded)}
-        return self.collect(found, vectors.warnings)
+        return self.collect(
+            {
+                name: scored_if_finite(partial(_task_scores, splits, vectors, probe))
+                for name, splits in told(embed, loaded)
+            }
+        )
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
         """Check that every class can be in every fold, outer and inner. Raises UserError."""
@@ -86,6 +91,10 @@ class TransferSuite(Suite):
                 f"the transfer task '{name}' has a class of {least} training samples, {self._mode.folds} folds need "
                 f"{2 * self._mode.folds}; fix its data or remove the task from the suite"
             )
+
+
+def _task_scores(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> TaskScores:
+    return TaskScores(score(splits, vectors, probe))
 
 
 def make_probe(name: str, mode: Mode, device: str) -> Probe:

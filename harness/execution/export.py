@@ -23,11 +23,15 @@ from harness.store import Result, Store, frame_of
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written; `modules` says whether sentence-transformers can load it."""
+    """What was written; `modules` says whether sentence-transformers can load it.
+
+    `problems` has one line for each result of another seed that the card leaves out, since it cannot be used.
+    """
 
     folder: Path
     result: Result
     modules: bool
+    problems: tuple[str, ...]
 
 
 def export(what: str, to: Path, results: Path, profile: str | None = None, encoder: Path | None = None) -> Exported:
@@ -46,13 +50,14 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
             f"{result.spec.key} evaluated a model of sentence-transformers unchanged; copy the folder of that model"
         )
     facts = model_facts(run, student)
-    card = model_card(result, facts, frame_of(siblings(result, store)))
+    seeds, problems = siblings(result, store)
+    card = model_card(result, facts, frame_of(seeds))
 
     def fill(path: Path) -> None:
         student.save(path)
         write_text(path / "README.md", card)
 
-    return Exported(write_whole(to, "--to", fill), result, facts.modules)
+    return Exported(write_whole(to, "--to", fill), result, facts.modules, tuple(problems))
 
 
 def push_model(folder: Path, repository: str, run: str) -> str:
@@ -67,10 +72,12 @@ def push_model(folder: Path, repository: str, run: str) -> str:
     return upload(remote, files, f"Add {run}")
 
 
-def siblings(result: Result, store: Store) -> list[Result]:
-    """The results that differ from one by their seed alone, itself first."""
-    others = (one for one in store.seeds(result.profile, result.spec) if one.fingerprint != result.fingerprint)
-    return [result, *(one for one in others if one.group == result.group and one.overrides == result.overrides)]
+def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
+    """The results that differ from one by their seed alone, itself first, and a line for each that cannot be used."""
+    found, problems = store.seeds(result.profile, result.spec)
+    others = (one for one in found if one.fingerprint != result.fingerprint)
+    same = [one for one in others if one.group == result.group and one.overrides == result.overrides]
+    return [result, *same], problems
 
 
 def model_facts(run: FinishedRun, student: Student) -> ModelFacts:

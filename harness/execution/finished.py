@@ -1,8 +1,8 @@
-"""Finished runs: finding one, loading its model again, and confirming results of schema 1."""
+"""Finished runs: finding one, and loading its model again."""
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 from harness.checksums import DamagedError
@@ -113,28 +113,6 @@ class FinishedRun:
             set=self.result.overrides,
             results=results,
         )
-
-
-class Confirmation:
-    """Compares results with the shipped profiles; `data` is the root of data files, which fingerprints cover."""
-
-    def __init__(self, data: Path | None) -> None:
-        self._inventory = cache(lambda profile: Inventory(load_profile(profile), data, {}))
-
-    def __call__(self, result: Result) -> Result:
-        """The result with the profile's origin and the group of its training, if both can be confirmed.
-
-        They are confirmed if the shipped profile makes the same training of the run's key and overrides, down to the
-        contents of data and models. Otherwise the result is returned as it is.
-        """
-        try:
-            inventory = self._inventory(result.profile)
-            run = resolve(inventory.profile, RunSpec.parse(result.spec.key), result.overrides)
-            experiment = Experiments(inventory, result.overrides).of(run)
-            same = experiment.fingerprint == result.fingerprint
-        except UserError:
-            return result
-        return result.model_copy(update={"profile_origin": "package", "group": experiment.group}) if same else result
 
 
 def _profile(result: Result, given: str | None) -> Profile:

@@ -14,7 +14,7 @@ from harness.corpora.base import CorpusSource
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
 from harness.evaluation.retrieval import RetrievalTask
-from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
+from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite, Task
 from harness.execution.own_tasks import own_task
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
@@ -22,7 +22,7 @@ from harness.keywords import check_keywords
 from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
 from harness.profiles.schema import ModelTable
-from harness.registry import errors_of, get, get_class, suggest
+from harness.registry import errors_of, get, get_class, get_instance, suggest
 from harness.setting import read_with
 from harness.sources import Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
@@ -164,7 +164,7 @@ class Inventory:
         found = {}
         for name, table in self.profile.corpora.items():
             with self._table(f"corpora.{name}"):
-                kind = get("corpus", table.kind)
+                kind = get_class("corpus", table.kind, CorpusSource)
                 check_keywords(kind, table.options, self._place(f"corpora.{name}"))
                 plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
             found[name] = self._used(name, plain, plain)
@@ -270,7 +270,7 @@ class Inventory:
     def _task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._found:
             own = self.tasks.get(name)
-            source = own if own is not None and own.kind == kind else get(kind, name)
+            source = own if own is not None and own.kind == kind else get_instance(kind, name, Task)
             self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
 

@@ -37,7 +37,6 @@ class PlannedRun:
     """
 
     experiment: Experiment
-    group: str
     state: RunState
     todo: tuple[str, ...]
     result: Result | None = None
@@ -51,6 +50,11 @@ class PlannedRun:
     def key(self) -> str:
         """The run's key."""
         return self.experiment.key
+
+    @property
+    def group(self) -> str:
+        """What the run shares with its other seeds."""
+        return self.experiment.group
 
     @property
     def resolved(self) -> Resolved:
@@ -98,8 +102,8 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs are skipped whose code in another package fails or whose corpora cannot be read as they ask, and rows of a
-    paper's table whose teachers cannot be found. Raises UserError.
+    Runs are skipped whose corpora cannot be read as they ask, and rows of a paper's table whose teachers cannot be
+    found or whose code in another package fails. Raises UserError.
     """
     inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
     without_data = suites_without_data(request, inventory)
@@ -112,8 +116,6 @@ def make_plan(request: Request, store: Store) -> Plan:
         try:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
-        except PlugInError as error:
-            skipped.append(Skipped(str(run.spec.variant), str(error)))
         except UserError as error:
             # a table's other rows are run; what a user combined by hand is refused
             if request.wanted is None and not isinstance(error, UnfitSettingError):
@@ -190,11 +192,9 @@ def _planned(
     try:
         result = store.find(*place, experiment.fingerprint)
     except UserError as error:
-        return PlannedRun(experiment, experiment.group, "damaged", (), problem=str(error))
-    group = result.group if result else ""
+        return PlannedRun(experiment, "damaged", (), problem=str(error))
     if redo:
         result = None
-    seeds = [] if result else store.seeds(*place)
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state: RunState = "missing"
@@ -211,21 +211,11 @@ def _planned(
         state = "kept"
     elif store.has_key(*place):
         state = "stale"
-        others = sorted((one for one in seeds if one.spec == place[1]), key=lambda one: one.finished)
+        others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)
         changed = changes(others[-1], experiment) if others else ()
-    group = group or _group(experiment, seeds)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))
-    return PlannedRun(experiment, group, state, todo, result, failure, absences, changed=changed, redo=redo)
-
-
-def _group(experiment: Experiment, others: Sequence[Result]) -> str:
-    """The group of a run: that of a finished run that differs by its seed alone, else its own.
-
-    Results upgraded from schema 1 have groups that cannot be computed again; new seeds join them in this way.
-    """
-    same = (one.group for one in others if experiment.fingerprint_of(one.spec.seed) == one.fingerprint)
-    return next(same, experiment.group)
+    return PlannedRun(experiment, state, todo, result, failure, absences, changed=changed, redo=redo)
 
 
 def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from harness.command_line import parse_overrides, parse_texts
-from harness.errors import PlugInError, UserError
+from harness.errors import UserError
 from harness.grid import Overrides, check_overrides
 from harness.method.declared import declared_method
 from harness.profiles import Training
@@ -71,11 +71,8 @@ def _combinations(variant: Variant, values: Lists) -> Iterator[Variant]:
 
 
 def _changeable(variant: Variant) -> set[str]:
-    """The options of a variant's method, and where it trains those of the training; none of one that fails to load."""
-    try:
-        method = declared_method(variant.name)
-    except PlugInError:
-        return set()
+    """The options of a variant's method, and where it trains those of the training."""
+    method = declared_method(variant.name)
     return {*method.options, *(Training.model_fields if method.trains else ())}
 
 

@@ -176,11 +176,11 @@ def progress_text(progress: TrainingProgress) -> str:
 
 
 def result_text(result: Result) -> str:
-    """The mean scores of each suite, and the time it all took."""
+    """The mean scores of each suite, why tasks have none, and the time it all took."""
     parts = []
     for evaluation in result.current:
         means = "  ".join(f"{metric} {value:.2f}" for metric, value in _means(evaluation).items())
-        parts.append(f"{evaluation.suite}: {means}")
+        parts.append(f"{evaluation.suite}: {'; '.join(filter(None, (means, evaluation.unscored)))}")
     return " | ".join([*parts, duration(result.seconds)])
 
 

@@ -30,7 +30,7 @@ from harness.grid import Resolved
 from harness.inputs import FeatureKind
 from harness.method import Feature
 from harness.plugin_code import code_of
-from harness.registry import errors_of, suggest
+from harness.registry import suggest
 from harness.seeds import generator
 from harness.sources import Generated, Missing, Source, digest
 from harness.spec import CONTROLS
@@ -427,7 +427,7 @@ class TeacherFinder:
             hint = suggest(name, sorted({*profile.teachers, *stored}))
             return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
         kind = RunModel.kind if table is None else table.kind
-        gives = LIT_GIVES if kind == LIT else _given(kind)
+        gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
         if of not in gives:
             given = " and ".join(gives)
             return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
@@ -442,8 +442,3 @@ class TeacherFinder:
         images = self._named(str(table.images), "image", (*outer, name))
         captions = self._named(str(table.captions), "caption", (*outer, name))
         return _LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))
-
-
-def _given(kind: str) -> tuple[FeatureKind, ...]:
-    with errors_of("teacher kind", kind):
-        return declared_teacher(kind).gives

@@ -59,6 +59,9 @@ def layers_of(path: Path) -> list[Layer]:
     while True:
         _check_name(path)
         content = toml_content(path, "profile", GIVEN)
+        training = content.get("training")
+        if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
+            raise UserError(f"the profile {path}, table [training]: steps replace epochs; give one of them")
         known = [layer.path.resolve() for layer in found]
         if path.resolve() in known:
             raise UserError(f"the profile {found[0].path} extends itself, through {path}; remove one 'extends'")

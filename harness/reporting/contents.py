@@ -16,7 +16,7 @@ from harness.reporting.seeds.ranking import RankingTable, ranking_tables
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports
-from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, without_overrides
+from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, unscored, without_overrides
 from harness.store.arrays import NamedArrays
 from harness.store.labs import Copy, repeated
 from harness.store.tunings import Tuning, read_tunings
@@ -82,9 +82,14 @@ class Contents:
         return metrics_of(self.results)
 
     @cached_property
+    def unscored(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        """One line for each run with tasks without a score, by profile and suite."""
+        return unscored(self.results)
+
+    @cached_property
     def tables(self) -> list[SummaryTable]:
         """One table for each profile and suite."""
-        return summary_tables(frame_of(self.results, ()), self.metrics)
+        return summary_tables(frame_of(self.results, ()), self.metrics, self.unscored)
 
     @cached_property
     def rankings(self) -> list[RankingTable]:

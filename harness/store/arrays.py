@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from harness.metrics import ArrayName
 from harness.sources import read_arrays, write_arrays
-from harness.store.upgrade import array_names
 
 #: numbers or texts of any shape
 Array = NDArray[Any]
@@ -26,9 +25,7 @@ def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
 
 
 def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
-    """Read a file of `write_named_arrays`, or one of schema 1. Raises UserError naming a damaged file."""
+    """Read a file of `write_named_arrays`. Raises UserError naming a damaged file."""
     stored = read_arrays(path)
-    if _INDEX not in stored:
-        return {name: stored[text] for text, name in array_names(stored).items()}
     names = [ArrayName(*map(str, row)) for row in stored[_INDEX]]
     return {name: stored[str(number)] for number, name in enumerate(names)}

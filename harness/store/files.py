@@ -10,8 +10,8 @@ RESULTS/.slurm/                                     what SLURM keeps of the jobs
 RESULTS/.locks/                                                             one lock per training
 RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
 
-The files of results and failures hold a digest of themselves, which is checked whenever they are read. Files of earlier
-schemas, which have none, are upgraded while they are read (`harness.store.upgrade`).
+The files of results and failures hold a digest of themselves, which is checked whenever they are read. A change of the
+schema raises its number and brings the upgrade of records with the number before.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import reduce
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -38,11 +37,12 @@ from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_na
 from harness.store.index import forget_index, listing, refreshed
 from harness.store.indexed import IndexedResults, contradiction, joined_results
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
-from harness.store.upgrade import old_failures, old_files, upgraded_failure, upgraded_result
 
 log = logging.getLogger(__name__)
 
 _SAFE = "[]=,+@.:-_"
+#: bytes of the largest result that is read; the largest that a run has written had 2 MB
+LARGEST = 10**8
 
 
 class Store:
@@ -91,43 +91,43 @@ class Store:
         forget_index(self.root)
 
     def read(self, path: Path) -> Result:
-        """Read one file of any schema up to this one. Raises UserError naming a file that cannot be used."""
+        """Read one file. Raises UserError naming a file that cannot be used."""
         try:
-            content = path.read_bytes()
+            with path.open("rb") as stream:
+                content = stream.read(LARGEST + 1)
         except OSError as error:
             reason = f"the result {path} cannot be read ({error.strerror})"
             raise UserError(f"{reason}; restore it, or move it away") from error
         try:
+            if len(content) > LARGEST:
+                raise DamagedError(f"it has more than {LARGEST / 1e6:.0f} MB")
             body = unsealed(content)
-            if body is not None:
-                with suppress(ValidationError):  # of a newer schema, or wrong when it was written
-                    return Result.model_validate_json(body)
-            record = json.loads(body or content)
-            if record["schema_version"] > SCHEMA_VERSION:
-                raise UserError(
-                    f"the result {path} has schema {record['schema_version']} and this harness reads up to "
-                    f"{SCHEMA_VERSION}; update harness to use it"
-                )
-            if record["schema_version"] == SCHEMA_VERSION and body is None:
+            if body is None:
                 raise DamagedError("it has no digest")
-            return Result.model_validate(upgraded_result(record))
+            try:
+                return Result.model_validate_json(body)
+            except ValidationError:  # of a newer schema, or wrong when it was written
+                version = json.loads(body)["schema_version"]
+                if not version > SCHEMA_VERSION:
+                    raise
+                raise UserError(
+                    f"the result {path} has schema {version} and this harness reads up to {SCHEMA_VERSION}; update "
+                    "harness to use it"
+                ) from None
         except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
             ) from error
 
-    def has_digest(self, result: Result) -> bool:
-        """Whether a result's file is of the current schema, whose files have one."""
-        path = self.path(result)
-        return path.is_file() and unsealed(path.read_bytes()) is not None
-
     def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
         path = self._path(profile, spec, fingerprint)
-        results = [self.read(each) for each in (*old_files(path, fingerprint), path) if os.path.lexists(each)]
-        if any(result.fingerprint != fingerprint for result in results):
+        if not os.path.lexists(path):
+            return None
+        result = self.read(path)
+        if result.fingerprint != fingerprint:
             raise UserError(f"{path} contains the result of a different run than its file name states; move it away")
-        return reduce(Result.merged, results) if results else None
+        return result
 
     def of_key(self, spec: Spec) -> list[Result]:
         """All results with one key, under any profile and configuration.
@@ -145,9 +145,9 @@ class Store:
         """Whether a run's key has a result under any configuration."""
         return bool(_of_seed(self.folder(profile, spec), spec.seed))
 
-    def seeds(self, profile: str, spec: Spec) -> list[Result]:
-        """The usable results of a run's key under any seed and configuration."""
-        return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))[0]
+    def seeds(self, profile: str, spec: Spec) -> tuple[list[Result], list[str]]:
+        """The results of a run's key under any seed and configuration, and a line for each file that is left out."""
+        return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))
 
     def save(self, result: Result) -> Result:
         """Write a result and return it as stored.
@@ -162,11 +162,10 @@ class Store:
         return kept
 
     def files_of(self, profile: str, spec: Spec, fingerprint: str) -> list[Path]:
-        """The files of a training's result that are there: its own of every schema, then its log and arrays."""
+        """The files of a training that exist: its result, then its log and arrays."""
         path = self._path(profile, spec, fingerprint)
-        results = [*old_files(path, fingerprint), path]
-        beside = [each for result in results for each in sorted(path.parent.glob(f"{escape(result.stem)}.*"))]
-        return [each for each in dict.fromkeys((*results, *beside)) if each.is_file()]
+        beside = sorted(path.parent.glob(f"{escape(path.stem)}.*"))
+        return [each for each in dict.fromkeys((path, *beside)) if each.is_file()]
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
         """Write the arrays of one evaluation, before the result; a file that exists is kept."""
@@ -176,13 +175,11 @@ class Store:
 
     def arrays(self, result: Result) -> NamedArrays:
         """The arrays of a result's newest evaluations. Raises UserError for a damaged file."""
-        old = [path.with_suffix(".figures.npz") for path in old_files(self.path(result), result.fingerprint)]
-        new = [self.arrays_path(result, evaluation) for evaluation in result.evaluations]
-        found: dict[ArrayName, Array] = {}
-        for path in (*old, *new):
+        arrays: dict[ArrayName, Array] = {}
+        for path in (self.arrays_path(result, evaluation) for evaluation in result.evaluations):
             if path.is_file():
-                found |= read_named_arrays(path)
-        return found
+                arrays |= read_named_arrays(path)
+        return arrays
 
     def save_log(self, result: Result, text: str) -> None:
         """Write a result's log, before the result; lines are added to an earlier log."""
@@ -199,10 +196,8 @@ class Store:
 
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none."""
-        path = self.path(result)
-        paths = [path] if path.with_suffix(".log").is_file() else old_files(path, result.fingerprint)
-        logs = [each.with_suffix(".log") for each in paths]
-        return "".join(each.read_text(encoding="utf-8", errors="replace") for each in logs if each.is_file())
+        path = self.path(result).with_suffix(".log")
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     @contextmanager
     def lock(self, fingerprint: str) -> Iterator[bool]:
@@ -221,7 +216,7 @@ class Store:
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
         """Remove the record of a run's failure with its log."""
         failed = self._failure_path(fingerprint)
-        for path, failure in _failures([*old_failures(failed.parent), failed]):
+        for path, failure in _failures([failed]):
             if failure.concerns(profile, spec, fingerprint):
                 path.with_suffix(".log").unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
@@ -297,10 +292,9 @@ def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
 def _failure(content: bytes) -> Failure:
     """The record in a file. Raises DamagedError, or what the reading of JSON that is none raises."""
     body = unsealed(content)
-    record = json.loads(content if body is None else body)
-    if body is None and record.get("schema_version") == SCHEMA_VERSION:
+    if body is None:
         raise DamagedError("it has no digest")
-    return Failure.model_validate(upgraded_failure(record))
+    return Failure.model_validate_json(body)
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

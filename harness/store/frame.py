@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.metrics import Metric, Metrics
+from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.store.columns import ColumnArray, Columns, Tables
 from harness.store.columns_writer import tables_of
 from harness.store.indexed import IndexedResults
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: column of `frame_of` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
     "profile": "profile of the run",
-    "profile_origin": "'package' for a shipped profile, 'file' for a user's own, 'unknown' before schema 2",
+    "profile_origin": "'package' for a shipped profile, 'file' for a user's own",
     "method": "name of the method",
     "variant": "method with its reading and options",
     "setting": "training setting; 'none' for an untrained encoder",
@@ -92,6 +92,20 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
             metrics = {one.name: one for one in tables.protocol(at).metrics}
             found.setdefault(tables.texts[suites[at]], {}).update(metrics)
     return found
+
+
+def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
+    """One line for each run with tasks without a score, which a frame does not have: (profile, suite) -> lines."""
+    tables = _tables(results)
+    marked = [place for place, text in enumerate(tables.texts) if f": {NO_SCORE}: " in text]
+    rows = tables.evaluations["run"][np.isin(tables.evaluations["warnings"], marked)]
+    lines: dict[tuple[str, str], list[str]] = {}
+    for result in (results[row] for row in dict.fromkeys(rows.tolist())):
+        for evaluation in result.current:
+            if evaluation.unscored:
+                why = f"{result.spec.key}: {evaluation.unscored}"
+                lines.setdefault((result.profile, evaluation.suite), []).append(why)
+    return lines
 
 
 def overrides_text(overrides: Mapping[str, object]) -> str:

@@ -77,7 +77,7 @@ def same_training(one: Result, other: Result) -> bool:
     """Whether two results tell of one process of training; their evaluations may differ."""
     if (one.fingerprint, one.started) != (other.fingerprint, other.started):
         return False
-    without: dict[str, object] = {"evaluations": [], "group": "", "profile_origin": "unknown"}
+    without: dict[str, object] = {"evaluations": []}
     return one.whole().model_copy(update=without) == other.whole().model_copy(update=without)
 
 

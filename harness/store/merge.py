@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from harness.caches import is_unusable
 from harness.errors import UserError
 from harness.store.arrays import read_named_arrays
 from harness.store.files import Store
 from harness.store.labs import check_identity, contributor, disagreement, lab_store, labs_of, same_training
 from harness.store.schema import Result
 from harness.store.tunings import read_tunings, save_tuning
-from harness.store.upgrade import has_old_name
 
 #: a result is new, has new evaluations, or was there already
 Standing = Literal["new", "extended", "there"]
@@ -61,6 +61,19 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
         if not (store.files() or labs_of(store)):
             raise UserError(f"{store.root} has no results; give folders of results")
     done = Merged()
+    try:
+        _take_all(into, sources, done)
+    except OSError as error:
+        if not is_unusable(error):
+            raise
+        raise UserError(
+            f"{into.root} cannot be written: {error.strerror}; give another folder, or make room and repeat the merge"
+        ) from error
+    return done
+
+
+def _take_all(into: Store, sources: Mapping[str, Store], done: Merged) -> None:
+    """Take the results and the tunings of stores."""
     for lab, store in sources.items():
         for one in contributions(lab, store):
             try:
@@ -71,7 +84,6 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
         done.problems += damaged
         for tuning in tunings:
             save_tuning(into, tuning)
-    return done
 
 
 def contributions(lab: str, store: Store) -> Iterator[Contribution]:
@@ -83,9 +95,6 @@ def contributions(lab: str, store: Store) -> Iterator[Contribution]:
 
 def checked(one: Contribution) -> tuple[Result, bool]:
     """A contributed result, and whether its fingerprint was computed. Raises UserError for one that cannot be used."""
-    if has_old_name(one.path):
-        upgrade = f"`harness results upgrade --results {one.store.root}`"
-        raise UserError(f"the result {one.path} is of schema 1; run {upgrade} first")
     result = one.store.read(one.path)
     if one.store.path(result) != one.path:
         raise UserError(f"the result {one.path} is not of the run that its path names")

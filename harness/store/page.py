@@ -35,8 +35,8 @@ run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read it 
 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
 suite, or a new version of one, adds an evaluation. Runs of different trainings have different fingerprints, so they
-are in different files. Files of earlier schemas are read as they are, and `harness results upgrade` rewrites them. The
-last key of a result file, `digest`, is the SHA-256 of the bytes before it; a damaged file is reported and left out.
+are in different files. The last key of a result file, `digest`, is the SHA-256 of the bytes before it; a damaged file
+is reported and left out.
 
 **As a table.** `harness.results("results").frame` is a pandas frame with one row per score; its columns are
 [at the end of this page](#the-frame).

@@ -1,29 +1,36 @@
-"""The records of a result file (schema 3) and of a failure (schema 2)."""
+"""The records of a result file and of a failure."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from harness.inputs import OptionValue
-from harness.metrics import Metric
+from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import RunSpec
 
 SCHEMA_VERSION: Final = 3
 
-#: Where a run's profile was read from; results of schema 1 did not record it.
-ProfileOrigin = Literal["package", "file", "unknown"]
+#: a number whose squares and their sums are finite too
+Number = Annotated[float, Field(ge=-1e60, le=1e60)]
+#: a seed, a step or a version
+Whole = Annotated[int, Field(ge=0, le=10**15)]
+#: where a run's profile was read from
+ProfileOrigin = Literal["package", "file"]
 #: task -> metric -> value
-ScoresByTask = dict[str, dict[str, float]]
+ScoresByTask = dict[str, dict[str, Number]]
 #: task -> part -> metric -> value
-ScoresByPart = dict[str, dict[str, dict[str, float]]]
+ScoresByPart = dict[str, dict[str, dict[str, Number]]]
 
 
 class Record(BaseModel):
-    """Base of all records: immutable, finite numbers only, unknown keys refused."""
+    """Base of all records: immutable, finite numbers only, unknown keys refused.
+
+    What it admits, every command that reads results can show: `tests/store/test_admitted.py`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -35,7 +42,7 @@ class Spec(Record):
     variant: str
     setting: str
     encoder: str
-    seed: int
+    seed: Whole
 
     @classmethod
     def of(cls, run: RunSpec) -> Spec:
@@ -54,17 +61,30 @@ class DevCurve(Record):
 
     task: str
     metric: str
-    steps: list[int]
-    scores: list[float]
-    best_step: int | None
-    best_score: float | None
+    steps: list[Whole]
+    scores: list[Number]
+    best_step: Whole | None
+    best_score: Number | None
+
+    @model_validator(mode="after")
+    def _a_score_each_step(self) -> Self:
+        if len(self.scores) != len(self.steps) or (self.best_step is None) != (self.best_score is None):
+            raise ValueError("each step has one score, and the best step has the best score")
+        return self
 
 
 class LossCurves(Record):
     """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
 
-    steps: list[int]
-    terms: dict[str, list[float | None]]
+    steps: list[Whole]
+    terms: dict[str, list[Number | None]]
+
+    @model_validator(mode="after")
+    def _a_value_each_step(self) -> Self:
+        for name, values in self.terms.items():
+            if len(values) != len(self.steps):
+                raise ValueError(f"{name} has {len(values)} values for {len(self.steps)} steps")
+        return self
 
 
 class Protocol(Record):
@@ -74,7 +94,7 @@ class Protocol(Record):
     `metrics` are the suite's own, the main one first.
     """
 
-    version: int
+    version: Whole
     data: str
     metrics: tuple[Metric, ...] = ()
 
@@ -95,7 +115,7 @@ class Evaluation(Record):
     protocol: Protocol
     scores: ScoresByTask
     parts: ScoresByPart = {}
-    seconds: float = 0.0
+    seconds: Number = 0.0
     warnings: list[str] = []
     finished: str
 
@@ -103,6 +123,16 @@ class Evaluation(Record):
     def key(self) -> tuple[str, str]:
         """Suite and protocol key; a result holds at most one evaluation of each."""
         return self.suite, self.protocol.key
+
+    @property
+    def unscored(self) -> str:
+        """The tasks without a score, by reason: `no score of STS12, STS13: REASON`; empty where all have one."""
+        reasons: dict[str, list[str]] = {}
+        for line in self.warnings:
+            task, marked, reason = line.removeprefix(f"{self.suite}: ").partition(f": {NO_SCORE}: ")
+            if marked:
+                reasons.setdefault(reason, []).append(task)
+        return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
 
 
 class TeacherUse(Record):
@@ -120,17 +150,15 @@ class Result(Record):
     """A finished run.
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
-    equal. Results share a `group` only if their trainings differ by seed alone. Results of schema 1 have the group of
-    that schema, which also covered the protocols of the profile's suites, so that one training may have several; new
-    seeds join such a group, and `harness results upgrade` replaces it where it can.
-    From schema 3 on, a result's file holds a digest of itself (`harness.checksums`), which is no part of the record.
+    equal. Results share a `group` only if their trainings differ by seed alone.
+    A result's file ends with a digest of itself (`harness.checksums`), which is no part of the record.
     `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
     `warnings` are those of training. `identity` is what the fingerprint is a hash of, by name, which older files do not
     hold: it shows what has changed where a run has another fingerprint.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
-    backend: int = 1
+    backend: Whole = 1
     spec: Spec
     profile: str
     profile_origin: ProfileOrigin
@@ -142,8 +170,8 @@ class Result(Record):
     evaluations: list[Evaluation]
     dev: DevCurve
     losses: LossCurves
-    train_seconds: float
-    peak_memory_mb: float
+    train_seconds: Number
+    peak_memory_mb: Number
     hardware: dict[str, JsonValue]
     packages: dict[str, str]
     revision: str | None
@@ -198,16 +226,11 @@ class Result(Record):
         """This result with the evaluations that only `newer`, a result of the same training, has."""
         known = {evaluation.key for evaluation in self.evaluations}
         added = [evaluation for evaluation in newer.evaluations if evaluation.key not in known]
-        origin = newer.profile_origin if self.profile_origin == "unknown" else self.profile_origin
-        changes = {"evaluations": [*self.evaluations, *added], "group": newer.group, "profile_origin": origin}
-        return self.model_copy(update=changes)
+        return self.model_copy(update={"evaluations": [*self.evaluations, *added]})
 
 
 class Failure(Record):
-    """The last failure of a run. Failures are listed, and never part of tables.
-
-    `fingerprint` is that of the training; empty where a record of schema 1 did not hold it.
-    """
+    """The last failure of a run. Failures are listed, and never part of tables."""
 
     schema_version: Literal[3] = SCHEMA_VERSION
     spec: Spec
@@ -218,5 +241,5 @@ class Failure(Record):
     when: str
 
     def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
-        """Whether this run failed; a record without fingerprint counts for every configuration of its key."""
-        return (self.profile, self.spec) == (profile, spec) and self.fingerprint in ("", fingerprint)
+        """Whether this run failed."""
+        return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)

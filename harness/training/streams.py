@@ -159,7 +159,15 @@ class Batches:
     def _text(self, step: int) -> Batch:
         stream, rows = self._text_rows(step)
         device = self.student.device
-        tokens = self.data.tokens[stream].batch(rows).to(device)
+        tokens = self.data.tokens[stream].batch(rows)
+        ids = tokens["input_ids"]
+        # the last batch of a pass may be short
+        if len(rows) == min(self.training.batch_size, self.data.used(stream)) and bool((ids == ids[0]).all()):
+            raise UserError(
+                f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
+                "negatives; give a corpus of different sentences, or more of them"
+            )
+        tokens = tokens.to(device)
         if stream == "triplets":
             return TripletBatch(tokens)
         if stream == "sentences":

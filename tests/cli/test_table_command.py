@@ -73,3 +73,17 @@ def test_a_papers_table_in_markdown(results: Path) -> None:
 def test_what_is_wrong_is_said_in_one_line(results: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         printed(results, *words)
+
+
+@pytest.mark.parametrize("words", [("table", "sts", "--profile", "tiny"), ("cite",), ("compare", "mcse", "simcse")])
+def test_every_command_names_a_damaged_result(tmp_path: Path, words: tuple[str, ...]) -> None:
+    store = Store(tmp_path / "results")
+    for one in over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds("mcse", [70.0, 71.0, 72.0]):
+        store.save(one)
+    damaged = store.files()[0]
+    damaged.write_text(damaged.read_text().replace("seed", "sead", 1))
+    more = ("--metric", "sts.Avg") if words[0] == "compare" else ()
+    done = CliRunner().invoke(cli, [*words, *more, "--results", str(store.root)])
+    assert done.exit_code == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"warning: the result {damaged} cannot be used")

@@ -82,7 +82,7 @@ def test_real_triplets_load(data_root: Path) -> None:
     assert len(TripletsFile("nli/triplets_en.tsv.gz", "").load(data_root)) == 8626
 
 
-def test_toy_triplets_agree_and_differ_in_one_attribute() -> None:
+def test_toy_triplets_share_a_template_and_differ_in_one_attribute() -> None:
     meaning = {
         word: (name, value) for name, values in LEXICON.items() for value, words in values.items() for word in words
     }
@@ -90,8 +90,13 @@ def test_toy_triplets_agree_and_differ_in_one_attribute() -> None:
     def read(sentence: str) -> dict[str, str]:
         return dict(meaning[word] for word in sentence.split() if word in meaning)
 
+    def template(sentence: str) -> list[str]:
+        return [meaning.get(word, (word,))[0] for word in sentence.split()]
+
     triplets = ToyTriplets(size=200).load(None)
+    assert len({tuple(template(premise)) for premise in triplets.premises}) > 1
     for texts in zip(triplets.premises, triplets.entailed, triplets.contradicted, strict=True):
+        assert template(texts[0]) == template(texts[1]) == template(texts[2])
         premise, entailed, contradicted = map(read, texts)
         assert premise == entailed
         assert sum(premise[name] != contradicted[name] for name in premise) == 1

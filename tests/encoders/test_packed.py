@@ -26,7 +26,6 @@ from transformers import (
 )
 
 from harness.corpora.toy import student_folder
-from harness.encoders.attention import _jagged, _scattered
 from harness.encoders.packed import Packing
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
@@ -142,20 +141,6 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
     assert ((ours.mean(1) - theirs.mean(1)).abs() <= 5 * error + 1e-12).all()
     ratio = ours.var(1).sum(1) / theirs.var(1).sum(1)
     torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=0.1)
-
-
-def test_jagged_attention_is_that_of_padded_rows() -> None:
-    """What CUDA computes on jagged tensors, computed on the CPU."""
-    packed = rows().packed
-    drawn = torch.randn(3, 4, len(packed.ids), 8, dtype=torch.float64)
-    weights = torch.randn(len(packed.ids), 4, 8, dtype=torch.float64)
-    results = []
-    for compute in (_jagged, _scattered):
-        given = drawn.clone().requires_grad_()
-        found = compute(*given.unbind(), packed, 0.0, 0.3)
-        (gradient,) = torch.autograd.grad((found * weights).sum(), given)
-        results.append((found.detach(), gradient))
-    torch.testing.assert_close(*results, rtol=0, atol=1e-12)
 
 
 def test_a_part_of_the_rows_is_packed_like_the_whole() -> None:

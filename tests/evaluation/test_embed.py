@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from harness.evaluation.cosines import NotFiniteError
 from harness.evaluation.embed import Embedded
 
 
@@ -21,11 +22,12 @@ def test_each_distinct_sentence_is_embedded_once_in_one_call() -> None:
     np.testing.assert_array_equal(vectors.rows(["a", "ccc", "a"]), [[1, 97], [3, 99], [1, 97]])
 
 
-def test_values_that_are_not_finite_are_replaced_and_counted() -> None:
+def test_vectors_that_are_not_finite_are_given_to_nobody() -> None:
     vectors = Embedded(lambda _: np.array([[np.nan, 1], [np.inf, 2], [3, 4]], dtype=np.float32), ["a", "b", "c"])
-    assert vectors.not_finite == 2
-    np.testing.assert_array_equal(vectors.rows(["a", "c"]), [[0, 1], [3, 4]])
-    assert np.isfinite(vectors.rows(["b"])).all()
+    np.testing.assert_array_equal(vectors.rows(["c"]), [[3, 4]])
+    for sentence in ("a", "b"):
+        with pytest.raises(NotFiniteError, match="2 of the 3"):
+            vectors.rows([sentence, "c"])
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (2,), (2, 3, 4)])

@@ -21,6 +21,7 @@ from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
 from harness.evaluation.mteb_suite import MTEBSuite
 from harness.evaluation.mteb_tasks import OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
+from harness.evaluation.suites import TaskScores
 from harness.sources import digest
 
 TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
@@ -103,8 +104,8 @@ def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -
     from harness.evaluation import mteb_suite
 
     values = {"ToyMTEB-STS": 10.0, "ToyMTEB-Retrieval": 30.0, "ToyMTEB-Reranking": 50.0, "Second": 20.0}
-    monkeypatch.setattr(mteb_suite, "_evaluated", lambda model, task, cache: task.metadata.name)
-    monkeypatch.setattr(mteb_suite, "_scores", lambda name, task: {"main_score": values[name], "n": 1})
+    scored = {name: TaskScores({"main_score": value, "n": 1}) for name, value in values.items()}
+    monkeypatch.setattr(mteb_suite, "_task_scores", lambda model, task, cache: scored[task.metadata.name])
     second = copy.copy(toy.TOY_STS_TASK)
     second.name = "Second"
     suite = MTEBSuite(list(values)[:3])
@@ -125,7 +126,7 @@ def test_a_constant_model_has_no_similarity_score_but_a_warning(tmp_path: Path) 
         constant.calls = 0
         evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(constant, None)
         assert evaluation.scores == {"ToyMTEB-STS": {"n": 1000}, "Avg[STS]": {}, "Avg": {}}
-        assert evaluation.warnings == ["mteb: ToyMTEB-STS: main_score left out, undefined"]
+        assert evaluation.warnings == ["mteb: ToyMTEB-STS: no score: undefined"]
         assert bool(constant.calls) == calls
 
 
@@ -136,8 +137,8 @@ def test_vectors_that_are_not_finite_are_reported() -> None:
         return rows
 
     evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(broken, None)
-    # One in each column of the pairs.
-    assert evaluation.warnings == ["mteb: 2 sentence vectors are not finite; NaN counted as 0"]
+    assert evaluation.scores["ToyMTEB-STS"] == {} or "main_score" not in evaluation.scores["ToyMTEB-STS"]
+    assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
 
 
 def test_results_are_kept_in_mtebs_own_layout_and_not_computed_again(tmp_path: Path) -> None:

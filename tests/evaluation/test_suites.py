@@ -88,20 +88,26 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
     evaluation = STSSuite(["near", "flat"]).evaluate(embed, None)
     assert set(evaluation.scores["flat"]) == {"n"}
     assert evaluation.scores["Avg"] == {}
-    assert evaluation.warnings[0].startswith("sts: flat: spearman")
+    assert evaluation.warnings[0] == "sts: flat: no score: all gold scores are equal"
     assert "Avg" in evaluation.warnings[1]
     json.dumps(evaluation.scores, allow_nan=False)
 
 
-def test_vectors_that_are_not_finite_are_reported() -> None:
+def test_a_task_with_vectors_that_are_not_finite_has_no_score() -> None:
     def broken(sentences: Sequence[str]) -> np.ndarray:
         vectors = embed(sentences)
         vectors[0] = np.nan
         return vectors
 
     evaluation = STSSuite(["near"]).evaluate(broken, None)
-    assert "1 of 4 sentence vectors are not finite" in evaluation.warnings[0]
-    json.dumps(evaluation.scores, allow_nan=False)
+    assert evaluation.scores["near"] == {}
+    assert evaluation.warnings[0] == "sts: near: no score: 1 of the 4 sentence vectors of the suite are not finite"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_model_without_any_finite_vector_fails(value: float) -> None:
+    with pytest.raises(UserError, match="none of the model's 4 sentence vectors is finite"):
+        STSSuite(["near"]).evaluate(lambda texts: np.full((len(texts), 2), value, np.float32), None)
 
 
 def test_missing_things_are_listed_once() -> None:

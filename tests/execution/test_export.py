@@ -200,12 +200,12 @@ def test_only_runs_of_one_experiment_are_averaged(results: Path, tmp_path: Path)
     store = Store(tmp_path / "copied")
     shutil.copytree(results, store.root, ignore=shutil.ignore_patterns(".work"))
     result, _ = find_result(KEYS["cls"], store.root)
-    assert [one.spec.seed for one in siblings(result, store)] == [0, 1]
+    assert [one.spec.seed for one in siblings(result, store)[0]] == [0, 1]
     spec = result.spec.model_copy(update={"seed": 2})
     store.save(result.model_copy(update={"spec": spec, "fingerprint": "1" * 64}))
     store.save(result.model_copy(update={"spec": spec, "fingerprint": "2" * 64, "group": "3" * 64}))
-    assert [one.fingerprint[:1] for one in siblings(result, store)][-1] == "1"
-    assert len(siblings(result, store)) == 3
+    assert [one.fingerprint[:1] for one in siblings(result, store)[0]][-1] == "1"
+    assert len(siblings(result, store)[0]) == 3
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -17,7 +18,7 @@ from harness import registry
 from harness.corpora.toy import clip_folder, student_folder
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.execution.ingredients import Experiment, Experiments
 from harness.execution.inventory import Inventory
 from harness.execution.pairs import FeatureContext, KnownPairs
@@ -83,10 +84,10 @@ def package(install: Install) -> Profile:
     [
         ("raise RuntimeError('no driver')", "RuntimeError: no driver"),
         ("Lengths = 3", "is not a subclass of harness.encoders.teachers.Teacher"),
-        (PACKAGE.replace('gives = ("image", "caption")', ""), "AttributeError"),
+        (PACKAGE.replace('gives = ("image", "caption")', ""), "does not define gives"),
     ],
 )
-def test_a_kind_that_cannot_be_loaded_costs_only_its_runs(
+def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(
     install: Install, code: str, what: str, tmp_path: Path
 ) -> None:
     request = Request(
@@ -97,12 +98,9 @@ def test_a_kind_that_cannot_be_loaded_costs_only_its_runs(
         seeds=(0, 1),
         suites=["sts"],
     )
-    made = make_plan(request, Store(tmp_path / "results"))
-    assert [str(run.resolved.spec.variant) for run in made.runs] == ["mcse", "mcse"]
-    (skipped,) = made.skipped
-    assert skipped.what == "mcse[images=lengths]"
-    assert what in skipped.why
-    assert "\n" not in skipped.why
+    with pytest.raises(PlugInError, match=what):
+        make_plan(request, Store(tmp_path / "results"))
+    assert make_plan(replace(request, methods=[Variant("mcse")]), Store(tmp_path / "results")).runs
 
 
 @pytest.mark.parametrize(("images", "captions"), [("own", "reader"), ("toy-clip", "own"), ("other", "reader")])

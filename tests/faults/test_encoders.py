@@ -63,3 +63,23 @@ def test_a_model_that_encodes_no_text_is_named(name: str, folder: Path) -> None:
     getattr(transformers, name)(config).save_pretrained(folder)
     with pytest.raises(UserError, match=f"is a {name}, which cannot encode text on its own"):
         Student.load(folder)
+
+
+@pytest.mark.parametrize("file", ["config.json", "sentence_bert_config.json"])
+def test_an_attention_of_another_repository_is_refused(file: str, folder: Path) -> None:
+    path = folder / file
+    path.write_text(path.read_text() if path.is_file() else "{}")
+    key = "_attn_implementation" if file == "config.json" else "model_args"
+    change(path, **{key: "evil/kernel" if file == "config.json" else {"attn_implementation": "evil/kernel"}})
+    with pytest.raises(UserError, match=f"its {file} names the attention 'evil/kernel'"):
+        Student.load(folder)
+
+
+def test_a_vocabulary_of_special_tokens_only_is_refused(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    special = {token["content"] for token in content["added_tokens"]}
+    content["model"]["vocab"] = {word: at for word, at in content["model"]["vocab"].items() if word in special}
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="special tokens only"):
+        Student.load(folder)

@@ -26,6 +26,7 @@ from harness.execution.export import export as write_export
 from harness.locks import try_lock
 from harness.sources import replaced, write_bytes
 from harness.store import Spec, Store
+from harness.store.merge import merge
 
 PLACES = places()
 WRITES = {"write_text", "write_bytes", "replaced", "save_file", "savefig", "copyfile", "copytree", "copyfileobj"}
@@ -150,10 +151,12 @@ def test_a_full_disk_costs_a_line_and_the_same_command_ends_as_if_nothing_had_be
         for write in (
             lambda: harness.report(results, disk.path / ("r" * 250)),
             lambda: export(results, disk.path / ("e" * 250)),
+            lambda: merge(Store(disk.path / "merged"), {"lab": Store(results)}),
         ):
             with pytest.raises(UserError, match="cannot be written"):
                 write()
         (disk.path / "filler").unlink()
+        shutil.rmtree(disk.path / "merged", ignore_errors=True)
         assert sorted(path.name for path in disk.path.iterdir()) == ["results"]
         assert contents(results) == kept
         assert harness.report(results, disk.path / ("r" * 250)).page.is_file()

@@ -10,6 +10,7 @@ from plugin_packages import Install
 
 import harness
 from harness import registry
+from harness.errors import PlugInError
 from harness.method import Method
 from harness.method.conformance import check_method
 from harness.papers.standins import StandIns, teacher_options
@@ -108,18 +109,15 @@ def test_the_battery_and_stand_ins_treat_it_like_this_project_s(install: Install
         ("Thing = 3\n", "Method"),
     ],
 )
-def test_a_broken_package_costs_its_own_runs(
+def test_a_broken_package_costs_the_grids_that_name_it(
     install: Install, tmp_path: Path, code: str, what: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     from harness.cli.main import main
 
     install("broken_package", code, {"methods": {"broken": "Thing"}})
-    plan = harness.plan("tiny", methods="broken,simcse", seeds=1, results=tmp_path)
-    assert [run.key for run in plan.runs] == ["simcse/toy/toy-bert/seed-0"]
-    (skipped,) = plan.skipped
-    assert what in skipped.why
-    assert "\n" not in skipped.why
+    with pytest.raises(PlugInError, match=what):
+        harness.plan("tiny", methods="broken,simcse", seeds=1, results=tmp_path)
     monkeypatch.setattr(sys, "argv", ["harness", "list", "methods"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -133,7 +131,7 @@ def test_a_broken_package_costs_its_own_runs(
         main()
     (complaint,) = capsys.readouterr().err.splitlines()
     assert end.value.code == 2
-    assert complaint.startswith("error: every run is skipped, nothing can be trained: broken: ")
+    assert complaint.startswith("error: the method 'broken' ")
     done = harness.run("tiny", methods="simcse", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path)
     assert len(done) == 1
 
@@ -153,7 +151,7 @@ def test_a_method_that_raises_in_a_batch_fails_alone(install: Install, tmp_path:
 
 
 @pytest.mark.parametrize("hook", ["own_steps", "pooling", "captions", "features", "configure", "identity"])
-def test_a_method_that_raises_while_planning_is_skipped_with_one_line(
+def test_a_method_that_raises_while_planning_refuses_the_grid_with_one_line(
     install: Install, tmp_path: Path, hook: str
 ) -> None:
     of_options = hook == "identity"
@@ -164,10 +162,9 @@ def test_a_method_that_raises_while_planning_is_skipped_with_one_line(
     {"GuidedHyperparameters" if of_options else "Guided"}.{hook} = {"fails" if of_options else "classmethod(fails)"}
     """
     install("guides", METHOD + code, {"methods": {"guided": "Guided"}})
-    plan = harness.plan("tiny", methods="guided,simcse", seeds=2, results=tmp_path)
-    assert [run.resolved.spec.variant.name for run in plan.runs] == ["simcse", "simcse"]
-    (skipped,) = plan.skipped
-    assert skipped.what == "guided"
-    assert "the method 'guided' (package guides, guides:Guided)" in skipped.why
-    assert "KeyError: 'foo'" in skipped.why
-    assert "\n" not in skipped.why
+    with pytest.raises(PlugInError) as caught:
+        harness.plan("tiny", methods="guided,simcse", seeds=2, results=tmp_path)
+    assert "the method 'guided' (package guides, guides:Guided)" in str(caught.value)
+    assert "KeyError: 'foo'" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(harness.plan("tiny", methods="simcse", seeds=2, results=tmp_path).runs) == 2

@@ -28,7 +28,6 @@ from harness.store import (
 from harness.store.schema import ScoresByTask
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
-OLD = Path(__file__).parent / "data"
 
 
 @pytest.fixture
@@ -97,18 +96,16 @@ def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
     assert len(again.of_profile("none")) == 0
 
 
-def test_schema_1_and_two_files_of_one_training(tmp_path: Path, always: None) -> None:
-    shutil.copytree(OLD, tmp_path / "results")
-    store = Store(tmp_path / "results")
-    (path,) = (path for path in store.files() if "mcse" in path.parts and "tiny" in path.parts)
-    later = json.loads(path.read_bytes()) | {"finished": "2027-01-01T00:00:00+00:00", "group": "f" * 64}
-    later["protocols"]["sts"] = {"version": 2, "data": "0" * 64}
-    path.with_name(f"seed-0-{'e' * 12}.json").write_text(json.dumps(later))
-    whole = store.load()[0]
-    assert len(whole) < len(store.files())
+def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) -> None:
+    store = Store(tmp_path)
+    first = store.save(result())
+    second = result(scores={"geometry": {"ToySTS": {"alignment": 0.2}}}, finished="2027-01-01T00:00:00+00:00")
+    store.path(first).with_name(f"seed-0-{'e' * 16}.json").write_text(sealed(second.model_dump_json()))
+    (whole,) = store.load()[0]
+    assert [one.suite for one in whole.evaluations] == ["sts", "geometry"]
     for _ in range(2):
         assert same(store)
-        assert fields(store.indexed()) == fields(whole)
+        assert fields(store.indexed()) == fields([whole])
 
 
 def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(store: Store) -> None:

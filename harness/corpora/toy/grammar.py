@@ -30,15 +30,26 @@ GENRES = tuple(TEMPLATES)
 SYNONYMS = len(next(iter(LEXICON["colour"].values())))
 
 
-def describe(scenes: np.ndarray, rng: np.random.Generator, genres: np.ndarray | None = None) -> list[str]:
+def draw_templates(rng: np.random.Generator, genres: np.ndarray) -> np.ndarray:
+    """Draw the number of a template within each genre: (n,) -> (n,) int64."""
+    return rng.integers(0, [len(TEMPLATES[GENRES[genre]]) for genre in genres], size=len(genres))
+
+
+def describe(
+    scenes: np.ndarray,
+    rng: np.random.Generator,
+    genres: np.ndarray | None = None,
+    templates: np.ndarray | None = None,
+) -> list[str]:
     """Describe scenes: (n, attributes) -> n sentences.
 
-    `genres` is the genre number of each sentence, (n,); without it, genres are drawn.
+    `genres` and `templates` are the genre number of each sentence and that of its template within it, (n,) each; those
+    not given are drawn.
     """
-    count = len(scenes)
     if genres is None:
-        genres = rng.integers(0, len(GENRES), size=count)
-    forms = rng.integers(0, [len(TEMPLATES[GENRES[genre]]) for genre in genres], size=count)
+        genres = rng.integers(0, len(GENRES), size=len(scenes))
+    if templates is None:
+        templates = draw_templates(rng, genres)
     choices = rng.integers(0, SYNONYMS, size=scenes.shape)
     words = [list(LEXICON[name].values()) for name in ATTRIBUTES]
     return [
@@ -46,7 +57,7 @@ def describe(scenes: np.ndarray, rng: np.random.Generator, genres: np.ndarray | 
             {name: words[place][scene[place]][choice[place]] for place, name in enumerate(ATTRIBUTES)}
         )
         for genre, form, scene, choice in zip(
-            *(values.tolist() for values in (genres, forms, scenes, choices)), strict=True
+            *(values.tolist() for values in (genres, templates, scenes, choices)), strict=True
         )
     ]
 

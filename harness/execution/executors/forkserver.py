@@ -24,7 +24,6 @@ REAP_S = 0.1
 LATE = (
     "scipy.stats",
     "transformers.conversion_mapping",
-    "transformers.integrations.flash_attention",
     "transformers.loss.loss_utils",
     "transformers.models.auto.tokenization_auto",
     "transformers.models.bert.modeling_bert",

@@ -18,7 +18,7 @@ from harness.execution.executors.estimates import Estimates
 from harness.execution.inventory import Inventory
 from harness.execution.resources import Allocation, DeviceChoice, Resources
 from harness.foreign import contained
-from harness.processors import free_large_blocks, use_cores
+from harness.processors import keep_freed_memory, use_cores
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Store
 
@@ -123,8 +123,9 @@ class Job(ABC):
         except Interrupted:
             raise
         except BaseException as error:  # sys.exit and the like are no reason to end the others
-            beside_others = allocation.gpu_share < 1 and type(error).__name__ == OUT_OF_MEMORY
-            return Again.MEMORY if beside_others else self.fail(error, listen)
+            if type(error).__name__ != OUT_OF_MEMORY:
+                return self.fail(error, listen)
+            return Again.MEMORY if allocation.gpu_share < 1 else self.fail(_too_large(), listen)
 
     @property
     def log_path(self) -> Path | None:
@@ -139,14 +140,23 @@ class Job(ABC):
             return ""
 
 
+def _too_large() -> UserError:
+    """Say what helps a run that is out of memory alone on a card."""
+    advice = (
+        "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a smaller one"
+    )
+    return UserError(f"out of memory alone on the GPU: {advice}")
+
+
 def machine_of(allocation: Allocation) -> Machine:
     """The machine of a job in this process, which keeps to its threads and its share of the GPU from here on."""
     import torch
 
     machine = Machine.of(allocation)
     torch.set_num_threads(machine.threads)
-    free_large_blocks()
+    keep_freed_memory()
     if machine.device == "cuda":
-        torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
+        if allocation.gpu_share < 1:
+            torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
         torch.cuda.reset_peak_memory_stats()  # of the job before in this process
     return machine

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
-from harness.errors import PlugInError
+from harness.errors import PlugInError, UserError
 from harness.execution.environment import free_memory_mb, pick_device
 from harness.execution.events import Event, Listener
 from harness.execution.executors.base import Executor
@@ -13,7 +16,8 @@ from harness.execution.executors.job import Again, Job
 from harness.execution.executors.processes import ForkServer, JobProcess
 from harness.execution.executors.queue import RETRY_S, Queue
 from harness.execution.executors.run_job import RunJob
-from harness.execution.executors.seats import CardSeats, CoreSeats, Seat, Seats, visible_gpus
+from harness.execution.executors.seats import MOST_ON_A_CARD, VISIBLE, CardSeats, CoreSeats, Seat, Seats, visible_gpus
+from harness.execution.resources import Allocation
 from harness.processors import cores
 
 #: The part of the machine's free memory that runs on the CPU may take by expectation.
@@ -26,7 +30,7 @@ class Local(Executor):
     def work(self, queue: Queue, listen: Listener) -> None:
         """Start a process for each job that fits, and pass on events, until every job has ended."""
         with ForkServer() as server:
-            table = _Table(self.seats(queue), server, queue, listen)
+            table = _Table(self.seats(queue, server), server, queue, listen)
             stopped, look_at = False, 0.0
             while queue:
                 if time.monotonic() >= look_at:
@@ -39,12 +43,36 @@ class Local(Executor):
                 if table.attend():
                     look_at = 0.0
 
-    def seats(self, queue: Queue) -> Seats:
+    def seats(self, queue: Queue, server: ForkServer) -> Seats:
         """The slots of this machine."""
         jobs = self.options.jobs
         if pick_device(self.options.device) == "cuda":
-            return CardSeats(visible_gpus(), None if jobs == "auto" else jobs)
+            cards = visible_gpus(partial(_memory_of, server))
+            runs = sum(isinstance(job, RunJob) for job in queue.waiting)
+            return CardSeats(cards, min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs)
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
+
+
+@dataclass(frozen=True)
+class _MemoryOfCard:
+    """Asks for the memory of the card that its process sees, as a job does nothing else."""
+
+    log_path: Path | None = None
+
+    def perform(self, allocation: Allocation, listen: Listener) -> tuple[float, float]:
+        """Return the free and the total memory in MB."""
+        import torch
+
+        free, total = torch.cuda.mem_get_info(0)
+        return free / 1e6, total / 1e6
+
+
+def _memory_of(server: ForkServer, name: str) -> tuple[float, float]:
+    """The free and the total memory of a card in MB. The driver itself takes no card: it would hold memory there."""
+    answer = server.ask((_MemoryOfCard(), Allocation("cuda")), {VISIBLE: name})
+    if not isinstance(answer, tuple):
+        raise UserError(f"the GPU {name} cannot be used: {answer}; name others in {VISIBLE}")
+    return answer
 
 
 def _jobs_on_cores(queue: Queue) -> int:

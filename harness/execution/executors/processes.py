@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import TracebackType
+from typing import Any
 
+from harness.errors import UserError
 from harness.execution.executors.faults import death_text, sending
 from harness.execution.executors.job import Job
 from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
@@ -24,6 +26,8 @@ from harness.processors import passive_threads
 
 #: Seconds to wait for the exit code of a process that has closed its channel: the server may be importing a library.
 EXIT_S = 30.0
+#: A library that asks for CUDA at import would otherwise make it unusable in all processes forked later.
+SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 #: Without the folder of the command in sys.path, where a file could have the name of a module.
 COMMAND = "import sys; from harness.execution.executors.forkserver import main; main(*map(int, sys.argv[1:]))"
 
@@ -89,7 +93,7 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", COMMAND, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": paths},
+                env={**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": paths},
                 stdin=subprocess.DEVNULL,
             )
         self._channel = Connection(ours.detach())
@@ -113,13 +117,33 @@ class ForkServer:
         try:
             pid, channel = self._forked(environment)
         except (EOFError, OSError):  # somebody killed the server, and with it all processes
-            self._process.wait()
-            self._channel.close()
-            self._launch()
-            pid, channel = self._forked(environment)
+            pid, channel = self._forked_anew(environment)
         with suppress(OSError):  # of a process that died at once; `receive` finds its channel closed
             channel.send_bytes(content)
         return JobProcess(job, pid, channel, self)
+
+    def _forked_anew(self, environment: dict[str, str]) -> tuple[int, Connection]:
+        """A new process of a new server. Raises UserError where that ends too."""
+        self._process.wait()
+        self._channel.close()
+        try:
+            self._launch()
+            return self._forked(environment)
+        except (EOFError, OSError) as error:
+            raise UserError(
+                "no process for runs can be started, perhaps for lack of memory; raise the limit that `ulimit -v` "
+                "shows, or use --executor serial"
+            ) from error
+
+    def ask(self, question: object, environment: dict[str, str]) -> Any:
+        """Return what a short question answers in a process of its own, or why there is no answer."""
+        pid, channel = self._forked(environment)
+        with channel:
+            try:
+                channel.send_bytes(pickle.dumps(question))
+                return channel.recv()
+            except (EOFError, OSError):
+                return death_text(self.exit_code(pid), "")
 
     def _forked(self, environment: dict[str, str]) -> tuple[int, Connection]:
         """A new process and the channel to it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from harness.execution.resources import Allocation, Resources
 from harness.processors import cores
@@ -19,22 +21,38 @@ MOST_ON_A_CARD = 4
 PREPARING_CPUS = 4
 
 
+#: Lets runs on one card share what one of them frees; read when a process first uses CUDA.
+SHARED = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+
+
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU by its name in CUDA_VISIBLE_DEVICES, with its memory in MB."""
+    """A GPU, or a MIG instance, by its name in CUDA_VISIBLE_DEVICES, with its memory in MB.
+
+    `free_mb` asks for the memory that no process has now; None takes all of it for free.
+    """
 
     name: str
     memory_mb: float
+    free_mb: Callable[[], float] | None = None
 
 
-def visible_gpus() -> list[Gpu]:
-    """The GPUs that this process sees."""
+def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
+    """The GPUs that this process may use; `ask` returns the free and the total memory of one, by its name, in MB.
+
+    A process is shown the first of several MIG instances only, so those that are named are all taken.
+    """
     import torch
 
-    names = [name for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
-    count = torch.cuda.device_count()
-    memory = [torch.cuda.get_device_properties(index).total_memory / 1e6 for index in range(count)]
-    return [Gpu(names[index] if names else str(index), memory[index]) for index in range(count)]
+    names = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+    if not any(name.startswith("MIG-") for name in names):
+        count = torch.cuda.device_count()
+        names = names[:count] or [str(index) for index in range(count)]
+    return [Gpu(name, ask(name)[1], partial(_free, ask, name)) for name in names]
+
+
+def _free(ask: Callable[[str], tuple[float, float]], name: str) -> float:
+    return ask(name)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +104,10 @@ class CardSeats(Seats):
 
     def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
         self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
-        #: of each card, its seats with their shares of its usable memory
+        #: the most on one card; a job that shares its card with none has no limit
+        self._each = min(MOST_ON_A_CARD, -(-self._jobs // len(cards)))
+        #: of each card, the memory that is not used by others, and its seats with their shares of it
+        self._usable = [USABLE * card.memory_mb for card in cards]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]
         #: the card that a job waits for
         self._reserved: dict[int, str] = {}
@@ -100,20 +121,33 @@ class CardSeats(Seats):
             return self._on_cores()
         if sum(map(len, self._taken)) >= self._jobs:
             return None
-        free = [number for number in range(len(self._cards)) if self._reserved.get(number, job) == job]
+        numbers = [number for number in range(len(self._cards)) if self._reserved.get(number, job) == job]
+        open_ = [number for number in numbers if len(self._taken[number]) < self._each]
+        free = {number: self._look(number) for number in open_ or numbers}
         if not free:
             return None
-        card = max(free, key=lambda number: (self._left(number), -number))
-        share = 1.0 if alone else asked.gpus(USABLE * self._cards[card].memory_mb)
-        if share > self._left(card) or len(self._taken[card]) == MOST_ON_A_CARD:
+        card = max(free, key=lambda number: (self._left(number) * self._usable[number], -number))
+        share = 1.0 if alone else asked.gpus(self._usable[card])
+        short = bool(self._taken[card]) and free[card] < asked.gpu_memory_mb
+        if share > self._left(card) or short or not open_:
             if job not in self._reserved.values():
                 self._reserved[card] = job
             return None
         self._reserved = {number: name for number, name in self._reserved.items() if name != job}
-        given = 1.0 if share == 1 else USABLE * share
-        seat = Seat(Allocation("cuda", self._cpus, given), {VISIBLE: self._cards[card].name}, card)
+        lone = alone or self._each == 1
+        given = 1.0 if lone else share * self._usable[card] / self._cards[card].memory_mb
+        environment = {VISIBLE: self._cards[card].name, **({} if lone else SHARED)}
+        seat = Seat(Allocation("cuda", self._cpus, 1.0 if share == 1 else given), environment, card)
         self._taken[card][seat] = share
         return seat
+
+    def _look(self, number: int) -> float:
+        """The memory that a card has free now; what others use of it is read while none of these jobs is on it."""
+        card = self._cards[number]
+        free = card.free_mb() if card.free_mb else math.inf
+        if not self._taken[number]:
+            self._usable[number] = max(1.0, min(USABLE * card.memory_mb, free))
+        return free
 
     def free(self, seat: Seat) -> None:
         """Give a seat back."""

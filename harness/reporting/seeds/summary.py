@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
@@ -114,10 +115,13 @@ class SummaryTable:
         return ": ".join(filter(None, self.heading(column)))
 
 
-def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTable]:
+def summary_tables(
+    frame: pandas.DataFrame, metrics: Metrics, unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({})
+) -> list[SummaryTable]:
     """Build a table for each profile and suite of a frame of scores, of the metrics that the suites declare as shown.
 
-    A suite without averages, such as `figures`, has no table.
+    A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
+    and suite.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
     labels: dict[str, set[Label]] = {}
@@ -125,7 +129,11 @@ def summary_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SummaryTab
         kept.setdefault((label.profile, suite), {})[label] = group
         labels.setdefault(label.profile, set()).add(label)
     tables = [_table(*place, groups, metrics.get(place[1], {}), labels[place[0]]) for place, groups in kept.items()]
-    return [table for table in tables if table.columns]
+    return [
+        replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
+        for table in tables
+        if table.columns
+    ]
 
 
 def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:

@@ -105,6 +105,7 @@ def write_site(site: Site, folder: Path, kept: KeepPage = lambda page, key: Fals
         claims=site.claims,
         labs=site.labs,
         failures=contents.failures,
+        unscored=contents.unscored,
         audited={paper: tally(some) for paper, some in findings.items()},
         runs=len(results),
     )

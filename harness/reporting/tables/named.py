@@ -18,7 +18,7 @@ from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.worded import paper_grid
-from harness.store import Result, frame_of, metrics_of, of_profile
+from harness.store import Result, frame_of, metrics_of, of_profile, unscored
 
 if TYPE_CHECKING:
     import pandas
@@ -51,8 +51,11 @@ def named_grid(name: str, profile: str, results: Sequence[Result], *, whole: boo
         grids = papers_grids(profile, results)
     else:
         mine = of_profile(results, profile)
-        tables = summary_tables(frame_of(mine, ()), metrics_of(mine))
+        lines = unscored(mine)
+        tables = summary_tables(frame_of(mine, ()), metrics_of(mine), lines)
         grids = {one.suite: summary_grid(one, whole=whole) for one in tables}
+        if name not in grids and (profile, name) in lines:
+            raise UserError(f"no run of profile '{profile}' has a score in '{name}': {'; '.join(lines[profile, name])}")
     found = own_case(name, grids)
     if found in grids:
         return grids[found]

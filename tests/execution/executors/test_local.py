@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,13 +18,16 @@ import pytest
 from executor_jobs import ignore, jobs, notes, stubs
 
 import harness
+from harness.errors import UserError
 from harness.execution.events import Event, both
+from harness.execution.executors import processes
 from harness.execution.executors.base import ExecutorOptions
 from harness.execution.executors.forkserver import LATE
 from harness.execution.executors.job import Job, Prepared
 from harness.execution.executors.local import Local
+from harness.execution.executors.processes import SERVER_ENVIRONMENT, ForkServer
 from harness.execution.executors.queue import Queue
-from harness.execution.executors.seats import CardSeats, Gpu, Seats
+from harness.execution.executors.seats import CardSeats, Gpu, Seats, visible_gpus
 from harness.execution.resources import Resources
 from harness.processors import cores
 from harness.store import Failure, Result, Store
@@ -38,7 +42,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 class Box(Local):
     """The local executor on a machine with eight GPUs."""
 
-    def seats(self, queue: Queue) -> Seats:
+    def seats(self, queue: Queue, server: ForkServer) -> Seats:
         return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
 
 
@@ -88,9 +92,11 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
     assert len(errors) == 8
     assert {key: error for key, error in errors.items() if error} == {
-        hopeless.id: "CUDA out of memory",
+        hopeless.id: errors[hopeless.id],
         broken.id: errors[broken.id],
     }
+    for part in ("out of memory", "--chunk", "batch_size"):
+        assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
     found = {job.id: [note for note in notes(tmp_path) if note["name"] == job.id] for job in [*pairs, *odd]}
     assert len({note["pid"] for each in found.values() for note in each}) == 9, "one process a job and attempt"
@@ -101,6 +107,12 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     assert {note["card"] for job in pairs for note in found[job.id]} <= {card.name for card in BOX}
 
 
+def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "COMMAND", "raise MemoryError")
+    with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
+        Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
+
+
 def test_cards_are_shared_by_memory() -> None:
     seats = CardSeats(BOX)
     taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=30_000)) for number in range(17)]
@@ -108,6 +120,53 @@ def test_cards_are_shared_by_memory() -> None:
     seats = CardSeats(BOX[:1])
     taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=1_000)) for number in range(9)]
     assert sum(seat is not None for seat in taken) == 4, "the runs of a card share its processors"
+
+
+def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
+    free = {"full": 500.0, "empty": 79_000.0}
+    seats = CardSeats([Gpu(name, 80_000, partial(free.__getitem__, name)) for name in free])
+    first, second = (seats.take(str(number), small) for number in range(2))
+    assert [seat.card for seat in (first, second) if seat] == [1, 1]
+    free["empty"] = 1_000.0
+    assert seats.take("third", small) is None, "another process has taken the rest"
+    assert first is not None
+    assert "expandable_segments:True" in first.environment.values()
+
+
+def test_every_mig_instance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a, MIG-b")
+    assert [(card.name, card.memory_mb) for card in visible_gpus(lambda name: (1.0, 2.0))] == [
+        ("MIG-a", 2.0),
+        ("MIG-b", 2.0),
+    ]
+
+
+#: what the server imports, beside a distribution of the name flash-attn, and whether a child could use CUDA
+FLASH = """
+import importlib, os, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+torch.cuda._device_count_nvml = lambda: 1  # as the driver's library answers where there is a card
+from harness.execution import run
+from harness.execution.executors import forkserver, jobs, worker
+for name in forkserver.LATE:
+    importlib.import_module(name)
+if (child := os.fork()) == 0:
+    os._exit(torch.cuda._is_in_bad_fork())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_no_import_of_the_server_uses_cuda_with_flash_attn_installed(tmp_path: Path) -> None:
+    (tmp_path / "flash_attn").mkdir()
+    (tmp_path / "flash_attn" / "__init__.py").write_text("")
+    about = tmp_path / "flash_attn-2.8.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.0\n")
+    (about / "top_level.txt").write_text("flash_attn\n")
+    (about / "RECORD").write_text("flash_attn/__init__.py,,\n")
+    environment = {**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", FLASH, str(tmp_path)], env=environment, check=True)
 
 
 def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp_path: Path) -> None:
@@ -134,7 +193,7 @@ def test_four_jobs_at_a_time_have_a_card_each() -> None:
         None,
     ]
     assert taken[0] is not None
-    assert taken[0].allocation.gpu_share == pytest.approx(0.25)
+    assert taken[0].allocation.gpu_share == 1.0, "alone on a card, a job has no limit"
 
 
 def small() -> Resources:

@@ -64,6 +64,6 @@ def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
 
 
 def test_only_the_shipped_paper_profile_stands_beside_print() -> None:
-    origins = [("paper", "package"), ("paper", "file"), ("paper", "unknown"), ("tiny", "package")]
+    origins = [("paper", "package"), ("paper", "file"), ("tiny", "package")]
     results = [result("mcse", seed, profile=name, profile_origin=origin) for seed, (name, origin) in enumerate(origins)]
     assert set(beside_print(frame(results))["seed"]) == {0}

@@ -95,7 +95,6 @@ def test_no_test_without_a_spread_on_both_sides() -> None:
     [
         {"profile": "tiny"},
         {"profile_origin": "file"},
-        {"profile_origin": "unknown"},
         {"overrides": {"epochs": 1}},
         {"encoder": "bert-large"},
     ],

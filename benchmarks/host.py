@@ -1,0 +1,174 @@
+"""Host time of a training step, beside a plain padded BertModel in a trainer's loop in the style of the public code.
+
+    python benchmarks/host.py [CASE ...] [--rounds N] [--precision fp32|bf16]
+
+A card waits for the host where Python takes longer than the kernels. Each side is a process of its own with one thread
+and 12 layers of 12 heads, so narrow that only the host's work counts; the sides take turns, a step each, and the ratio
+is that of the medians. Attention is an operator that computes next to nothing on both sides, as a stand-in for the
+launch of a kernel, and dropout and clipping are those of a card. Both sides compute the losses of the method; the plain
+one has torch's fused AdamW and its batches padded beforehand, so that tokenising and collating cost it nothing.
+Transfers are not part of it: there is no card.
+
+The bar is missed. On two cores of a busy machine, float32, 40 rounds: SimCSE 21.5 ms beside 18.8, MCSE 21.2 beside
+17.4, KDMCSE 14.9 beside 14.3, DALR 14.7 beside 14.0. Both sides spend most of it in the same layers of the encoder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from step import Side
+from step_sides import answer
+from torch import Tensor
+from torch.nn import functional
+from transformers import BertConfig, BertModel
+
+from harness.corpora.tokens import TokenFile, Tokens
+from harness.encoders import dropout, packed
+from harness.encoders.precision import autocast
+from harness.encoders.rows import Packed
+from harness.encoders.student import Student
+from harness.method import Dimensions, Method, PairBatch, SentenceBatch, method_named
+from harness.profiles import Training
+from harness.training.streams import TrainingData
+from harness.training.trainer import Trainer
+
+#: what a step of the harness may take of the host time of the plain one
+BAR = 0.75
+LAYERS, HEADS, WIDTH, ROWS, TEXTS, LONGEST, VOCABULARY = 12, 12, 24, 8, 64, 8, 64
+#: widths of the teachers' features by method and role
+CASES: dict[str, dict[str, int]] = {
+    "simcse": {},
+    "mcse": {"image": WIDTH},
+    "kdmcse": {"image": WIDTH, "caption": WIDTH},
+    "dalr": {"image": WIDTH, "teacher1": WIDTH, "teacher2": WIDTH},
+}
+
+
+class Pads:
+    """A tokenizer of which nothing but the padding is asked."""
+
+    pad_token_id = 0
+
+
+def kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """One operator with a gradient for each input, of next to no arithmetic."""
+    return torch.addcmul(value, query, key, value=0)
+
+
+def packed_kernel(rows: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
+    return kernel(*(each.transpose(0, 1) for each in (query, key, value)))
+
+
+def encoder() -> BertModel:
+    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    return BertModel(BertConfig(**sizes, intermediate_size=WIDTH, vocab_size=VOCABULARY), add_pooling_layer=False)
+
+
+def built(name: str) -> Method:
+    method = method_named(name)
+    return method(method.configure("paper", {}), Dimensions(WIDTH, CASES[name])).train()
+
+
+def ids() -> list[list[int]]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(5, VOCABULARY, rng.integers(3, LONGEST + 1)).tolist() for _ in range(TEXTS)]
+
+
+def features(name: str) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return {role: rng.standard_normal((TEXTS, wide), dtype=np.float32) for role, wide in CASES[name].items()}
+
+
+def harness(name: str, precision: str, folder: Path) -> Callable[[int], None]:
+    """A step of the harness's own loop."""
+    dropout.dropped = functional.dropout
+    packed.attention_on = lambda *given: packed_kernel
+    listed = ids()
+    file = TokenFile(
+        np.array([token for row in listed for token in row], np.uint16),
+        np.cumsum([0, *map(len, listed)], dtype=np.int64),
+    )
+    data = TrainingData({"pairs" if CASES[name] else "sentences": Tokens([file], 0)}, features(name))
+    student = Student(encoder(), Pads).train()
+    training = Training(batch_size=ROWS, precision=precision, steps=10**6)
+    return Trainer(
+        student, built(name), data, training, seed=0, setting="benchmark", dev=lambda embed: 0.0, folder=folder
+    )._step
+
+
+def plain(name: str, precision: str, folder: Path) -> Callable[[int], None]:
+    """A step of a padded model."""
+    functional.scaled_dot_product_attention = kernel
+    model, method = encoder().train(), built(name)
+    parameters = [*model.parameters(), *method.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=3e-5, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10**6)
+    given = {role: torch.from_numpy(values) for role, values in features(name).items()}
+    listed = ids()
+    padded = torch.tensor([row + [0] * (LONGEST - len(row)) for row in listed])
+    tokens = {"input_ids": padded, "attention_mask": (padded > 0).long(), "token_type_ids": torch.zeros_like(padded)}
+
+    def encode(inputs: Any, views: int) -> Tensor:
+        flat = {key: value.repeat_interleave(views, dim=0) for key, value in inputs.items()}
+        return model(**flat).last_hidden_state[:, 0].view(-1, views, WIDTH)
+
+    def step(number: int) -> None:
+        start = number * ROWS % TEXTS
+        inputs = {key: value[start : start + ROWS] for key, value in tokens.items()}
+        paired = {role: values[start : start + ROWS] for role, values in given.items()}
+        with autocast(precision, "cpu"):
+            total, _ = method.loss(PairBatch(inputs, paired) if paired else SentenceBatch(inputs), encode)
+        assert total is not None
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def serve(name: str, side: str, precision: str) -> None:
+    """Be a side: take a step at each line of standard input."""
+    torch.nn.utils.clip_grad_norm_ = partial(torch.nn.utils.clip_grad_norm_, foreach=True)
+    with tempfile.TemporaryDirectory() as folder:
+        answer({"harness": harness, "plain": plain}[side](name, precision, Path(folder)))
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--serve"]:
+        serve(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=[], choices=[[], *CASES], metavar="CASE")
+    parser.add_argument("--rounds", type=int, default=60, help="steps of each side that count")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    chosen = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for name in chosen.cases or CASES:
+        sides = {side: Side(__file__, name, side, chosen.precision) for side in ("harness", "plain")}
+        for _ in range(3 + chosen.rounds):
+            for side in sides.values():
+                side.step()
+        ours, theirs = (1000 * side.median for side in sides.values())
+        for side in sides.values():
+            side.end()
+        print(
+            f"{name}, {chosen.precision}: {ours:.1f} ms a step on the host, plain {theirs:.1f} ms, "
+            f"{ours / theirs:.2f} of it (bar {BAR})",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

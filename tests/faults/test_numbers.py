@@ -1,0 +1,70 @@
+"""Models whose vectors are no numbers: no score, and the reason wherever the score would stand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from faults_tools import short_run
+from safetensors.torch import load_file, save_file
+
+import harness
+from harness.cli import main
+from harness.corpora.toy import student_folder
+from harness.errors import UserError
+from harness.profiles import load_profile
+
+WORDS = "embeddings.word_embeddings.weight"
+
+
+def evaluated(tmp_path: Path, rows: slice, value: float) -> tuple[Path, int, str]:
+    """The results, exit code and output of `harness eval` for a model with some rows of its embedding replaced."""
+    folder, results = shutil.copytree(student_folder(), tmp_path / "model"), tmp_path / "results"
+    weights = load_file(folder / "model.safetensors")
+    (name,) = (name for name in weights if name.endswith(WORDS))
+    weights[name][rows] = torch.tensor(value)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    words = ["eval", str(folder), "--profile", "tiny", "--suites", "sts", "--pooling", "cls", "--results", str(results)]
+    done = CliRunner().invoke(main.cli, words)
+    return results, done.exit_code, done.output
+
+
+def test_some_vectors_without_numbers_leave_a_task_without_a_score(tmp_path: Path) -> None:
+    results, code, said = evaluated(tmp_path, slice(30, 40), float("nan"))
+    assert code == 0, said
+    assert "no score of " in said
+    assert "sentence vectors of the suite are not finite" in said
+    (run,) = harness.results(results).runs
+    (evaluation,) = run.evaluations
+    assert not any("spearman" in row for row in evaluation.scores.values())
+    table = CliRunner().invoke(main.cli, ["table", "sts", "--results", str(results)])
+    assert isinstance(table.exception, UserError)
+    assert "not finite" in str(table.exception)
+    harness.report(results, tmp_path / "report")
+    assert "not finite" in (tmp_path / "report" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_without_any_finite_vector_fails(value: float, tmp_path: Path) -> None:
+    results, code, said = evaluated(tmp_path, slice(None), value)
+    assert code == 1, said
+    found = harness.results(results)
+    assert len(found) == 0
+    assert "sentence vectors is finite" in found.failures[0].error
+
+
+def test_training_on_one_sentence_is_refused(tmp_path: Path) -> None:
+    (failure,) = short_run("mcse", tmp_path, settings="toy[shot=1]").failures
+    assert "one distinct sentence in its batch of pairs" in failure.error
+
+
+def test_steps_and_epochs_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="both steps and epochs"):
+        short_run("simcse", tmp_path, set={"steps": 5, "epochs": 1})
+    profile = tmp_path / "mine.toml"
+    profile.write_text('extends = "tiny"\n[training]\nsteps = 5\nepochs = 1\n')
+    with pytest.raises(UserError, match="steps replace epochs"):
+        load_profile(str(profile))
