@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
@@ -29,7 +31,7 @@ class Metric:
 
     name: str
     larger_is_better: bool = True
-    digits: int = 2
+    digits: Annotated[int, Field(ge=0, le=12)] = 2
     unit: str = ""
     shown: bool = True
 

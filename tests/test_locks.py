@@ -126,3 +126,9 @@ def test_a_folder_in_place_of_a_lock_of_the_cache_costs_a_warning(
         assert "cannot be used (Is a directory)" in caplog.text
     finally:
         remove_spare()
+
+
+def test_a_file_where_locks_belong_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / ".locks").touch()
+    with pytest.raises(UserError, match=r"\.locks is a file; remove it"), try_lock(tmp_path / ".locks" / "a.lock"):
+        pass

@@ -13,6 +13,7 @@ from harness.cli.options import any_profile_option, names_option, results_option
 from harness.cli.output import echo
 from harness.cli.reading import read_results
 from harness.cli.tables import plain_table
+from harness.errors import UserError
 from harness.formatting import count_of, fixed, p_value, signed
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
 
     loaded = read_results(results)
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
+    if first == second:
+        raise UserError(f"{a} and {b} are the same variant; name two")
     _show(loaded.compare(first, second, metric, **only))
 
 

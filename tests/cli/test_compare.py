@@ -197,7 +197,7 @@ MISTAKES = [
     (("mcse/wiki", "simcse", "--metric", "sts.Avg"), "neither a variant nor VARIANT/SETTING/ENCODER"),
     (("mcse", "simcse"), "--metric"),
     (("mcse", "simcse", "--metric", "sts.Avg", "--results", "nowhere"), "nowhere has no results"),
-    (("mcse", "mcse", "--metric", "sts.Avg"), "have no runs with the same profile"),
+    (("mcse", "mcse", "--metric", "sts.Avg"), "are the same variant"),
 ]
 
 
