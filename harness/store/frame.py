@@ -28,6 +28,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "seed": "seed of the run",
     "overrides": "values set with --set, as key=value,key=value in order of keys; empty without any",
     "training": "values of the training, as key=value,key=value; empty for an untrained encoder",
+    "pooling": "how token vectors become the vector of a sentence",
     "fingerprint": "identity of the training, 64 hex digits",
     "group": "identity of the training without its seed",
     "suite": "evaluation suite",
@@ -68,6 +69,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
         "seed": seeds[of_run],
         "overrides": category(runs["overrides"], of_run, lambda text: overrides_text(json.loads(text))),
         "training": category(runs["hyperparameters"], of_run, _training_text),
+        "pooling": category(runs["hyperparameters"], of_run, _pooling),
         "suite": category(evaluations["suite"], of_evaluation),
         "protocol": category(evaluations["key"], of_evaluation),
         **{name: category(scores[name]) for name in ("task", "part", "metric")},
@@ -135,6 +137,10 @@ def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
 
 def _training_text(hyperparameters: str) -> str:
     return overrides_text(json.loads(hyperparameters).get("training", {}))
+
+
+def _pooling(hyperparameters: str) -> str:
+    return str(json.loads(hyperparameters).get("encoder", {}).get("pooling", ""))
 
 
 def _categories(

@@ -26,7 +26,7 @@ def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
     assert base.low == base.size == base.high == 0
     assert lead_text(forest) == (
         "MCSE leads on toy / toy-bert, profile tiny (sts average): 49.57 points of Spearman better than SimCSE "
-        "(95 % interval 45.48 to 53.65, significant after Holm's correction, p < 0.0001, 3 seeds each); next is DALR, "
+        "(95 % interval 45.48 to 53.65, p < 0.0001 after Holm's correction over 2 tests, 3 seeds each); next is DALR, "
         "49.07 behind, p < 0.0001."
     )
     plot = forest_plot(forest)

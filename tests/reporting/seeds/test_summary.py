@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 import scipy.stats
 from builders import over_seeds, result, sts, tables
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.formatting import duration, fixed, p_value, signed
-from harness.metrics import Column
+from harness.metrics import Column, Metric
+from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.tables.grids import cell_text
+from harness.store import Result
 from harness.verdicts import Significance
 
 AVG = Column("Avg", "spearman")
@@ -122,8 +126,8 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
 
 
 def test_equal_scores_do_not_make_nan() -> None:
-    (table,) = tables(over_seeds("mcse", [50.0] * 3) + over_seeds("simcse", [50.0] * 3))
-    test = table.rows[1].cells[AVG].test
+    cell = Cell.of([50.0] * 3)
+    test = compare(cell, cell, Metric("spearman")).test
     assert test is not None
     assert test.p == 1.0
 
@@ -160,20 +164,62 @@ def test_two_seeds_are_too_few_however_far_apart() -> None:
     assert "Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE (2)." in table.notes
 
 
-def test_stars_are_corrected_over_the_table() -> None:
-    others = {f"mcse[lambda={n}]": [value + 0.1 * n for value in SIMCSE] for n in range(2, 6)}
+def test_methods_are_one_family_and_their_variants_another() -> None:
     near = [value + 5 for value in SIMCSE]
     runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near)
-    (alone,) = tables(runs)
-    assert str(cell_text(alone.rows[1].cells[AVG], 2, 3)).endswith("2.02*")
-    (table,) = tables(runs + [one for name, values in others.items() for one in over_seeds(name, values)])
-    cell = next(row for row in table.rows if row.label.variant == "mcse").cells[AVG]
+    for n in range(2, 6):
+        runs += over_seeds(f"mcse[lambda={n}]", [value + 0.1 * n for value in SIMCSE])
+    runs += over_seeds("mcse", [value + 1.5 for value in SIMCSE], overrides={"steps": 3})
+    runs += over_seeds("simcse", [value + 1 for value in SIMCSE], overrides={"steps": 3})
     p = scipy.stats.ttest_ind(near, SIMCSE).pvalue
-    # the only task is its own average: five comparisons, not ten
-    assert cell.corrected == pytest.approx(5 * p)
-    assert p < 0.05 < 5 * p
+    cell = cell_of("mcse", runs)
+    assert cell.corrected == (pytest.approx(p), 1, 0.05)
+    assert str(cell_text(cell, 2, 3)).endswith("2.02*")
+    assert (variant := cell_of("mcse[lambda=2]", runs).corrected)
+    assert variant.tests == 5
+    # the only task is its own average: three comparisons, not six
+    runs += over_seeds("dalr", [value + 1 for value in SIMCSE]) + over_seeds("kdmcse", [value + 2 for value in SIMCSE])
+    cell = cell_of("mcse", runs)
+    assert cell.corrected == (pytest.approx(3 * p), 3, 0.05)
+    assert p < 0.05 < 3 * p
     assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
-    assert any("Holm's correction over 5 tests;" in note for note in table.legend)
+    legend = " ".join(tables(runs)[0].legend)
+    assert "methods (3 tests)" in legend
+    assert "variants (5 tests)" in legend
+
+
+def test_equal_runs_are_one_test_and_those_of_the_baseline_none() -> None:
+    near = [value + 5 for value in SIMCSE]
+    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near) + over_seeds("mcse[lambda=2]", SIMCSE[::-1])
+    before = cell_of("mcse", runs), cell_of("mcse[lambda=2]", runs)
+    runs += over_seeds("mcse@official", near) + over_seeds("simcse@official", SIMCSE)
+    assert (cell_of("mcse", runs), cell_of("mcse[lambda=2]", runs)) == before
+    assert cell_of("mcse@official", runs) == before[0]
+    assert cell_of("simcse@official", runs).test is None
+    assert any("the same scores as SimCSE" in note for note in tables(runs)[0].notes)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    place=st.sampled_from([{"setting": "a"}, {"encoder": "other"}, {"profile": "small"}]),
+    values=st.lists(st.lists(st.floats(0, 100), min_size=3, max_size=3), min_size=2, max_size=4),
+    names=st.permutations(["simcse", "mcse", "dalr", "kdmcse[lambda=2]", "mcse@official"]),
+)
+def test_runs_in_another_place_change_no_verdict(
+    place: dict[str, str], values: list[list[float]], names: list[str]
+) -> None:
+    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", [value + 5 for value in SIMCSE])
+    runs += over_seeds("mcse[lambda=2]", [value + 3 for value in SIMCSE]) + over_seeds("dalr", [22.0, 23.0, 26.0])
+    (before,) = tables(runs)
+    other = [one for name, some in zip(names, values, strict=False) for one in over_seeds(name, some, **place)]
+    after = {row.label: row for table in tables(runs + other) for row in table.rows}
+    assert all(after[row.label].cells == row.cells for row in before.rows)
+
+
+def cell_of(variant: str, runs: list[Result]) -> Cell:
+    """The average of a variant without overrides in the toy world."""
+    rows = (row for row in tables(runs)[0].rows if not row.label.overrides)
+    return next(row.cells[AVG] for row in rows if row.label.variant == variant)
 
 
 def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
