@@ -20,7 +20,7 @@ Columns = Mapping[str, ColumnArray]
 #: columns of runs whose numbers are places in `texts`
 RUN_TEXTS = (
     *("path", "problem", "profile", "profile_origin", "method", "variant", "setting", "encoder", "seed"),
-    *("fingerprint", "group", "started", "finished"),
+    *("fingerprint", "group", "started", "finished", "dev_task"),
 )
 #: columns of runs whose numbers are places of JSON values in `texts`
 RUN_JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "revision", "warnings")
@@ -166,6 +166,7 @@ class Tables:
     def fields(self, row: int) -> dict[str, Any]:
         """What a run's result holds besides evaluations and curves; equal values are one object."""
         texts: dict[str, Any] = {name: self.text(self.runs[name], row) for name in RUN_TEXTS[2:]}
+        del texts["dev_task"]
         names = ("method", "variant", "setting", "encoder")
         place: dict[str, Any] = {name: texts.pop(name) for name in names}
         spec = Spec.model_construct(**place, seed=int(texts.pop("seed")))

@@ -57,6 +57,7 @@ class TablesWriter:
         spec, best = result.spec, result.dev.best_score
         texts = {name: getattr(result, name) for name in RUN_TEXTS[2:] if name in Result.model_fields}
         texts |= {name: str(getattr(spec, name)) for name in Spec.model_fields}
+        texts["dev_task"] = "" if result.dev.best_step is None else str(result.dev.task)
         values = {name: getattr(result, name) for name in RUN_JSON}
         values["teachers"] = {role: use.model_dump() for role, use in result.teachers.items()}
         return {

@@ -43,6 +43,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "value": "the score; correlations are x 100",
     "finished": "when the suite was evaluated, ISO 8601 in UTC",
     "dev": "best dev score of the run; missing for an untrained encoder",
+    "dev_task": "task that selected the run's weights; empty for an untrained encoder",
     "minutes": "training time in minutes",
 }
 
@@ -80,6 +81,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
         "value": scores["value"],
         "finished": category(evaluations["finished"], of_evaluation),
         "dev": runs["best"][of_run],
+        "dev_task": category(runs["dev_task"], of_run),
         "minutes": runs["train_seconds"][of_run] / 60,
     }
     return pandas.DataFrame({name: columns[name] for name in FRAME_COLUMNS}, copy=False)

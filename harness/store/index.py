@@ -29,7 +29,7 @@ from harness.store.indexed import ReadResult
 from harness.store.schema import SCHEMA_VERSION, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 1
+INDEX_VERSION: Final = 2
 #: Fewer files than this have no index: reading them takes a few hundredths of a second.
 WORTH_FILES: Final = 200
 #: A file is trusted that was this old when it was read, in ns; file systems keep times to two seconds or better.

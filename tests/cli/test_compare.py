@@ -104,8 +104,8 @@ def test_warnings(shelf: Shelf, typed: Typed) -> None:
     assert "the seeds differ: 1,2,3 and 0,1; paired tests use 1 common seed" in out
     assert "selected on" not in out
     shelf.put("kdmcse", [70.0, 71.0, 72.0], dev="STS-B")
-    assert "kdmcse was selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.STS-B")[1]
-    assert "kdmcse was selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.Avg")[1]
+    assert "kdmcse: selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.STS-B")[1]
+    assert "kdmcse: selected on STS-B" in typed("compare", "kdmcse", "mcse", "--metric", "sts.Avg")[1]
 
 
 def test_seeds_that_do_not_vary_conclude_nothing(shelf: Shelf, typed: Typed) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.plaintext import for_latex
+from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
 from harness.verdicts import Agreement
 
@@ -14,6 +15,8 @@ _MARKS = {
     **{"": "", BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$"},
     **{f"({BETTER})": r"$^{(*)}$", f"({WORSE})": r"$^{(\dagger)}$"},
 }
+
+_CAVEATS = {COLLAPSED: r"$^{\ddagger}$", SELECTED: r"$^{\S}$"}
 
 #: words would make a table of eight columns too wide
 _VERDICTS = {Agreement.REPRODUCED: r"$\approx$", Agreement.DIFFERS: r"$\neq$", Agreement.UNDECIDED: "?"}
@@ -110,4 +113,4 @@ def _cell(cell: CellText) -> str:
     value = rf"\textbf{{{value}}}" if cell.bold else value
     spread = rf"\,$\pm$\,{for_latex(cell.spread)}" if cell.spread else ""
     extra = f" ({for_latex(cell.extra)})" if cell.extra else ""
-    return value + spread + _MARKS[cell.mark] + extra
+    return value + spread + _MARKS[cell.mark] + "".join(map(_CAVEATS.__getitem__, cell.caveats)) + extra

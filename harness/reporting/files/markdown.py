@@ -40,7 +40,7 @@ def table(grid: Grid) -> str:
 
 def _cell(cell: CellText) -> str:
     """A cell; bold print covers the number and its spread, not its mark."""
-    whole, number = str(cell), str(replace(cell, mark="", extra=""))
+    whole, number = str(cell), str(replace(cell, mark="", caveats="", extra=""))
     if not cell.bold:
         return for_markdown(whole)
     return f"**{for_markdown(number)}**{for_markdown(whole.removeprefix(number))}"

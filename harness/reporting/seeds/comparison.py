@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.formatting import count_of, fixed, p_value, signed
-from harness.metrics import AVERAGE, Metric, Score
+from harness.metrics import Metric, Score
+from harness.reporting.seeds.caveats import Caveat, caveat_text
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import without_untrained
 from harness.spec import UNTRAINED
@@ -40,7 +41,7 @@ class Side:
     label: Label
     scores: Mapping[int, float]
     older: int
-    dev_tasks: frozenset[str]
+    caveats: tuple[Caveat, ...]
 
     @property
     def values(self) -> list[float]:
@@ -72,7 +73,7 @@ class Side:
 class Comparison:
     """Tests of a against b. A test that needs more seeds is None.
 
-    `tasks` are those of the suite: their scores make up the average. `untrained` are the scores of the same encoders
+    `untrained` are the scores of the same encoders
     before training.
     """
 
@@ -80,7 +81,6 @@ class Comparison:
     b: Side
     score: Score
     metric: Metric
-    tasks: frozenset[str]
     untrained: tuple[Side, ...] = ()
 
     @property
@@ -167,9 +167,7 @@ class Comparison:
                 yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
             if side.older:
                 yield f"{side.name}: {count_of(side.older, 'older or smaller group')} of runs with this label not used"
-            selected = side.dev_tasks & (self.tasks if self.score.task == AVERAGE else {self.score.task})
-            if selected:
-                yield f"{side.name} was selected on {', '.join(sorted(selected))}, which is tested here: score too high"
+            yield from (caveat_text([side.name], caveat) for caveat in side.caveats)
         if self.a.scores.keys() != self.b.scores.keys():
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {self.a.seeds} and {self.b.seeds}; paired tests use {common}"

@@ -10,6 +10,7 @@ from typing import Literal
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
+from harness.reporting.seeds.caveats import caveat_text
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import certainty, judged
@@ -101,7 +102,13 @@ def importance(forest: Forest) -> tuple[int, ...]:
 
 
 def lead_text(forest: Forest) -> str:
-    """Who leads, by how much and how sure."""
+    """Who leads, by how much and how sure, and what weakens the leader's score."""
+    best = forest.gains[0]
+    weak = "".join(f" {caveat_text([best.name.text], caveat)}." for caveat in best.cell.caveats)
+    return _lead(forest) + weak
+
+
+def _lead(forest: Forest) -> str:
     metric, best = forest.table.metric(forest.column), forest.gains[0]
     digits, seeds = metric.digits, best.cell.summary.n
     where = f"on {forest.place}, profile {forest.table.profile} ({forest.table.suite} average)"

@@ -6,7 +6,7 @@ One group of its runs is shown for each suite, of one training and one protocol;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
+from harness.reporting.seeds.caveats import Caveat, caveats, collapsed_runs
 from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, one_sample_t_test, summarise, t_test_from_summaries
+from harness.store import unjudged
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Cell:
     test: TTest | None = None
     verdict: Significance | None = None
     corrected: Corrected | None = None
+    caveats: tuple[Caveat, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -80,9 +83,9 @@ class Cell:
         return self.corrected.p if self.corrected else self.test.p if self.test else None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Cell:
+    def of(cls, values: Sequence[float], caveats: tuple[Caveat, ...] = ()) -> Cell:
         """Summarise scores, one a seed."""
-        return cls(tuple(values), summarise(values))
+        return cls(tuple(values), summarise(values), caveats=caveats)
 
 
 class _Frame:
@@ -112,6 +115,7 @@ class Group:
     """The runs that stand for a label in one suite: those with the most seeds (ties: newest).
 
     `rows` are their lines of a frame in order of seeds; `older` counts the other groups of the label.
+    `collapsed` are the seeds of its runs that have collapsed.
     """
 
     group: str
@@ -119,6 +123,7 @@ class Group:
     older: int
     frame: _Frame
     rows: slice
+    collapsed: frozenset[int] = frozenset()
 
     @property
     def lines(self) -> pandas.DataFrame:
@@ -166,16 +171,34 @@ class Group:
     def cells(self, part: str = "") -> dict[Column, Cell]:
         """Return every column's cell, of whole tasks or of one part of each."""
         scores = self.scores_of(part) if part else self.scores
-        return {column: Cell.of(list(values.values())) for column, values in scores.items()}
+        return {column: Cell.of(list(values.values()), self.caveats(column)) for column, values in scores.items()}
 
     def cells_of(self, columns: Iterable[Column]) -> dict[Column, Cell]:
         """The cells of whole tasks in some columns, as far as it has scores there."""
-        scores = self.scores_of("")
-        return {column: Cell.of(list(scores[column].values())) for column in columns if column in scores}
+        known = self.cells()
+        return {column: known[column] for column in columns if column in known}
+
+    def caveats(self, column: Column, tasks: Collection[str] = ()) -> tuple[Caveat, ...]:
+        """The caveats of its scores in a column of a suite with `tasks`, by default those that it has scores in.
+
+        A metric that is not judged is not too high.
+        """
+        (suite,) = self.frame.values("suite", slice(self.rows.start, self.rows.start + 1))
+        dev = () if column.metric in unjudged(suite) else self._dev_tasks
+        return caveats(self.collapsed, dev, column.task, tasks or self._tasks)
+
+    @cached_property
+    def _dev_tasks(self) -> frozenset[str]:
+        return frozenset(self.frame.values("dev_task", self.rows))
+
+    @cached_property
+    def _tasks(self) -> frozenset[str]:
+        return frozenset(self.frame.values("task", self.rows))
 
 
-def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
-    """Choose the group of each label and suite in a frame of scores."""
+def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) -> dict[tuple[Label, str], Group]:
+    """Choose the group of each label and suite in a frame of scores, some lines of `every`."""
+    collapsed = collapsed_runs(frame if every is None else every)
     names = [*Label._fields, "suite", "group", "protocol"]
     numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
     _, firsts = np.unique(numbers, return_index=True)
@@ -190,7 +213,9 @@ def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
     best = {place: max(ranks) for place, ranks in ranked.items()}
     sorted_frame, rows = _in_groups(frame, numbers, [number for *_, number in best.values()])
     return {
-        place: Group(group, protocol, len(ranked[place]) - 1, sorted_frame, rows[number])
+        place: Group(
+            group, protocol, len(ranked[place]) - 1, sorted_frame, rows[number], collapsed.get(group, frozenset())
+        )
         for place, (_, _, group, protocol, number) in best.items()
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from harness.formatting import count_of, fixed, points
 from harness.method.naming import name_of
 from harness.metrics import Column
+from harness.reporting.seeds.caveats import caveat_text
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.sentences import Sentence, SentenceKind
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
@@ -61,13 +62,18 @@ def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
         both = [column for column in mine if base and column in base.cells]
         if base is None or not both:
             if len(mine) <= MOST_METRICS:
-                yield Sentence(place, _uncompared(table, block, row, mine), "note")
+                yield Sentence(place, _uncompared(table, block, row, mine) + _weak(row, mine), "note")
         elif len(both) > 1 or not table.metric(both[0]).larger_is_better:
             cells = [row.cells[column] for column in both]
-            yield Sentence(place, _several(table, row, base, both), _kind(cells), _weight(cells))
+            yield Sentence(place, _several(table, row, base, both) + _weak(row, both), _kind(cells), _weight(cells))
         else:
             cell = row.cells[both[0]]
-            yield Sentence(place, f"{_comparison(table, row, base, both[0], cell)}.", _kind([cell]), _weight([cell]))
+            yield Sentence(
+                place,
+                f"{_comparison(table, row, base, both[0], cell)}.{_weak(row, both)}",
+                _kind([cell]),
+                _weight([cell]),
+            )
             full = _unscrambled(block, row)
             if full and both[0] in full.cells:
                 yield Sentence(place, _control(table, row, full, both[0]), "control")
@@ -84,6 +90,12 @@ def _kind(cells: Sequence[Cell]) -> SentenceKind:
 
 def _weight(cells: Sequence[Cell]) -> float:
     return max((abs(cell.test.statistic) for cell in cells if cell.test), default=0.0)
+
+
+def _weak(row: Row, columns: Sequence[Column]) -> str:
+    """Sentences on what weakens a row's scores."""
+    caveats = dict.fromkeys(caveat for column in columns for caveat in row.cells[column].caveats)
+    return "".join(f" {caveat_text([row.label.name.text], caveat)}." for caveat in caveats)
 
 
 def _uncompared(table: SummaryTable, block: Block, row: Row, columns: Sequence[Column]) -> str:

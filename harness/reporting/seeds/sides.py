@@ -50,17 +50,18 @@ def compare_variants(
     wanted = described(a, fields), described(b, fields)
     suite = frame[frame["suite"] == score.suite]
     lines = suite[(suite["task"] == score.task) & (suite["metric"] == score.metric)]
-    groups = {label: group for (label, _), group in kept_groups(lines).items()}
+    groups = {label: group for (label, _), group in kept_groups(lines, frame).items()}
     labels = _choose(groups, *wanted)
+
+    tasks = frozenset(map(str, suite["task"].unique()))
 
     def side(label: Label) -> Side:
         group = groups[label]
-        dev = {one.dev.task for one in results if one.group == group.group and one.dev.best_step is not None}
-        return Side(label, group.scores[score.column], group.older, frozenset(dev))
+        return Side(label, group.scores[score.column], group.older, group.caveats(score.column, tasks))
 
     first, second = map(side, labels)
     untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))
-    return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())), untrained)
+    return Comparison(first, second, score, declared, untrained)
 
 
 def _is_untrained(label: Label, labels: Sequence[Label]) -> bool:

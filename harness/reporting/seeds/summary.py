@@ -16,6 +16,7 @@ from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
+from harness.reporting.seeds.caveats import Caveat, caveat_notes
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
@@ -52,6 +53,11 @@ class Row:
     def data(self) -> tuple[object, ...]:
         """All its scores; rows with equal ones come from equal trainings."""
         return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """The caveats of its scores, each once."""
+        return tuple(dict.fromkeys(caveat for cell in self.cells.values() for caveat in cell.caveats))
 
     @property
     def is_trained(self) -> bool:
@@ -283,6 +289,7 @@ def notes_on(
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
     rows = [row for block in blocks for row in block.rows]
+    yield from caveat_notes((row.label.name.text, row.caveats) for row in rows)
     older = sum({row.label: row.older for row in rows}.values())
     if older:
         yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."

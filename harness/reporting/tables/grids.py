@@ -26,7 +26,8 @@ LineKind = Literal["plain", "baseline", "published", "measured", "absent", "diff
 class CellText:
     """The text of a cell in the pieces that a page styles apart: `73.10 ± 0.42* (n = 2)`.
 
-    `bold` marks the best of a group; `verdict` is set where the cell is a verdict, for its badge.
+    `caveats` are marks of what weakens the score itself. `bold` marks the best of a group; `verdict` is set where the
+    cell is a verdict, for its badge.
     """
 
     value: str
@@ -35,6 +36,7 @@ class CellText:
     extra: str = ""
     bold: bool = False
     verdict: Verdict | None = None
+    caveats: str = ""
 
     @classmethod
     def judged(cls, verdict: Verdict, extra: str = "") -> CellText:
@@ -43,7 +45,7 @@ class CellText:
 
     def __str__(self) -> str:
         middle = f" ± {self.spread}" if self.spread else ""
-        return self.value + middle + self.mark + (f" ({self.extra})" if self.extra else "")
+        return self.value + middle + self.mark + self.caveats + (f" ({self.extra})" if self.extra else "")
 
 
 #: what names a line; of a variant both its name and its code
@@ -180,7 +182,12 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
     if cell is None:
         return CellText(ABSENT)
     count = "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
-    return summary_text(cell.summary, digits, star(cell), count)
+    return replace(summary_text(cell.summary, digits, star(cell), count), caveats=marks(cell))
+
+
+def marks(cell: Cell) -> str:
+    """The marks of a cell's caveats."""
+    return "".join(caveat.mark for caveat in cell.caveats)
 
 
 def star(cell: Cell) -> str:

@@ -10,6 +10,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
+from harness.reporting.seeds.caveats import caveat_notes
 from harness.reporting.seeds.summary import older_text
 from harness.reporting.seeds.words import by_way, data_of
 from harness.reporting.tables.cells import (
@@ -20,7 +21,18 @@ from harness.reporting.tables.cells import (
     PaperCell,
     row_verdict,
 )
-from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
+from harness.reporting.tables.grids import (
+    ABSENT,
+    BETTER,
+    CellText,
+    Grid,
+    Line,
+    LineKind,
+    Section,
+    marks,
+    star,
+    summary_text,
+)
 from harness.spec import Place
 from harness.stats import ALPHA
 
@@ -160,7 +172,7 @@ def _measured(column: PaperColumn, cell: PaperCell, seeds: int, bold: bool) -> C
         return CellText(ABSENT)
     n = cell.measured.summary.n
     text = summary_text(cell.measured.summary, column.decimals, star(cell.measured))
-    return replace(text, bold=bold, extra="" if n == seeds else f"n = {n}")
+    return replace(text, bold=bold, extra="" if n == seeds else f"n = {n}", caveats=marks(cell.measured))
 
 
 def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
@@ -261,6 +273,12 @@ def _notes(filled: FilledTable) -> Iterator[str]:
     yield from _comparisons(filled)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
+    yield from caveat_notes(
+        (name_of(line.place.variant).text, cell.measured.caveats)
+        for line in _all_lines(filled)
+        for cell in line.cells.values()
+        if cell.measured
+    )
     older = sum(line.older for line in _all_lines(filled))
     if older:
         yield f"{older_text(older)}."
