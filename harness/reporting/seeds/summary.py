@@ -17,6 +17,7 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
+from harness.reporting.seeds.standing import Standing, standings
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS, holm
@@ -33,12 +34,12 @@ UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 @dataclass(frozen=True)
 class Row:
-    """One label with the values of its `training`. `older` counts the groups of runs with it that are not shown."""
+    """One label with the values of its `training`. `standing` is that of its runs."""
 
     label: Label
     group: str
     seeds: tuple[int, ...]
-    older: int
+    standing: Standing
     training: Mapping[str, str]
     cells: Mapping[Column, Cell]
 
@@ -153,7 +154,7 @@ def _table(
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
-        rows.append(Row(label, group.group, group.seeds, group.older, group.training, group.cells_of(columns)))
+        rows.append(Row(label, group.group, group.seeds, group.standing, group.training, group.cells_of(columns)))
     blocks = blocks_of(rows, metrics)
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
@@ -246,21 +247,17 @@ def notes_on(blocks: Sequence[Block], suite: str, labels: Collection[Label] = ()
     `labels` are those with runs in any suite.
     """
     yield from _untested(blocks, suite, labels)
-    rows = [row for block in blocks for row in block.rows]
-    older = sum({row.label: row.older for row in rows}.values())
-    if older:
-        yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+    yield from standings(
+        (f"{block.setting} / {block.encoder}", row.label.name.text, row.standing)
+        for block in blocks
+        for row in block.rows
+    )
 
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
     command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
     return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
-
-
-def older_text(count: int) -> str:
-    """Describe groups of runs that are not shown."""
-    return f"Not shown: {count_of(count, 'older or smaller group')} of runs with the same label"
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:

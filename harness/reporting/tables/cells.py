@@ -15,6 +15,7 @@ from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.profiles import typed_profile
 from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.standing import Standing
 from harness.spec import Place
 from harness.stats import (
     ALPHA,
@@ -138,7 +139,7 @@ class FilledLine:
     scores: Mapping[str, Score]
     part: str
     seeds: int
-    older: int
+    standings: tuple[Standing, ...]
     against: str | None
     apart: str
     command: str | None
