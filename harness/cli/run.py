@@ -133,7 +133,7 @@ def run(
     if executor or own:
         from harness.execution.executors.base import check_executor  # imports torch
 
-        check_executor(executor, own)
+        check_executor(executor, own, jobs)
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)

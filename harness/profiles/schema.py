@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from harness import registry
 from harness.errors import UserError
 from harness.inputs import OptionValue
-from harness.spec import MOST_SEEDS
+from harness.spec import MOST_SEEDS, Variant, parse_encoder, parse_setting
 from harness.tomlfiles import Commit, Name, Table
 
 #: method -> reading -> values that the reading sets
@@ -357,6 +357,11 @@ class Profile(Table):
     @model_validator(mode="after")
     def _names_exist(self) -> Profile:
         """Refuse names of tables that the profile does not have."""
+        for name in self.settings:
+            if parse_setting(name) != Variant(name):
+                raise ValueError(f"settings.{name}: a name has no options; they are given in --settings")
+        for name in (*self.encoders, *self.released):
+            parse_encoder(name)
         for name, setting in self.settings.items():
             _exist(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
         for kind in ("settings", "encoders"):

@@ -2,7 +2,7 @@
 
 from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
-from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text, unscored
+from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text, unjudged, unscored
 from harness.store.indexed import (
     PRESENT,
     UNKNOWN,
@@ -42,6 +42,7 @@ __all__ = [
     "of_profile",
     "overrides_text",
     "some_of",
+    "unjudged",
     "unscored",
     "without_overrides",
 ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, Metric, Score
+from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Label
-from harness.reporting.seeds.standing import Standing
 from harness.reporting.seeds.summary import without_untrained
 from harness.spec import UNTRAINED
 from harness.stats import (
@@ -40,7 +40,7 @@ class Side:
 
     label: Label
     scores: Mapping[int, float]
-    standing: Standing
+    freshness: Freshness
     dev_tasks: frozenset[str]
 
     @property
@@ -166,7 +166,7 @@ class Comparison:
             std = side.summary.std
             if std is not None and std <= abs(side.summary.mean) * 1e-12:
                 yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
-            if said := str(side.standing):
+            if said := str(side.freshness):
                 yield f"{side.name}: {said}"
             selected = side.dev_tasks & (self.tasks if self.score.task == AVERAGE else {self.score.task})
             if selected:
@@ -194,6 +194,9 @@ class Comparison:
         decisions = self.decisions()
         if len(set(decisions.values())) > 1:
             return f"Undecided between {a.name} and {b.name} ({size}): the tests disagree; {_disagreement(decisions)}."
+        if test.p < ALPHA and not self.metric.judged:
+            side = "higher" if test.difference > 0 else "lower"
+            return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             gained = (test.difference > 0) == self.metric.larger_is_better
             return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size})."

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from harness.method.naming import name_of
 from harness.metrics import Column
+from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.standing import Standing
 from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, legend_of, notes_on
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Result, frame_of, overrides_text, some_of
@@ -158,7 +158,8 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
     names = {method.base: method.name for method in tuning.methods}
     base = names.get(BASELINE, tuning.methods[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    legend, notes = legend_of(table.metrics, blocks), tuple(notes_on(blocks, table.suite))
+    legend = legend_of(table.columns, table.metrics, blocks)
+    notes = tuple(notes_on(blocks, table.suite, table.metrics))
     about = f"tuned, {tuning.trials} trials each ({tuning.key})"
     return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, legend, notes, about)
 
@@ -167,4 +168,4 @@ def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
     scores = [(pick.seed, pick.scores.get(table.suite, {})) for pick in line.picks]
     found = {column: [some[column] for _, some in scores if column in some] for column in table.columns}
     cells = {column: Cell.of(values) for column, values in found.items() if values}
-    return Row(label, "", tuple(pick.seed for pick in line.picks), Standing(), {}, cells)
+    return Row(label, "", tuple(pick.seed for pick in line.picks), Freshness(), {}, cells, is_method=True)

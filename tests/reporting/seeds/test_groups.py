@@ -20,7 +20,7 @@ def test_protocols_of_one_training_are_never_mixed() -> None:
     new = over_seeds("mcse", [70.0, 71.0], version=2, finished="2026-02-01T00:00:00+00:00")
     assert {one.group for one in old} == {one.group for one in new}, "the training is the same"
     kept = kept_groups(frame(old + new))[LABEL, "sts"]
-    assert (kept.protocol, len(kept.standing.hidden)) == (new[0].evaluations[0].protocol.key, 1)
+    assert (kept.protocol, len(kept.freshness.hidden)) == (new[0].evaluations[0].protocol.key, 1)
     assert list(kept.scores[AVG].values()) == [70.0, 71.0]
 
 
@@ -30,7 +30,7 @@ def test_each_suite_has_its_own_group() -> None:
     kept = kept_groups(frame(both + later))
     assert kept[LABEL, "sts"].seeds == (0, 1, 2)
     assert kept[LABEL, "geometry"].seeds == (0, 1)
-    assert [len(kept[LABEL, suite].standing.hidden) for suite in ("sts", "geometry")] == [1, 0]
+    assert [len(kept[LABEL, suite].freshness.hidden) for suite in ("sts", "geometry")] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_the_present_group_stands_for_a_label_and_else_the_newest(
     scores["present"] = [states[group == new[0].group] for group in scores["group"]]
     kept = kept_groups(scores)[LABEL, "sts"]
     assert kept.group == {"old": old, "new": new}[shown][0].group
-    assert kept.standing.mark == mark
-    assert ("changed since: method code" in str(kept.standing)) == ("method code" in states)
+    assert kept.freshness.mark == mark
+    assert ("changed since: method code" in str(kept.freshness)) == ("method code" in states)
 
 
 def test_parts_of_tasks_are_no_columns() -> None:

@@ -10,7 +10,7 @@ from harness.store import PRESENT, UNKNOWN
 
 
 @dataclass(frozen=True)
-class Standing:
+class Freshness:
     """The number of seeds of a group of runs, and its state as the frame's column `present` has it.
 
     `hidden` are the seeds and states of the other groups with the same label, which are not shown.
@@ -49,11 +49,11 @@ def _hidden(seeds: int, state: str) -> str:
     return f"{count_of(seeds, 'seed')} of another group{known}"
 
 
-def standings(rows: Iterable[tuple[str, str, Standing]]) -> Iterator[str]:
-    """One note for each thing that is to be said of rows, each given by its place, name and standing."""
+def freshness_notes(rows: Iterable[tuple[str, str, Freshness]]) -> Iterator[str]:
+    """One note for each thing that is to be said of rows, each given by its place, name and freshness."""
     found: dict[str, dict[str, dict[str, None]]] = {}
-    for where, name, standing in rows:
-        if text := str(standing):
+    for where, name, freshness in rows:
+        if text := str(freshness):
             found.setdefault(text, {}).setdefault(where, {})[name] = None
     for text, places in found.items():
         listed = " ".join(f"In {where}: {'; '.join(names)}." for where, names in places.items())
