@@ -215,15 +215,15 @@ def _in_groups(
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    Below FEWEST_SEEDS on a side there is neither. An `untrained` encoder is one number without seeds: the test against
-    it is that of one sample.
+    Below FEWEST_SEEDS on a side, and in a metric that is not judged, there is neither. An `untrained`
+    encoder is one number without seeds: the test against it is that of one sample.
     """
     if untrained:
         enough, test = cell.summary.n >= FEWEST_SEEDS, one_sample_t_test(cell.values, against.summary.mean)
     else:
         enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
         test = t_test_from_summaries(cell.summary, against.summary)
-    if test is None or not enough:
+    if test is None or not enough or not metric.judged:
         return replace(cell, test=None, verdict=None, corrected=None)
     verdict = Significance.NONE
     if test.p < alpha:

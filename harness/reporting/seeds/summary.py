@@ -117,6 +117,11 @@ class SummaryTable:
         """Return the metric of a column."""
         return self.metrics[column.metric]
 
+    @property
+    def averages(self) -> list[Column]:
+        """The averages of metrics that are judged."""
+        return [column for column in self.columns if column.task == AVERAGE and self.metric(column).judged]
+
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
         return heading(column, several=len({column.metric for column in self.columns}) > 1)
@@ -169,7 +174,7 @@ def _table(
     blocks = blocks_of(rows, metrics)
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    notes = (*notes_on(blocks, suite, labels), without_untrained(profile, sorted(lacking)))
+    notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
     legend = legend_of(columns, metrics, blocks)
     return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(filter(None, notes)))
 
@@ -230,7 +235,11 @@ def legend_of(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: 
     rows = [row for block in blocks for row in block.rows]
     counts = {len(row.seeds) for row in rows if row.is_trained}
     seeds = count_of(counts.pop(), "seed") if len(counts) == 1 else "seeds"
-    found = [f"Mean ± sample standard deviation over {seeds}.", BOLD]
+    found = [f"Mean ± sample standard deviation over {seeds}."]
+    found += [BOLD] * any(metric.judged for metric in metrics.values())
+    alone = [name for name, metric in metrics.items() if not metric.judged]
+    if alone:
+        found.append(f"Read {' and '.join(alone)} together: alone, none of them says which row is better.")
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
         found.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
@@ -264,12 +273,15 @@ def _secondary(columns: Sequence[Column]) -> str:
     return f" {primary.task} is primary, the other columns are secondary." if several else ""
 
 
-def notes_on(blocks: Sequence[Block], suite: str, labels: Collection[Label] = ()) -> Iterator[str]:
+def notes_on(
+    blocks: Sequence[Block], suite: str, metrics: Mapping[str, Metric], labels: Collection[Label] = ()
+) -> Iterator[str]:
     """Say which rows of a suite's blocks are not tested and which runs are not shown.
 
     `labels` are those with runs in any suite.
     """
-    yield from _untested(blocks, suite, labels)
+    if any(metric.judged for metric in metrics.values()):
+        yield from _untested(blocks, suite, labels)
     rows = [row for block in blocks for row in block.rows]
     older = sum({row.label: row.older for row in rows}.values())
     if older:

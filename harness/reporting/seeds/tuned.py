@@ -168,7 +168,8 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
     names = {method.base: method.name for method in tuning.methods}
     base = names.get(BASELINE, tuning.methods[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    legend, notes = legend_of(table.columns, table.metrics, blocks), tuple(notes_on(blocks, table.suite))
+    legend = legend_of(table.columns, table.metrics, blocks)
+    notes = tuple(notes_on(blocks, table.suite, table.metrics))
     about = f"tuned, {tuning.trials} trials each ({tuning.key})"
     return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, legend, notes, about)
 

@@ -191,7 +191,7 @@ def _best(
     Ties are all best, unless the group is equal.
     """
     found = set()
-    for column in filled.columns:
+    for column in (column for column in filled.columns if column.measure.judged):
         groups: dict[str, dict[int, float]] = {}
         for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
             number = value(line.cells[column.name]) if line else None
