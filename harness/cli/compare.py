@@ -90,7 +90,8 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
     yield "difference, bootstrap", "", _between(found.bootstrap, digits), ""
     effect, order = found.effect, found.dominance
     yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
-    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {found.ahead.name} better)"
+    ahead = f"{found.ahead.name} {'better' if found.metric.judged else 'ahead'}"
+    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {ahead})"
     yield "almost stochastic order", bound, "", ""
 
 

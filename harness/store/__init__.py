@@ -2,7 +2,7 @@
 
 from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
-from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text, unscored
+from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text, unjudged, unscored
 from harness.store.indexed import Chosen, IndexedResults, StaleIndexError, of_profile, without_overrides
 from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
@@ -28,6 +28,7 @@ __all__ = [
     "metrics_of",
     "of_profile",
     "overrides_text",
+    "unjudged",
     "unscored",
     "without_overrides",
 ]

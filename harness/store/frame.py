@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.errors import UserError
 from harness.metrics import NO_SCORE, Metric, Metrics
+from harness.registry import get
 from harness.store.columns import ColumnArray, Columns, Tables
 from harness.store.columns_writer import tables_of
 from harness.store.indexed import IndexedResults
@@ -28,6 +32,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "seed": "seed of the run",
     "overrides": "values set with --set, as key=value,key=value in order of keys; empty without any",
     "training": "values of the training, as key=value,key=value; empty for an untrained encoder",
+    "pooling": "how token vectors become the vector of a sentence",
     "fingerprint": "identity of the training, 64 hex digits",
     "group": "identity of the training without its seed",
     "suite": "evaluation suite",
@@ -68,6 +73,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
         "seed": seeds[of_run],
         "overrides": category(runs["overrides"], of_run, lambda text: overrides_text(json.loads(text))),
         "training": category(runs["hyperparameters"], of_run, _training_text),
+        "pooling": category(runs["hyperparameters"], of_run, _pooling),
         "suite": category(evaluations["suite"], of_evaluation),
         "protocol": category(evaluations["key"], of_evaluation),
         **{name: category(scores[name]) for name in ("task", "part", "metric")},
@@ -79,8 +85,20 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
     return pandas.DataFrame({name: columns[name] for name in FRAME_COLUMNS}, copy=False)
 
 
+@cache
+def unjudged(suite: str) -> frozenset[str]:
+    """The metrics that an installed suite declares as not judged; none for a suite that cannot be used."""
+    try:
+        return frozenset(one.name for one in get("suite", suite).metrics if not one.judged)
+    except UserError:
+        return frozenset()
+
+
 def metrics_of(results: Sequence[Result]) -> Metrics:
-    """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts."""
+    """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts.
+
+    Results of earlier versions do not say which metrics are not judged; the installed suite does.
+    """
     tables = _tables(results)
     suites, protocols = (tables.evaluations[name].tolist() for name in ("suite", "protocol"))
     finished = [tables.texts[place] for place in tables.evaluations["finished"].tolist()]
@@ -89,8 +107,10 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
     for at in sorted(range(len(finished)), key=finished.__getitem__):
         if newest.get(suites[at]) != protocols[at]:
             newest[suites[at]] = protocols[at]
-            metrics = {one.name: one for one in tables.protocol(at).metrics}
-            found.setdefault(tables.texts[suites[at]], {}).update(metrics)
+            suite = tables.texts[suites[at]]
+            for one in tables.protocol(at).metrics:
+                metric = replace(one, judged=False) if one.name in unjudged(suite) else one
+                found.setdefault(suite, {})[metric.name] = metric
     return found
 
 
@@ -135,6 +155,10 @@ def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
 
 def _training_text(hyperparameters: str) -> str:
     return overrides_text(json.loads(hyperparameters).get("training", {}))
+
+
+def _pooling(hyperparameters: str) -> str:
+    return str(json.loads(hyperparameters).get("encoder", {}).get("pooling", ""))
 
 
 def _categories(

@@ -193,6 +193,9 @@ class Comparison:
         decisions = self.decisions()
         if len(set(decisions.values())) > 1:
             return f"Undecided between {a.name} and {b.name} ({size}): the tests disagree; {_disagreement(decisions)}."
+        if test.p < ALPHA and not self.metric.judged:
+            side = "higher" if test.difference > 0 else "lower"
+            return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             gained = (test.difference > 0) == self.metric.larger_is_better
             return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size})."

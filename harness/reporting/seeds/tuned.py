@@ -168,7 +168,8 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
     names = {method.base: method.name for method in tuning.methods}
     base = names.get(BASELINE, tuning.methods[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    legend, notes = legend_of(table.metrics, blocks), tuple(notes_on(blocks, table.suite))
+    legend = legend_of(table.columns, table.metrics, blocks)
+    notes = tuple(notes_on(blocks, table.suite, table.metrics))
     about = f"tuned, {tuning.trials} trials each ({tuning.key})"
     return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, legend, notes, about)
 
@@ -177,4 +178,4 @@ def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
     scores = [(pick.seed, pick.scores.get(table.suite, {})) for pick in line.picks]
     found = {column: [some[column] for _, some in scores if column in some] for column in table.columns}
     cells = {column: Cell.of(values) for column, values in found.items() if values}
-    return Row(label, "", tuple(pick.seed for pick in line.picks), 0, {}, cells)
+    return Row(label, "", tuple(pick.seed for pick in line.picks), 0, {}, cells, is_method=True)

@@ -159,8 +159,10 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
-    """The best mean of a column in a block as it is printed; None if all rows print the same."""
+    """The best mean of a column in a block as it is printed; None if all print the same, or none is best."""
     metric = table.metric(column)
+    if not metric.judged:
+        return None
     means = [row.cells[column].summary.mean for row in block.rows if column in row.cells]
     texts = {fixed(mean, metric.digits) for mean in means}
     if len(texts) < 2:

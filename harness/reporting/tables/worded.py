@@ -18,7 +18,6 @@ from harness.reporting.tables.cells import (
     FilledTable,
     Judgement,
     PaperCell,
-    own_tests,
     row_verdict,
 )
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
@@ -159,8 +158,8 @@ def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
 def _measured(column: PaperColumn, cell: PaperCell, seeds: int, bold: bool) -> CellText:
     if cell.measured is None:
         return CellText(ABSENT)
-    mark, n = star(cell.measured), cell.measured.summary.n
-    text = summary_text(cell.measured.summary, column.decimals, mark if cell.holds or not mark else f"({mark})")
+    n = cell.measured.summary.n
+    text = summary_text(cell.measured.summary, column.decimals, star(cell.measured))
     return replace(text, bold=bold, extra="" if n == seeds else f"n = {n}")
 
 
@@ -192,7 +191,7 @@ def _best(
     Ties are all best, unless the group is equal.
     """
     found = set()
-    for column in filled.columns:
+    for column in (column for column in filled.columns if column.measure.judged):
         groups: dict[str, dict[int, float]] = {}
         for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
             number = value(line.cells[column.name]) if line else None
@@ -240,13 +239,15 @@ def _legend(filled: FilledTable) -> Iterator[str]:
 
 def _tests(filled: FilledTable) -> Iterator[str]:
     """What the marks of measured rows mean."""
-    tests = [len(own_tests(lines)) for lines in filled.families.values()]
-    if filled.table.test and any(tests):
-        over = count_of(tests[0], "test") if len(tests) == 1 else "the tests of each reading and definition"
+    cells = (cell.measured for line in _all_lines(filled) for cell in line.cells.values())
+    sizes = {cell.corrected.tests for cell in cells if cell and cell.corrected}
+    if filled.table.test and sizes:
+        over = ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test")
         yield (
             "Measured rows: * significantly better, † significantly worse than the row they are compared with, "
             f"p < {filled.table.test.alpha}, independent two-sample t-test as in the paper, after Holm's correction "
-            f"over {over}; (*) and (†) only without the correction."
+            f"over the tests against one row in one column, setting and encoder ({over}); (*) and (†): alone, not "
+            "after the correction."
         )
 
 
