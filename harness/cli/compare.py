@@ -40,7 +40,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """
     from harness.execution.spellings import stored_spelling
 
-    loaded = read_results(results)
+    loaded = read_results(results, only["profile"])
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
@@ -65,7 +65,8 @@ def _means(found: Comparison) -> Iterator[TextRow]:
 
     digits = found.metric.digits
     for side in (found.a, found.b, *found.untrained):
-        text = str(summary_text(side.summary, digits, extra=count_of(len(side.scores), "seed")))
+        counted = ", ".join(filter(None, (count_of(len(side.scores), "seed"), side.freshness.mark)))
+        text = str(summary_text(side.summary, digits, extra=counted))
         yield side.name, text, _between(side.interval, digits), ""
 
 

@@ -17,6 +17,7 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
+from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
@@ -34,7 +35,7 @@ UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 @dataclass(frozen=True)
 class Row:
-    """One label with the values of its `training`. `older` counts the groups of runs with it that are not shown.
+    """One label with the values of its `training`. `freshness` is that of its runs.
 
     `is_method` says whether it is tested among the methods or among their variants; `pooling` is that of its runs.
     """
@@ -42,7 +43,7 @@ class Row:
     label: Label
     group: str
     seeds: tuple[int, ...]
-    older: int
+    freshness: Freshness
     training: Mapping[str, str]
     cells: Mapping[Column, Cell]
     is_method: bool
@@ -170,7 +171,7 @@ def _table(
     rows = []
     for label, group in groups.items():
         plain, cells = is_method(label.variant, label.overrides), group.cells_of(columns)
-        rows.append(Row(label, group.group, group.seeds, group.older, group.training, cells, plain, group.pooling))
+        rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
     blocks = blocks_of(rows, metrics)
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
@@ -282,21 +283,17 @@ def notes_on(
     """
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
-    rows = [row for block in blocks for row in block.rows]
-    older = sum({row.label: row.older for row in rows}.values())
-    if older:
-        yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+    yield from freshness_notes(
+        (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
+        for block in blocks
+        for row in block.rows
+    )
 
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
     command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
     return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
-
-
-def older_text(count: int) -> str:
-    """Describe groups of runs that are not shown."""
-    return f"Not shown: {count_of(count, 'older or smaller group')} of runs with the same label"
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:
