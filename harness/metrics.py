@@ -25,6 +25,7 @@ def is_by_training(part: str) -> bool:
 class Metric:
     """How a metric is read and shown.
 
+    One that is not `judged` says nothing alone, as alignment without uniformity: it is shown without tests and ranks.
     `unit` follows a difference in a sentence, such as 'points of Spearman'. Tables show it where it is `shown`; every
     metric is kept in result files and stands on a run's page.
     """
@@ -34,6 +35,7 @@ class Metric:
     digits: Annotated[int, Field(ge=0, le=12)] = 2
     unit: str = ""
     shown: bool = True
+    judged: bool = True
 
     @property
     def title(self) -> str:

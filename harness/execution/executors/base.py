@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import signal
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -200,5 +201,6 @@ def _check_writable(store: Store) -> None:
         probe = store.root / ".writable"
         with try_lock(probe):
             probe.unlink(missing_ok=True)
+        tempfile.TemporaryFile(dir=store.root).close()  # in /proc, a lock that cannot be made looks like one in use
     except OSError as error:
         raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error

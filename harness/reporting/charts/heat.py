@@ -22,11 +22,11 @@ CELL = 46
 
 
 def heat_plots(table: SummaryTable) -> list[Plot]:
-    """A map for each setting and encoder, and for each metric with several tasks."""
+    """A map for each setting and encoder, and for each judged metric with several tasks."""
     found = []
     for metric in table.metrics:
         columns = [column for column in table.columns if column.metric == metric]
-        if sum(column.task != AVERAGE for column in columns) > 1:
+        if table.metrics[metric].judged and sum(column.task != AVERAGE for column in columns) > 1:
             blocks = (block for block in table.blocks if len(block.trained) > 1)
             found += [_plot(table, block, columns) for block in blocks]
     return found

@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
-from harness.metrics import AVERAGE, Column, Metric
+from harness.metrics import Column, Metric
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.untrained import has_trained_pooling
@@ -82,8 +82,8 @@ class Forest:
 
 
 def forests(table: SummaryTable, column: Column | None = None) -> list[Forest]:
-    """A forest for each setting and encoder of a table in a column, by default the first average."""
-    column = column or next((one for one in table.columns if one.task == AVERAGE), None)
+    """A forest for each setting and encoder of a table in a column, by default the first average that is judged."""
+    column = column or next(iter(table.averages), None)
     if column is None:
         return []
     every = (_forest(table, block, column) for block in table.blocks if block.trained)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.formatting import count_of, fixed, points
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column
+from harness.metrics import Column
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.sentences import Sentence, SentenceKind
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
@@ -20,8 +20,8 @@ from harness.verdicts import Agreement, Significance
 
 #: a row without a baseline gets a sentence only up to this number of metrics
 MOST_METRICS = 2
-
-
+#: the suite whose findings come before those of all others
+FIRST = "sts"
 #: the kinds of sentences, the most important first
 _RANK: tuple[SentenceKind, ...] = (
     *("untrained", "better", "worse", "mixed", "control"),
@@ -32,20 +32,26 @@ _RANK: tuple[SentenceKind, ...] = (
 def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> list[Sentence]:
     """Describe every comparison with the baseline on a suite's average, the controls, and the papers' coverage.
 
-    The most important kinds come first: an untrained encoder ahead of trained ones, then what is significant.
+    Findings on STS come first, notes last; of each suite the most important kinds: an untrained encoder ahead of
+    trained ones, then what is significant.
     """
+
+    def place(said: tuple[str, Sentence]) -> tuple[object, ...]:
+        suite, sentence = said
+        return sentence.kind == "note", suite != FIRST, _RANK.index(sentence.kind), -sentence.weight
+
     blocks = [(table, block) for table in tables for block in table.blocks]
-    found = [sentence for table, block in blocks for sentence in untrained_sentences(table, block)]
-    found += [sentence for table, block in blocks for sentence in _block(table, block)]
+    said = [(table.suite, sentence) for table, block in blocks for sentence in untrained_sentences(table, block)]
+    said += [(table.suite, sentence) for table, block in blocks for sentence in _block(table, block)]
+    found = [sentence for _, sentence in sorted(said, key=place)]
     found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
-    found.sort(key=lambda sentence: (_RANK.index(sentence.kind), -sentence.weight))
     nothing = "No suite has an average to compare." if tables else "No results yet."
     return found or [Sentence("", nothing, "note")]
 
 
 def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
     place = f"{block.setting} / {block.encoder}, profile {table.profile}"
-    columns = [column for column in table.columns if column.task == AVERAGE]
+    columns = table.averages
     trained = block.trained
     for row in trained or block.rows:
         mine = [column for column in columns if column in row.cells]

@@ -17,6 +17,7 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
+from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
@@ -34,7 +35,7 @@ UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 @dataclass(frozen=True)
 class Row:
-    """One label with the values of its `training`. `older` counts the groups of runs with it that are not shown.
+    """One label with the values of its `training`. `freshness` is that of its runs.
 
     `is_method` says whether it is tested among the methods or among their variants; `pooling` is that of its runs.
     """
@@ -42,7 +43,7 @@ class Row:
     label: Label
     group: str
     seeds: tuple[int, ...]
-    older: int
+    freshness: Freshness
     training: Mapping[str, str]
     cells: Mapping[Column, Cell]
     is_method: bool
@@ -117,6 +118,11 @@ class SummaryTable:
         """Return the metric of a column."""
         return self.metrics[column.metric]
 
+    @property
+    def averages(self) -> list[Column]:
+        """The averages of metrics that are judged."""
+        return [column for column in self.columns if column.task == AVERAGE and self.metric(column).judged]
+
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
         return heading(column, several=len({column.metric for column in self.columns}) > 1)
@@ -165,11 +171,11 @@ def _table(
     rows = []
     for label, group in groups.items():
         plain, cells = is_method(label.variant, label.overrides), group.cells_of(columns)
-        rows.append(Row(label, group.group, group.seeds, group.older, group.training, cells, plain, group.pooling))
+        rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
     blocks = blocks_of(rows, metrics)
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    notes = (*notes_on(blocks, suite, labels), without_untrained(profile, sorted(lacking)))
+    notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
     legend = legend_of(columns, metrics, blocks)
     return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(filter(None, notes)))
 
@@ -230,7 +236,11 @@ def legend_of(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: 
     rows = [row for block in blocks for row in block.rows]
     counts = {len(row.seeds) for row in rows if row.is_trained}
     seeds = count_of(counts.pop(), "seed") if len(counts) == 1 else "seeds"
-    found = [f"Mean ± sample standard deviation over {seeds}.", BOLD]
+    found = [f"Mean ± sample standard deviation over {seeds}."]
+    found += [BOLD] * any(metric.judged for metric in metrics.values())
+    alone = [name for name, metric in metrics.items() if not metric.judged]
+    if alone:
+        found.append(f"Read {' and '.join(alone)} together: alone, none of them says which row is better.")
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
         found.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
@@ -264,27 +274,26 @@ def _secondary(columns: Sequence[Column]) -> str:
     return f" {primary.task} is primary, the other columns are secondary." if several else ""
 
 
-def notes_on(blocks: Sequence[Block], suite: str, labels: Collection[Label] = ()) -> Iterator[str]:
+def notes_on(
+    blocks: Sequence[Block], suite: str, metrics: Mapping[str, Metric], labels: Collection[Label] = ()
+) -> Iterator[str]:
     """Say which rows of a suite's blocks are not tested and which runs are not shown.
 
     `labels` are those with runs in any suite.
     """
-    yield from _untested(blocks, suite, labels)
-    rows = [row for block in blocks for row in block.rows]
-    older = sum({row.label: row.older for row in rows}.values())
-    if older:
-        yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+    if any(metric.judged for metric in metrics.values()):
+        yield from _untested(blocks, suite, labels)
+    yield from freshness_notes(
+        (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
+        for block in blocks
+        for row in block.rows
+    )
 
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
     command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
     return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
-
-
-def older_text(count: int) -> str:
-    """Describe groups of runs that are not shown."""
-    return f"Not shown: {count_of(count, 'older or smaller group')} of runs with the same label"
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.formatting import count_of
-from harness.metrics import AVERAGE, Column, Metric
+from harness.metrics import Column, Metric
 from harness.reporting.seeds.families import FamilyTest, corrected
 from harness.reporting.seeds.groups import Cell, Label, compare
 from harness.reporting.seeds.sentences import Sentence
@@ -40,7 +40,7 @@ def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]
     It is read by the pooling of the trained rows, or else by the best other one. Nothing is said where the suite has
     several averages, or of one where smaller is better.
     """
-    columns = [column for column in table.columns if column.task == AVERAGE]
+    columns = table.averages
     if len(columns) != 1 or not table.metric(columns[0]).larger_is_better:
         return
     (column,) = columns

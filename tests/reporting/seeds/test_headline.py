@@ -92,20 +92,17 @@ def test_a_control_without_its_method_says_nothing_about_it() -> None:
     assert [sentence.kind for sentence in say(results)] == ["even"]
 
 
-def test_geometry_is_one_sentence_in_both_measures() -> None:
-    def runs(variant: str, alignment: float, uniformity: float) -> list:
-        found = []
-        for seed in range(3):
-            values = {"alignment": alignment + seed / 1000, "uniformity": uniformity + seed / 1000}
-            found.append(result(variant, seed, {"geometry": {"Dev": values, "Avg": values}}))
-        return found
+def test_findings_on_sts_come_before_those_of_other_suites() -> None:
+    def runs(variant: str, accuracy: float, spearman: float) -> list:
+        both = [{"transfer": {"acc": accuracy + n}, "sts": {"spearman": spearman + n}} for n in range(3)]
+        return [
+            result(variant, seed, {suite: {"T": one, "Avg": one} for suite, one in scores.items()})
+            for seed, scores in enumerate(both)
+        ]
 
-    (sentence,) = say(runs("mcse", 0.1, -2.0) + runs("simcse", 0.3, -2.5))
-    assert sentence.kind == "mixed"
-    assert sentence.text == (
-        "MCSE against SimCSE (geometry average): alignment 0.200 lower (better, p < 0.0001), "
-        "uniformity 0.500 higher (worse, p < 0.0001); 3 seeds each."
-    )
+    found = say(runs("mcse", 90.0, 70.1) + runs("simcse", 50.0, 70.0))
+    assert [sentence.kind for sentence in found] == ["even", "better"]
+    assert "sts average" in found[0].text
 
 
 def test_without_a_baseline_only_the_score_is_told() -> None:

@@ -6,15 +6,19 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from builders import over_seeds, result, sts, tables
+from builders import error_tables, over_seeds, result, sts, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.groups import Cell, compare
-from harness.reporting.tables.grids import cell_text
-from harness.store import Result
+from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.ranking import ranking_tables
+from harness.reporting.tables.grids import cell_text, summary_grid
+from harness.store import Result, metrics_of
 from harness.verdicts import Significance
 
 AVG = Column("Avg", "spearman")
@@ -43,7 +47,12 @@ def test_significantly_lower_is_marked_apart_from_better() -> None:
     assert str(cell_text(table.rows[1].cells[AVG], 2, 3)).endswith("†")
 
 
-def test_smaller_is_better_in_geometry() -> None:
+def test_smaller_is_better_where_it_is() -> None:
+    (table,) = error_tables(mcse=0.1, simcse=0.3)
+    assert table.rows[1].cells[Column("Avg", "error")].verdict == "better"
+
+
+def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> None:
     def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:
         metrics = {"alignment": value, "uniformity": -value, "alignment_batch128": 9.0, "n": 500}
         return {"geometry": {"Dev": metrics, "Avg": {k: v for k, v in metrics.items() if k != "n"}}}
@@ -57,10 +66,20 @@ def test_smaller_is_better_in_geometry() -> None:
         "Avg: alignment",
         "Avg: uniformity",
     ]
-    mcse = table.rows[1]
-    assert mcse.cells[Column("Avg", "alignment")].verdict == "better"
-    assert mcse.cells[Column("Avg", "uniformity")].verdict == "worse"
+    texts = [cell for section in summary_grid(table).sections for line in section.lines for cell in line.cells]
+    assert not any(cell.mark or cell.bold for cell in texts)
+    assert not ranking_tables([table]) + forests(table) + heat_plots(table)
+    assert [sentence.kind for sentence in headline([table], [])] == ["note"]
     assert "Lower is better." in table.legend
+    assert any("together" in text for text in table.legend)
+
+
+def test_metrics_of_earlier_results_are_judged_as_their_suite_says_now() -> None:
+    one = result(scores={"geometry": {"Dev": {"alignment": 0.1}}})
+    (evaluation,) = one.evaluations
+    earlier = evaluation.protocol.model_copy(update={"metrics": (Metric("alignment"),)})
+    old = one.model_copy(update={"evaluations": [evaluation.model_copy(update={"protocol": earlier})]})
+    assert not metrics_of([old])["geometry"]["alignment"].judged
 
 
 def test_unknown_suite_shows_every_metric_of_the_average() -> None:
@@ -102,12 +121,11 @@ def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
 def test_groups_with_one_label_are_never_mixed() -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2025-01-01T00:00:00+00:00")
     new = over_seeds("mcse", MCSE, data="new", finished="2026-01-01T00:00:00+00:00")
-    newest_but_small = over_seeds("mcse", [9.0], data="newest", finished="2026-06-01T00:00:00+00:00")
-    (table,) = tables(newest_but_small + new + old)
+    (table,) = tables(new + old)
     (row,) = table.rows
     assert row.cells[AVG].values == tuple(MCSE)
-    assert (row.group, row.older, row.seeds) == (new[0].group, 2, (0, 1, 2))
-    assert any(note.startswith("Not shown: 2 older or smaller groups") for note in table.notes)
+    assert (row.group, row.freshness.hidden, row.seeds) == (new[0].group, ((3, ""),), (0, 1, 2))
+    assert any("not shown: 3 seeds of another group. In toy / toy-bert: MCSE." in note for note in table.notes)
 
 
 def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
