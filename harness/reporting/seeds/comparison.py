@@ -36,12 +36,13 @@ ORDERED = 0.2
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of one variant by seed. `group` is asked for by `#`, or empty."""
+    """The scores of one variant by seed. `asked` is how its group begins, if that was given."""
 
     label: Label
     scores: Mapping[int, float]
     freshness: Freshness
     dev_tasks: frozenset[str]
+    asked: str = ""
 
     @property
     def values(self) -> list[float]:
@@ -60,8 +61,8 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The variant, with its overrides if there are any."""
-        return str(self.label)
+        """The variant, with its overrides and the group that was asked for, if there are any."""
+        return f"{self.label}#{self.asked}" if self.asked else str(self.label)
 
     @property
     def seeds(self) -> str:
