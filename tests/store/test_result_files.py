@@ -17,7 +17,7 @@ from builders import result
 from harness.checksums import sealed
 from harness.errors import UserError
 from harness.metrics import ArrayName
-from harness.store import Evaluation, Failure, Protocol, Result, Store, find_results
+from harness.store import Evaluation, Failure, Protocol, Result, Store, files, find_results
 
 KEY = "simcse/toy/toy-bert/seed-0"
 
@@ -253,7 +253,7 @@ def test_a_result_costs_the_reading_of_no_failure_but_its_own(tmp_path: Path, mo
         store.save_failure(Failure(spec=one.spec, profile="tiny", fingerprint=one.fingerprint, **texts))
     reads: list[Path] = []
     read = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
+    monkeypatch.setattr(files, "read_regular", lambda path: reads.append(path) or read(path))
     store.save(runs[0])
     assert [path.name for path in reads if path.parent.name == "failed"] == [f"{runs[0].fingerprint[:16]}.json"]
     assert len(store.failures()) == 4
