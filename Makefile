@@ -24,7 +24,7 @@ faults: .venv/dev      ## the fault suite, whole: every place of every file; ten
 	$(BIN)/pytest -m faults -n 2 tests/faults
 
 cluster: .venv/dev     ## grids on clusters that are started here, with nodes that are killed; minutes
-	$(BIN)/pytest -m cluster tests/clusters --log-cli-level=INFO --log-cli-format='%(message)s'
+	$(BIN)/pytest -m cluster --log-cli-level=INFO --log-cli-format='%(message)s'
 
 setup: .venv/run       ## the environment that runs the harness
 

@@ -21,6 +21,7 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import Block, Row, SummaryTable, summary_tables
+from harness.reporting.seeds.words import judged
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.named import papers_grids
 from harness.stats import TTest, t_test_from_summaries
@@ -65,7 +66,7 @@ def score(one: SummaryTable, row: Row | None, column: Column) -> str:
 
 
 def difference(one: SummaryTable, row: Row, column: Column) -> str:
-    """The difference to the baseline with its 95 % interval and the p-value after Holm's correction."""
+    """The difference to the baseline with its 95 % interval and the p-value after Holm's correction in its family."""
     cell = row.cells[column]
     if cell.test is None or cell.p is None:
         return "–"
@@ -79,19 +80,17 @@ def interval(test: TTest, digits: int) -> str:
 
 
 def verdicts(block: Block, column: Column) -> Iterator[str]:
-    """Sentences on which variants differ from SimCSE after Holm's correction."""
-    rows = [row for row in block.trained if row.cells[column].test and _is_shown(row)]
-    sides = {
-        "Better than": Significance.BETTER,
-        "Worse than": Significance.WORSE,
-        "Not significantly different from": None,
-    }
-    for said, side in sides.items():
-        names = [
-            f"`{row.label}`" for row in rows if side is (row.cells[column].verdict if row.cells[column].holds else None)
-        ]
-        if names:
+    """Sentences on which variants differ from SimCSE, alone and in their families."""
+    cells = {row.label: row.cells[column] for row in block.trained if row.cells[column].test and _is_shown(row)}
+    sides = {Significance.BETTER: "Better than", Significance.WORSE: "Worse than"}
+    for verdict, said in sides.items():
+        mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
+        if names := [name for name, cell in mine.items() if cell.holds]:
             yield f"- {said} SimCSE: {', '.join(names)}."
+        if alone := [f"{name} ({judged(cell)})" for name, cell in mine.items() if cell.is_alone]:
+            yield f"- {said} SimCSE alone: {', '.join(alone)}."
+    if names := [f"`{label}`" for label, cell in cells.items() if cell.verdict is Significance.NONE]:
+        yield f"- Not significantly different from SimCSE: {', '.join(names)}."
 
 
 def tiny() -> Iterator[str]:

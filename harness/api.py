@@ -284,17 +284,21 @@ def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = Fal
         return found.carry_out(say, watch)
 
 
-def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
+def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
+
+    Tables show the runs of the present code, data and values first, and say what has changed since the others.
+    `profile` may be the file of one of their profiles, where it is not NAME.toml in the working folder.
 
     >>> import harness
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
+    from harness.execution.present import Present
     from harness.reporting.results import Results
     from harness.store import Store
 
     store = Store(Path(folder))
-    found = store.indexed()
+    found = store.indexed().judged(Present(profile))
     return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
 
 
@@ -312,10 +316,11 @@ def report(
     `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
     positive.
     """
+    from harness.execution.present import Present
     from harness.reporting.build import write_report
     from harness.store import Store
 
-    return write_report(Store(Path(results)), Path(out), profile, margin, one_file=one_file)
+    return write_report(Store(Path(results)), Path(out), profile, margin, Present(profile), one_file=one_file)
 
 
 @dataclass(frozen=True)

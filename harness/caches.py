@@ -68,8 +68,9 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
     except (OSError, LockError) as error:
         why = error if isinstance(error, OSError) else error.__cause__
         assert isinstance(why, OSError)
+        above = Path(str(why.filename)) in cache_folder().parents  # which cannot be made, whatever the reason
         foreign = why.filename is not None and not str(why.filename).startswith(str(cache_folder()))
-        if foreign or not is_unusable(why):
+        if not above and (foreign or not is_unusable(why)):
             raise
         spare = spare_folder(why) / name
     spare.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,7 +50,11 @@ def harness_command(*words: str, **options: Option) -> str:
 def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
     texts = parse_texts(pairs, "--set", "learning_rate=1e-4")
-    return {key: _value(canonical(text)) for key, text in texts.items()}
+    found = {key: _value(canonical(text)) for key, text in texts.items()}
+    for key, value in found.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"--set {key}={texts[key]}: not a finite number; give another value")
+    return found
 
 
 def parse_texts(pairs: Sequence[str], option: str, example: str) -> dict[str, str]:

@@ -21,6 +21,8 @@ from harness.stopping import Stopped
 OWN_SIGNALS: Final = (KeyboardInterrupt, GeneratorExit, Stopped)
 #: seconds in which an import has to come to another module
 IMPORT_S: Final = 10.0
+#: how often it is looked at meanwhile
+LOOKS: Final = 10
 
 
 class ExitError(Exception):
@@ -42,16 +44,16 @@ def import_limited() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    loaded = len(sys.modules)
+    loaded, looks = 0, 0
 
     def look(number: int, frame: FrameType | None) -> None:
-        nonlocal loaded
-        if loaded == len(sys.modules):
+        nonlocal loaded, looks
+        loaded, looks = len(sys.modules), looks + 1 if loaded == len(sys.modules) else 1
+        if looks > LOOKS:
             raise TimeoutError(f"its import has not ended after {IMPORT_S:g} s")
-        loaded = len(sys.modules)
 
     handler = signal.signal(signal.SIGALRM, look)
-    timer = signal.setitimer(signal.ITIMER_REAL, IMPORT_S, IMPORT_S)
+    timer = signal.setitimer(signal.ITIMER_REAL, IMPORT_S / LOOKS, IMPORT_S / LOOKS)
     try:
         yield
     finally:

@@ -177,6 +177,7 @@ def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         why = first["msg"].removeprefix("Value error, ")
+        why = "it is too large" if first["type"] == "int_parsing_size" else why
         what = f"the training value '{key}' = {first['input']!r} is" if key else "these training values are"
         raise UserError(f"{what} refused: {why}") from error
 

@@ -60,7 +60,10 @@ def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> I
 
 
 def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise LockError(f"{path.parent} is a file; remove it and run the same command again") from error
     try:
         return FileLock(path, fallback_to_soft=False).acquire(timeout=-1 if wait else 0)
     except Timeout:

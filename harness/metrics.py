@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
@@ -23,15 +25,17 @@ def is_by_training(part: str) -> bool:
 class Metric:
     """How a metric is read and shown.
 
+    One that is not `judged` says nothing alone, as alignment without uniformity: it is shown without tests and ranks.
     `unit` follows a difference in a sentence, such as 'points of Spearman'. Tables show it where it is `shown`; every
     metric is kept in result files and stands on a run's page.
     """
 
     name: str
     larger_is_better: bool = True
-    digits: int = 2
+    digits: Annotated[int, Field(ge=0, le=12)] = 2
     unit: str = ""
     shown: bool = True
+    judged: bool = True
 
     @property
     def title(self) -> str:

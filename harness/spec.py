@@ -132,9 +132,11 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     listed = len(parts) > 1
     if listed and parts[-1] == "":
         parts.pop()
-    if not all(re.fullmatch(r"[0-9]{1,9}", part) for part in parts):
+    if not all(re.fullmatch(r"[0-9]+", part) for part in parts):
         raise SpecError(f"seeds '{text}' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7")
-    numbers = [int(part) for part in parts]
+    if listed and any(len(part) > 9 for part in parts):
+        raise SpecError(f"seeds '{text}': a seed has at most 9 digits")
+    numbers = [int(part[:10]) for part in parts]  # more digits are too many in any case
     if listed:
         return tuple(dict.fromkeys(numbers))
     if numbers[0] < 1:

@@ -151,37 +151,33 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Place:
-    """Something that writes into a folder. `expendable`: work goes on without; `appends`: to a file that is no result.
-
-    `modules` are the files of the harness that it writes by.
-    """
+    """A kind of file that is written. `expendable`: work goes on without it; `appends`: to a file that is no result."""
 
     name: str
     write: Callable[[Path], object]
-    modules: tuple[str, ...]
     expendable: bool = False
     appends: bool = False
 
 
 def places() -> list[Place]:
-    """Every place that writes on its own; modules that write for them, or into a folder that is renamed, are below."""
+    """Everything that writes on its own, not into a folder that is renamed as a whole."""
     one, fingerprint = result(), "ab" * 32
     failure = Failure(spec=one.spec, profile="tiny", fingerprint=fingerprint, error="x", traceback="", when="now")
     note = Submission(system="SLURM", id="7", key="k", folder=Path("f"), log=Path("l"))
     arrays = {ArrayName("task", "what", ""): np.arange(1000.0)}
     return [
-        Place("result", lambda to: Store(to).save(one), ("store/files.py", "sources.py")),
-        Place("arrays", lambda to: Store(to).save_arrays(one, one.evaluations[0], arrays), ()),
-        Place("log of a result", lambda to: Store(to).save_log(one, "a line\n" * 9), ()),
-        Place("failure", lambda to: Store(to).save_failure(failure, "a line\n" * 9), ()),
-        Place("attempt", lambda to: begin_attempt(Store(to), fingerprint), ("store/attempts.py",), expendable=True),
-        Place("submission", lambda to: note_submission(Store(to), fingerprint, note), ()),
-        Place("index", lambda to: write_tables(to / "index.bin", TablesWriter().tables()), ("store/columns_file.py",)),
-        Place("note", lambda to: write_note(to / "trained.json", {"a": 1}), ("checksums.py",)),
-        Place("files from a node", lambda to: unpack(_parcel(), Store(to)), ("execution/executors/parcels.py",)),
-        Place("checkpoint", _checkpoint, ("training/checkpoint.py",)),
-        Place("run's log", _log, ("execution/log.py",), appends=True),
-        Place("events", _events, ("execution/executors/event_file.py",), appends=True),
+        Place("result", lambda to: Store(to).save(one)),
+        Place("arrays", lambda to: Store(to).save_arrays(one, one.evaluations[0], arrays)),
+        Place("log of a result", lambda to: Store(to).save_log(one, "a line\n" * 9)),
+        Place("failure", lambda to: Store(to).save_failure(failure, "a line\n" * 9)),
+        Place("attempt", lambda to: begin_attempt(Store(to), fingerprint), expendable=True),
+        Place("submission", lambda to: note_submission(Store(to), fingerprint, note)),
+        Place("index", lambda to: write_tables(to / "index.bin", TablesWriter().tables())),
+        Place("note", lambda to: write_note(to / "trained.json", {"a": 1})),
+        Place("files from a node", lambda to: unpack(_parcel(), Store(to))),
+        Place("checkpoint", _checkpoint),
+        Place("run's log", _log, appends=True),
+        Place("events", _events, appends=True),
         *_caches(),
     ]
 
@@ -209,11 +205,11 @@ def _caches() -> Iterator[Place]:
 
     features = spared(lambda: cached_features("key", 64, rows))
     ragged = spared(lambda: cached_ragged("key", 64, 8, row))
-    yield Place("features", features, ("encoders/features.py",), expendable=True)
-    yield Place("recordings", ragged, ("encoders/ragged.py",), expendable=True)
-    yield Place("seen texts", spared(lambda: cached_hashes("c", lambda: ["x"])), ("corpora/seen.py",), expendable=True)
-    yield Place("hash", spared(lambda: known_hash("hashes/key", lambda: "a" * 64)), (), expendable=True)
-    yield Place("declarations", spared(declare), ("declarations.py",), expendable=True)
+    yield Place("features", features, expendable=True)
+    yield Place("recordings", ragged, expendable=True)
+    yield Place("seen texts", spared(lambda: cached_hashes("c", lambda: ["x"])), expendable=True)
+    yield Place("hash", spared(lambda: known_hash("hashes/key", lambda: "a" * 64)), expendable=True)
+    yield Place("declarations", spared(declare), expendable=True)
 
 
 def _parcel() -> Parcel:
@@ -232,37 +228,3 @@ def _log(folder: Path) -> None:
 def _events(folder: Path) -> None:
     with EventWriter(folder / "events") as write:
         write(Event("start", "a key"))
-
-
-_DATA = "tests/catalogue: downloads are written under other names and verified before they get their own"
-_REPORT = "part of a report, whose new folder replaces the old one whole; test_writes.py"
-#: modules that write and are no place of their own -> why, and where they are tried
-ELSEWHERE = {
-    "catalogue/checks.py": _DATA,
-    "catalogue/download.py": _DATA,
-    "catalogue/extract.py": _DATA,
-    "catalogue/hub.py": _DATA,
-    "catalogue/models.py": _DATA,
-    "catalogue/recipes/base.py": _DATA,
-    "catalogue/recipes/matched.py": _DATA,
-    "catalogue/recipes/wikipedia.py": _DATA,
-    "cli/new.py": "tests/cli/test_new.py: beginnings of files of a user, each written whole",
-    "corpora/sounds.py": "tests/corpora/test_labelled_audio.py: an archive is unpacked as a whole",
-    "corpora/tokens.py": "with a whole run without its cache; test_writes.py",
-    "corpora/toy/pretrain.py": "writes files of this project, by hand",
-    "encoders/folder.py": "part of a best model and of an export, whose folders are renamed",
-    "execution/executors/software.py": "a temporary folder",
-    "execution/executors/worker.py": "opens a run's log for crashes",
-    "execution/export.py": "with a whole run; test_writes.py",
-    "execution/mteb_files.py": "written as an export is, whole; tests/execution/test_mteb_files.py",
-    "execution/tracking/listener.py": "tests/execution/tracking: a tracker costs no run",
-    "processors.py": "a file of the kernel",
-    "reporting/build.py": _REPORT,
-    "reporting/charts/library.py": "a cache: written aside, then renamed; tests/reporting/charts",
-    "reporting/figures/look.py": _REPORT,
-    "reporting/site/folder.py": _REPORT,
-    "reporting/site/html.py": _REPORT,
-    "reporting/site/one_file.py": _REPORT,
-    "store/rewrite.py": "saves results and logs as the places above do",
-    "training/trainer.py": "with a whole run; test_writes.py",
-}

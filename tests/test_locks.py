@@ -25,6 +25,7 @@ from harness.execution.executors.jobs import jobs_of
 from harness.execution.executors.run_job import RunJob
 from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
+from harness.store.attempts import begin_attempt, in_progress
 
 
 def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) -> None:
@@ -126,3 +127,18 @@ def test_a_folder_in_place_of_a_lock_of_the_cache_costs_a_warning(
         assert "cannot be used (Is a directory)" in caplog.text
     finally:
         remove_spare()
+
+
+def test_a_file_where_locks_belong_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / ".locks").touch()
+    with pytest.raises(UserError, match=r"\.locks is a file; remove it"), try_lock(tmp_path / ".locks" / "a.lock"):
+        pass
+    store = Store(tmp_path)
+    begin_attempt(store, "ab" * 32)
+    assert not in_progress(store, "ab" * 32), "a lock that cannot be taken is held by nobody"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
+def test_a_results_folder_that_takes_no_file_is_one_line() -> None:
+    with pytest.raises(UserError, match="--results /proc/self cannot be written"):
+        execute(plan(Path("/proc/self"), "none"), ignore)

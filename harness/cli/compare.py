@@ -13,6 +13,7 @@ from harness.cli.options import any_profile_option, names_option, results_option
 from harness.cli.output import echo
 from harness.cli.reading import read_results
 from harness.cli.tables import plain_table
+from harness.errors import UserError
 from harness.formatting import count_of, fixed, p_value, signed
 
 if TYPE_CHECKING:
@@ -39,8 +40,10 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """
     from harness.execution.spellings import stored_spelling
 
-    loaded = read_results(results)
+    loaded = read_results(results, only["profile"])
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
+    if first == second:
+        raise UserError(f"{a} and {b} are the same variant; name two")
     _show(loaded.compare(first, second, metric, **only))
 
 
@@ -62,7 +65,8 @@ def _means(found: Comparison) -> Iterator[TextRow]:
 
     digits = found.metric.digits
     for side in (found.a, found.b, *found.untrained):
-        text = str(summary_text(side.summary, digits, extra=count_of(len(side.scores), "seed")))
+        counted = ", ".join(filter(None, (count_of(len(side.scores), "seed"), side.freshness.mark)))
+        text = str(summary_text(side.summary, digits, extra=counted))
         yield side.name, text, _between(side.interval, digits), ""
 
 
@@ -87,7 +91,8 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
     yield "difference, bootstrap", "", _between(found.bootstrap, digits), ""
     effect, order = found.effect, found.dominance
     yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
-    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {found.ahead.name} better)"
+    ahead = f"{found.ahead.name} {'better' if found.metric.judged else 'ahead'}"
+    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {ahead})"
     yield "almost stochastic order", bound, "", ""
 
 

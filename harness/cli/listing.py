@@ -39,11 +39,12 @@ def list_command(kind: str, profile: str) -> None:
     """
     from harness.profiles import load_profile
 
-    rows = _methods() if kind == "methods" else _of_papers(kind, profile) or _named(kind, load_profile(profile))
+    loaded = load_profile(profile)
+    rows = _methods() if kind == "methods" else _of_papers(kind, loaded) or _named(kind, loaded)
     plain_table(_HEADS[kind], rows)
 
 
-def _of_papers(kind: str, profile: str) -> list[tuple[str, ...]]:
+def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
     """Papers, tables or figures; nothing for another kind."""
     if kind not in ("papers", "tables", "figures"):
         return []
@@ -51,9 +52,8 @@ def _of_papers(kind: str, profile: str) -> list[tuple[str, ...]]:
     from harness.papers.published import read_papers
     from harness.papers.schema import PaperTable
     from harness.papers.standins import StandIns
-    from harness.profiles import load_profile
 
-    papers, names = read_papers(), StandIns.of(load_profile(profile))
+    papers, names = read_papers(), StandIns.of(profile)
     if kind == "papers":
         return [(one.name, one.title, " ".join(one.run_tables), " ".join(one.figures)) for one in papers]
     rows: list[tuple[str, ...]] = []

@@ -9,6 +9,7 @@ import sys
 import warnings
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -96,8 +97,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
-    _set_up_logging()
     try:
+        _set_up_logging()
+        if sys.stdout is None:
+            raise UserError("the standard output is closed; redirect it to a file or to /dev/null")
         stop_at_sigterm()
         check_typed(sys.argv[1:])
         code = cli(prog_name="harness", standalone_mode=False)
@@ -114,6 +117,8 @@ def main() -> None:
         code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
     except OSError as error:
         code = _no_output(error)
+    except MemoryError:
+        code = complain("there is not enough memory; end other programs, or raise the limit that `ulimit -v` shows")
     except RecursionError:
         code = complain("a name or a file has too many nested brackets; give one with fewer")
     sys.exit(code)
@@ -137,11 +142,22 @@ def _set_up_logging() -> None:
     logging.getLogger("harness.sources").setLevel(logging.INFO)
 
 
+def _is_nowhere() -> bool:
+    """Whether the working folder was deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def _no_output(error: OSError) -> int:
     """The exit code where the output cannot be written, or the file system refuses a path. Raises any other error."""
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return 1
+    if error.errno == errno.ENOENT and _is_nowhere():
+        return complain("the working folder was deleted; change to one that exists")
     if error.errno not in REFUSALS:
         raise error
     if error.filename is not None:

@@ -38,6 +38,8 @@ class _Folder(click.Path):
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             self.fail(f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one", param, ctx)
+        if not self.there and folder.expanduser().exists() and not folder.expanduser().is_dir():
+            self.fail(f"{folder} is not a folder; give one, or a new name", param, ctx)
         if self.there and not folder.expanduser().is_dir():
             self.fail(f"{folder} is not a folder; give one that exists", param, ctx)
         return folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from harness.cli.output import echo
@@ -24,6 +26,9 @@ def power(effect: float, std: float, seeds: int | None) -> None:
     """
     from harness.stats import detectable_difference, power_of_t_test, seeds_needed
 
+    for name, value in (("effect", effect), ("std", std)):
+        if not math.isfinite(value):
+            raise UserError(f"--{name} {value}: not a finite number; give another value")
     try:
         needed = seeds_needed(effect, std)
     except ValueError as error:

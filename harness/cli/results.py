@@ -11,6 +11,7 @@ from harness.cli.groups import CommandGroup
 from harness.cli.options import FOLDER, FOLDER_THERE, results_option
 from harness.cli.output import echo
 from harness.command_line import DEFAULT_RESULTS, harness_command
+from harness.errors import UserError
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[
     from harness.store.merge import merge
 
     into = Store(results)
+    if not contributors and results.resolve() in [folder.resolve() for folder in folders]:
+        raise UserError(f"{results} is the folder that results are merged into; name its own with --contributor")
     return tell_merged(into, merge(into, named_stores(folders, contributors)))
 
 

@@ -133,7 +133,7 @@ def run(
     if executor or own:
         from harness.execution.executors.base import check_executor  # imports torch
 
-        check_executor(executor, own)
+        check_executor(executor, own, jobs)
     if fetch:
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
@@ -217,7 +217,7 @@ def status(**grid: Any) -> None:
             lines.append((run.state, run.key, _why(run)))
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
         echo(f"{state:8} {key}  {text}".rstrip())
-    results = read_results(plan.store.root, {run.problem for run in plan.damaged})
+    results = read_results(plan.store.root, named={run.problem for run in plan.damaged})
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
 
@@ -330,7 +330,7 @@ def _untrained(plan: Plan, results: Results) -> list[Result]:
     known, encoders = {run.fingerprint for run in results.runs}, {run.spec.encoder for run in results.runs}
     return [
         run
-        for run in read_results(plan.store.root, {one.problem for one in plan.damaged}).runs
+        for run in read_results(plan.store.root, named={one.problem for one in plan.damaged}).runs
         if run.profile == plan.request.profile.name
         and run.spec.setting == UNTRAINED
         and run.spec.encoder in encoders

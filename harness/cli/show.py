@@ -115,6 +115,7 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
     from harness.profiles import load_profile
     from harness.reporting.site.methods import method_facts
 
+    used = used_values(name, load_profile(profile), setting, encoder)
     facts = method_facts(name)
     echo(f"{name}: {facts.paper}")
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
@@ -122,7 +123,6 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
     if facts.parts:
         echo(f"parts of terms that can also be removed: {', '.join(facts.parts)}")
     plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
-    used = used_values(name, load_profile(profile), setting, encoder)
     plain_table((f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used)
     heads = (f"@{reading} by default" for reading in facts.readings)
     rows = [

@@ -121,13 +121,13 @@ class GeometrySuite(PairSuite):
     version = 2
     metrics = (
         *(
-            Metric(f"{name}{reading}", larger_is_better=False, digits=3, shown=not reading)
+            Metric(f"{name}{reading}", larger_is_better=False, digits=3, shown=not reading, judged=False)
             for reading in ("", "_batch128", "_subsets")
             for name in ("alignment", "uniformity")
         ),
-        Metric("mean_cosine", larger_is_better=False, shown=False),
-        Metric("top_variance", larger_is_better=False, shown=False),
-        Metric("effective_rank", shown=False),
+        Metric("mean_cosine", larger_is_better=False, shown=False, judged=False),
+        Metric("top_variance", larger_is_better=False, shown=False, judged=False),
+        Metric("effective_rank", shown=False, judged=False),
     )
 
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:

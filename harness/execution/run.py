@@ -226,4 +226,5 @@ def _result(
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    """The time in UTC; as text, times of whole seconds, which results had at first, sort among those with fractions."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -10,6 +10,7 @@ from harness.errors import UserError
 from harness.grid import Resolved, UnfitSettingError, resolve
 from harness.method.declared import declared_method
 from harness.profiles import Profile
+from harness.registry import suggest
 from harness.spec import UNTRAINED, RunSpec, Variant, parse_setting
 
 
@@ -30,6 +31,9 @@ def used_values(method: str, profile: Profile, setting: str | None, encoder: str
 
     Raises UserError where the method cannot be trained there.
     """
+    if encoder is not None and encoder not in profile.encoders:
+        hint = suggest(encoder, sorted(profile.encoders))
+        raise UserError(f"the profile '{profile.name}' has no encoder '{encoder}'; {hint}")
     runs = dict(_runs(method, profile, setting, encoder))
     if not runs:
         raise UserError(f"{method} cannot be trained in any default setting of {profile.name}; give --setting")

@@ -109,6 +109,9 @@ def declared_method(name: str) -> DeclaredMethod:
 
 
 def _method(name: str) -> Any:
-    from harness.method.base import Method  # imports torch
+    try:
+        from harness.method.base import Method  # imports torch
+    except (ImportError, OSError, MemoryError) as error:
+        raise UserError(f"torch cannot be imported: {error}; repair its installation, or allow more memory") from error
 
     return get_class("method", name, Method)

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from harness.metrics import Column, Metric
 from harness.registry import names, suggest
 from harness.spec import Variant, parse_setting
+from harness.store import unjudged
 from harness.tomlfiles import Name
 
 Count = Annotated[int, Field(ge=1)]
@@ -71,7 +72,8 @@ class PaperColumn(PaperPart):
     @property
     def measure(self) -> Metric:
         """The column's metric as the paper prints it."""
-        return Metric(self.metric, larger_is_better=self.better == "higher", digits=self.decimals)
+        judged = self.metric not in unjudged(self.suite)
+        return Metric(self.metric, larger_is_better=self.better == "higher", digits=self.decimals, judged=judged)
 
 
 class Definition(PaperPart):

@@ -35,6 +35,6 @@ def load_profile(name: str) -> Profile:
             merged(layers), "profile", Profile, partial(blamed, layers), name=Path(name).stem, origin="file"
         )
     if name not in shipped:
-        hint = suggest(name, shipped)
-        raise UserError(f"unknown profile '{name}'; {hint} (a profile file of your own: --profile ./{name}.toml)")
+        own = "give a file that ends in .toml" if "/" in name else f"a file of your own: --profile ./{name}.toml"
+        raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
     return read_toml(shipped_file(name), "profile", Profile, origin="package")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_val
 from harness import registry
 from harness.errors import UserError
 from harness.inputs import OptionValue
-from harness.spec import MOST_SEEDS
+from harness.spec import MOST_SEEDS, Variant, parse_encoder, parse_setting
 from harness.tomlfiles import Commit, Name, Table
 
 #: method -> reading -> values that the reading sets
@@ -85,7 +85,10 @@ class Training(Table):
         Field(description="a parameter without a gradient in a step: still moved by its momentum, or left unchanged"),
     ] = "momentum"
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
-    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
+    precision: Annotated[
+        Literal["fp32", "tf32", "bf16", "fp16"],
+        Field(description="autocast type; fp32 and tf32: none, with products in TF32 on cards that have it for tf32"),
+    ] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
 
     @model_validator(mode="after")
@@ -357,6 +360,11 @@ class Profile(Table):
     @model_validator(mode="after")
     def _names_exist(self) -> Profile:
         """Refuse names of tables that the profile does not have."""
+        for name in self.settings:
+            if parse_setting(name) != Variant(name):
+                raise ValueError(f"settings.{name}: a name has no options; they are given in --settings")
+        for name in (*self.encoders, *self.released):
+            parse_encoder(name)
         for name, setting in self.settings.items():
             _exist(f"settings.{name}.corpora", setting.corpora, "corpora", self.corpora)
         for kind in ("settings", "encoders"):

@@ -79,6 +79,11 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
     return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level)
 
 
+def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.95) -> TTest | None:
+    """t-test of values against a number without spread; None for fewer than two values."""
+    return paired_t_test(values, [mean] * len(values), level=level)
+
+
 def pooled_deviation(a: Summary, b: Summary) -> float:
     """The pooled sample standard deviation of two sides. Raises ValueError where one has no standard deviation."""
     std_a, std_b = _deviations(a, b)

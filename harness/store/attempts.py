@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.errors import UserError
+from harness.errors import LockError, UserError
 from harness.regular import read_regular
 from harness.sources import write_text
 from harness.store.files import Store
@@ -53,6 +53,8 @@ def in_progress(store: Store, fingerprint: str) -> bool:
     try:
         with store.lock(fingerprint) as free:
             return not free
+    except LockError:  # something else lies in its place, which no process holds
+        return False
     except (OSError, UserError):  # a folder of another user: the note has to do
         return True
 

@@ -20,7 +20,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -31,7 +31,7 @@ from harness.checksums import DamagedError, sealed, unsealed
 from harness.errors import UserError, first_line
 from harness.locks import try_lock
 from harness.metrics import ArrayName
-from harness.regular import read_regular
+from harness.regular import open_regular, read_regular
 from harness.sources import write_text
 from harness.spec import RunSpec
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
@@ -42,6 +42,8 @@ from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Sp
 log = logging.getLogger(__name__)
 
 _SAFE = "[]=,+@.:-_"
+#: bytes of the largest result that is read; the largest that a run has written had 2 MB
+LARGEST = 10**8
 
 
 class Store:
@@ -92,23 +94,27 @@ class Store:
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming a file that cannot be used."""
         try:
-            content = read_regular(path)
+            with open_regular(path) as stream:
+                content = stream.read(LARGEST + 1)
         except OSError as error:
             reason = f"the result {path} cannot be read ({error.strerror})"
             raise UserError(f"{reason}; restore it, or move it away") from error
         try:
+            if len(content) > LARGEST:
+                raise DamagedError(f"it has more than {LARGEST / 1e6:.0f} MB")
             body = unsealed(content)
             if body is None:
                 raise DamagedError("it has no digest")
-            with suppress(ValidationError):  # of a newer schema, or wrong when it was written
+            try:
                 return Result.model_validate_json(body)
-            record = json.loads(body)
-            if record["schema_version"] > SCHEMA_VERSION:
+            except ValidationError:  # of a newer schema, or wrong when it was written
+                version = json.loads(body)["schema_version"]
+                if not version > SCHEMA_VERSION:
+                    raise
                 raise UserError(
-                    f"the result {path} has schema {record['schema_version']} and this harness reads up to "
-                    f"{SCHEMA_VERSION}; update harness to use it"
-                )
-            return Result.model_validate(record)
+                    f"the result {path} has schema {version} and this harness reads up to {SCHEMA_VERSION}; update "
+                    "harness to use it"
+                ) from None
         except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.errors import UserError
 from harness.metrics import NO_SCORE, Metric, Metrics
+from harness.registry import get
 from harness.store.columns import ColumnArray, Columns, Tables
 from harness.store.columns_writer import tables_of
-from harness.store.indexed import IndexedResults
+from harness.store.indexed import UNKNOWN, IndexedResults
 from harness.store.schema import Result
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "seed": "seed of the run",
     "overrides": "values set with --set, as key=value,key=value in order of keys; empty without any",
     "training": "values of the training, as key=value,key=value; empty for an untrained encoder",
+    "pooling": "how token vectors become the vector of a sentence",
     "fingerprint": "identity of the training, 64 hex digits",
     "group": "identity of the training without its seed",
     "suite": "evaluation suite",
@@ -37,6 +42,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "metric": "name of the metric",
     "value": "the score; correlations are x 100",
     "finished": "when the suite was evaluated, ISO 8601 in UTC",
+    "present": "'present', or what has changed since in code, data or values; empty where that is not known",
     "dev": "best dev score of the run; missing for an untrained encoder",
     "minutes": "training time in minutes",
 }
@@ -55,6 +61,10 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
     of_evaluation = scores["evaluation"]
     of_run = evaluations["run"][of_evaluation] if len(of_evaluation) else of_evaluation
 
+    judged, states = np.zeros(len(evaluations["run"]), np.int8), [UNKNOWN]
+    if isinstance(results, IndexedResults) and results.judge:
+        judged, states = results.judge(results)
+
     def category(column: ColumnArray, rows: ColumnArray | None = None, named: Callable[[str], str] = str) -> object:
         codes, names = _categories(tables.texts, column, named)
         return pandas.Categorical.from_codes(codes if rows is None else codes[rows], categories=pandas.Index(names))
@@ -68,19 +78,33 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
         "seed": seeds[of_run],
         "overrides": category(runs["overrides"], of_run, lambda text: overrides_text(json.loads(text))),
         "training": category(runs["hyperparameters"], of_run, _training_text),
+        "pooling": category(runs["hyperparameters"], of_run, _pooling),
         "suite": category(evaluations["suite"], of_evaluation),
         "protocol": category(evaluations["key"], of_evaluation),
         **{name: category(scores[name]) for name in ("task", "part", "metric")},
         "value": scores["value"],
         "finished": category(evaluations["finished"], of_evaluation),
+        "present": pandas.Categorical.from_codes(judged[of_evaluation], categories=pandas.Index(states)),
         "dev": runs["best"][of_run],
         "minutes": runs["train_seconds"][of_run] / 60,
     }
     return pandas.DataFrame({name: columns[name] for name in FRAME_COLUMNS}, copy=False)
 
 
+@cache
+def unjudged(suite: str) -> frozenset[str]:
+    """The metrics that an installed suite declares as not judged; none for a suite that cannot be used."""
+    try:
+        return frozenset(one.name for one in get("suite", suite).metrics if not one.judged)
+    except UserError:
+        return frozenset()
+
+
 def metrics_of(results: Sequence[Result]) -> Metrics:
-    """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts."""
+    """Suite -> name -> metric, as the protocols of the results declare them; of several, the newest counts.
+
+    Results of earlier versions do not say which metrics are not judged; the installed suite does.
+    """
     tables = _tables(results)
     suites, protocols = (tables.evaluations[name].tolist() for name in ("suite", "protocol"))
     finished = [tables.texts[place] for place in tables.evaluations["finished"].tolist()]
@@ -89,8 +113,10 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
     for at in sorted(range(len(finished)), key=finished.__getitem__):
         if newest.get(suites[at]) != protocols[at]:
             newest[suites[at]] = protocols[at]
-            metrics = {one.name: one for one in tables.protocol(at).metrics}
-            found.setdefault(tables.texts[suites[at]], {}).update(metrics)
+            suite = tables.texts[suites[at]]
+            for one in tables.protocol(at).metrics:
+                metric = replace(one, judged=False) if one.name in unjudged(suite) else one
+                found.setdefault(suite, {})[metric.name] = metric
     return found
 
 
@@ -135,6 +161,10 @@ def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
 
 def _training_text(hyperparameters: str) -> str:
     return overrides_text(json.loads(hyperparameters).get("training", {}))
+
+
+def _pooling(hyperparameters: str) -> str:
+    return str(json.loads(hyperparameters).get("encoder", {}).get("pooling", ""))
 
 
 def _categories(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from harness.caches import is_unusable
 from harness.errors import UserError
 from harness.store.arrays import read_named_arrays
 from harness.store.files import Store
@@ -60,6 +61,19 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
         if not (store.files() or labs_of(store)):
             raise UserError(f"{store.root} has no results; give folders of results")
     done = Merged()
+    try:
+        _take_all(into, sources, done)
+    except OSError as error:
+        if not is_unusable(error):
+            raise
+        raise UserError(
+            f"{into.root} cannot be written: {error.strerror}; give another folder, or make room and repeat the merge"
+        ) from error
+    return done
+
+
+def _take_all(into: Store, sources: Mapping[str, Store], done: Merged) -> None:
+    """Take the results and the tunings of stores."""
     for lab, store in sources.items():
         for one in contributions(lab, store):
             try:
@@ -70,7 +84,6 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
         done.problems += damaged
         for tuning in tunings:
             save_tuning(into, tuning)
-    return done
 
 
 def contributions(lab: str, store: Store) -> Iterator[Contribution]:

@@ -94,6 +94,7 @@ _MEANINGS = {
     "digits": "decimals in tables",
     "unit": "what follows a difference in a sentence",
     "shown": "whether tables have a column for it",
+    "judged": "whether a value of it is better than another one by itself",
     "task": "the task that selects checkpoints",
     "metric": "the metric of that task",
     "DevCurve.steps": "training steps at which it was scored",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from harness.inputs import OptionValue
 from harness.metrics import NO_SCORE, Metric
@@ -14,16 +14,23 @@ from harness.spec import RunSpec
 
 SCHEMA_VERSION: Final = 3
 
+#: a number whose squares and their sums are finite too
+Number = Annotated[float, Field(ge=-1e60, le=1e60)]
+#: a seed, a step or a version
+Whole = Annotated[int, Field(ge=0, le=10**15)]
 #: where a run's profile was read from
 ProfileOrigin = Literal["package", "file"]
 #: task -> metric -> value
-ScoresByTask = dict[str, dict[str, float]]
+ScoresByTask = dict[str, dict[str, Number]]
 #: task -> part -> metric -> value
-ScoresByPart = dict[str, dict[str, dict[str, float]]]
+ScoresByPart = dict[str, dict[str, dict[str, Number]]]
 
 
 class Record(BaseModel):
-    """Base of all records: immutable, finite numbers only, unknown keys refused."""
+    """Base of all records: immutable, finite numbers only, unknown keys refused.
+
+    What it admits, every command that reads results can show: `tests/store/test_admitted.py`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -35,7 +42,7 @@ class Spec(Record):
     variant: str
     setting: str
     encoder: str
-    seed: int
+    seed: Whole
 
     @classmethod
     def of(cls, run: RunSpec) -> Spec:
@@ -54,17 +61,30 @@ class DevCurve(Record):
 
     task: str
     metric: str
-    steps: list[int]
-    scores: list[float]
-    best_step: int | None
-    best_score: float | None
+    steps: list[Whole]
+    scores: list[Number]
+    best_step: Whole | None
+    best_score: Number | None
+
+    @model_validator(mode="after")
+    def _a_score_each_step(self) -> Self:
+        if len(self.scores) != len(self.steps) or (self.best_step is None) != (self.best_score is None):
+            raise ValueError("each step has one score, and the best step has the best score")
+        return self
 
 
 class LossCurves(Record):
     """Mean of each unweighted loss term since the previous point; None where the term did not occur."""
 
-    steps: list[int]
-    terms: dict[str, list[float | None]]
+    steps: list[Whole]
+    terms: dict[str, list[Number | None]]
+
+    @model_validator(mode="after")
+    def _a_value_each_step(self) -> Self:
+        for name, values in self.terms.items():
+            if len(values) != len(self.steps):
+                raise ValueError(f"{name} has {len(values)} values for {len(self.steps)} steps")
+        return self
 
 
 class Protocol(Record):
@@ -74,7 +94,7 @@ class Protocol(Record):
     `metrics` are the suite's own, the main one first.
     """
 
-    version: int
+    version: Whole
     data: str
     metrics: tuple[Metric, ...] = ()
 
@@ -95,7 +115,7 @@ class Evaluation(Record):
     protocol: Protocol
     scores: ScoresByTask
     parts: ScoresByPart = {}
-    seconds: float = 0.0
+    seconds: Number = 0.0
     warnings: list[str] = []
     finished: str
 
@@ -138,7 +158,7 @@ class Result(Record):
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
-    backend: int = 1
+    backend: Whole = 1
     spec: Spec
     profile: str
     profile_origin: ProfileOrigin
@@ -150,8 +170,8 @@ class Result(Record):
     evaluations: list[Evaluation]
     dev: DevCurve
     losses: LossCurves
-    train_seconds: float
-    peak_memory_mb: float
+    train_seconds: Number
+    peak_memory_mb: Number
     hardware: dict[str, JsonValue]
     packages: dict[str, str]
     revision: str | None

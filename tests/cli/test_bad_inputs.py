@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from cli_words import Typed
 
 import harness
+from harness.caches import SPARE
 from harness.cli.main import cli
 from harness.store import Store
 from harness.store.attempts import begin_attempt
@@ -39,7 +41,14 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--methods", "visualcse[image_batch_size=1]"), "'image_batch_size' must be 2 or more"),
     (("--set", "steps=5", "--set", "warmup_steps=5"), "warmup_steps = 5 leave none of 5 steps at the full rate"),
     (("--seeds", "999999999"), "more than 10,000 runs"),
-    (("--seeds", "1" + "0" * 30), "are neither a number of seeds nor a list"),
+    (("--seeds", "1000000000"), "more than 10,000 runs"),
+    (("--seeds", "1" + "0" * 30), "more than 10,000 runs"),
+    (("--seeds", "0," + "9" * 20), "at most 9 digits"),
+    (("--set", "steps=1e99"), "'steps' = 1e+99 is refused: it is too large"),
+    (("--set", "temperature=nan"), "--set temperature=nan: not a finite number"),
+    (("--set", "temperature=1e999"), "--set temperature=1e999: not a finite number"),
+    (("--run-timeout", "99999999999d"), "--run-timeout is more than"),
+    (("--executor", "serial", "--jobs", "2"), "one run at a time"),
 )
 
 
@@ -136,6 +145,16 @@ def test_no_word_of_any_command_is_a_traceback(
             "inside each other",
         ),
         (("report", "--results", ".", "--profile", "tiny", "--out", "/"), "has no results"),
+        (("show", "mcse", "--profile", "tiny", "--encoder", "nope"), "no encoder 'nope'"),
+        (("list", "methods", "--profile", "nope"), "unknown profile 'nope'"),
+        *(
+            ((*words, "--results", __file__), "is not a folder")
+            for words in (("status",), ("doctor",), ("table", "sts"))
+        ),
+        (("results", "merge", ".", "--into", "."), "is the folder that results are merged into"),
+        (("power", "--effect", "nan", "--std", "1"), "--effect nan: not a finite number"),
+        (("compare", "mcse", "mcse", "--metric", "sts.Avg"), "are the same variant"),
+        (("run", "--profile", "/etc/passwd"), "give a file that ends in .toml"),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else "",
 )
@@ -161,6 +180,54 @@ def test_a_full_disk_behind_the_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("streams", [">&-", "<&- 2>&- >&-"])
+def test_a_closed_output_is_no_traceback(streams: str) -> None:
+    command = f"{sys.executable} -c 'from harness.cli.start import main; main()' data path nope {streams}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr in ("", "error: the standard output is closed; redirect it to a file or to /dev/null\n")
+
+
+def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = f"import os; os.rmdir({str(gone)!r}); from harness.cli.start import main; main()"
+    command = [sys.executable, "-c", code, "new", "profile", "mine"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=gone)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "error: the working folder was deleted; change to one that exists\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
+def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> None:
+    words = ["status", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", str(tmp_path / "r")]
+    command = [sys.executable, "-c", "from harness.cli.start import main; main()", *words]
+    without = {name: value for name, value in os.environ.items() if name not in ("HARNESS_CACHE", SPARE)}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**without, "HOME": "/proc"}
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1].startswith("missing")
+    assert ended.stderr.count("the cache /proc/.cache/harness cannot be used") == 1
+
+
+@pytest.mark.parametrize("module", ["harness.cli.main", "click", "harness.cli.data", "harness.catalogue"])
+def test_ctrl_c_is_one_line_from_the_first_import_on(module: str) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *given):\n"
+        f"        if name == {module!r}: sys.meta_path.remove(self); os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from harness.cli.start import main; main()\n"
+    )
+    command = [sys.executable, "-c", code, "data", "list"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr.strip().startswith("interrupted; ")
+    assert ended.stderr.strip().count("\n") == 0
 
 
 def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:

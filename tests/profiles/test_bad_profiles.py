@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
@@ -181,3 +181,12 @@ def test_numbers_of_every_method_are_checked() -> None:
                 with pytest.raises(UserError, match=f"'{option}' must be"):
                     kind.read(name, {option: value})
     assert tried > 100
+
+
+@pytest.mark.parametrize("name", ["a b", "日本", ".hid", "a/b/c", "x[shot=1]"])
+@pytest.mark.parametrize("kind", ["settings", "encoders"])
+def test_a_name_that_no_command_can_select_is_refused(kind: str, name: str, whole: dict[str, Any]) -> None:
+    (table, *_) = whole[kind].values()
+    whole = {**whole, kind: {**whole[kind], name: table}, "name": "mine", "origin": "file"}
+    with pytest.raises(ValidationError, match=re.escape(name)):
+        Profile.model_validate(whole)

@@ -223,12 +223,12 @@ def _read_often(root: Path, seeds: range) -> None:
 
 
 def test_two_writers_leave_a_right_index(store: Store) -> None:
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")  # this process has threads
     workers = [context.Process(target=_read_often, args=(store.root, range(at, at + 5))) for at in (0, 100)]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
     assert len(store.indexed()) == len(store.files())
     assert same(store)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import signal
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 from harness.caches import check_cache
@@ -18,6 +22,7 @@ from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
 from harness.execution.plan import Plan
 from harness.execution.resources import Allocation, DeviceChoice, Jobs
+from harness.formatting import count_of
 from harness.locks import try_lock
 from harness.registry import get_class, suggest
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
@@ -122,7 +127,23 @@ def execute(
     others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
     executor or a setting that does not exist here.
     """
-    _check_writable(plan.store)
+    with _left_as_it_was(plan.store.root):
+        _check_writable(plan.store)
+        ends = _carried_out(plan, listen, jobs, device, executor, settings or {}, chunk, limit_s)
+    return [end for end in ends if not isinstance(end, Prepared)]
+
+
+def _carried_out(
+    plan: Plan,
+    listen: Listener,
+    jobs: Jobs | None,
+    device: DeviceChoice,
+    executor: str | None,
+    settings: Mapping[str, str],
+    chunk: int | None,
+    limit_s: float | None,
+) -> list[End]:
+    """Carry out a plan in a folder that can be written."""
     check_cache()
     _begin_to_redo(plan)
     listed = jobs_of(plan, chunk, limit_s)
@@ -131,9 +152,20 @@ def execute(
         _report_death(run)
     kind = get_class("executor", executor or DEFAULT, Executor)
     chosen = kind.default_jobs if jobs is None else jobs
-    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings or {})
-    ends = kind(options).execute(listed, listen)
-    return [end for end in ends if not isinstance(end, Prepared)]
+    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings)
+    return kind(options).execute(listed, listen)
+
+
+@contextmanager
+def _left_as_it_was(root: Path) -> Iterator[None]:
+    """Remove a results folder that was made for a command that is refused."""
+    made = not root.exists()
+    try:
+        yield
+    except UserError:
+        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks"}:
+            shutil.rmtree(root)
+        raise
 
 
 def _begin_to_redo(plan: Plan) -> None:
@@ -146,9 +178,9 @@ def _begin_to_redo(plan: Plan) -> None:
         begin_redo(plan.store, runs, command)
 
 
-def check_executor(name: str | None, settings: Mapping[str, str]) -> None:
-    """Raise UserError for an executor that does not exist, and for a setting that it does not have."""
-    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(settings=settings))
+def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | None) -> None:
+    """Raise UserError for an executor that does not exist, and for what it does not have."""
+    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(jobs or 1, settings=settings))
 
 
 def _report_death(run: RunJob) -> None:
@@ -159,7 +191,8 @@ def _report_death(run: RunJob) -> None:
         if free and settle_attempt(run.store, run.id):
             deaths = attempt(run.store, run.id).deaths
             order = ", after all others" if deaths >= LAST_AFTER else ""
-            log.warning("%s: the process died %d times; resuming from the last checkpoint%s", run.key, deaths, order)
+            times = count_of(deaths, "time")
+            log.warning("%s: the process died %s; resuming from the last checkpoint%s", run.key, times, order)
 
 
 def _check_writable(store: Store) -> None:
@@ -168,5 +201,6 @@ def _check_writable(store: Store) -> None:
         probe = store.root / ".writable"
         with try_lock(probe):
             probe.unlink(missing_ok=True)
+        tempfile.TemporaryFile(dir=store.root).close()  # in /proc, a lock that cannot be made looks like one in use
     except OSError as error:
         raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error

@@ -16,6 +16,7 @@ from multiprocessing.reduction import send_handle
 from types import TracebackType
 from typing import Any
 
+from harness.errors import UserError
 from harness.execution.executors.faults import death_text, sending
 from harness.execution.executors.job import Job
 from harness.execution.executors.time_limit import GRACE_S, TimeLimitError
@@ -116,13 +117,23 @@ class ForkServer:
         try:
             pid, channel = self._forked(environment)
         except (EOFError, OSError):  # somebody killed the server, and with it all processes
-            self._process.wait()
-            self._channel.close()
-            self._launch()
-            pid, channel = self._forked(environment)
+            pid, channel = self._forked_anew(environment)
         with suppress(OSError):  # of a process that died at once; `receive` finds its channel closed
             channel.send_bytes(content)
         return JobProcess(job, pid, channel, self)
+
+    def _forked_anew(self, environment: dict[str, str]) -> tuple[int, Connection]:
+        """A new process of a new server. Raises UserError where that ends too."""
+        self._process.wait()
+        self._channel.close()
+        try:
+            self._launch()
+            return self._forked(environment)
+        except (EOFError, OSError) as error:
+            raise UserError(
+                "no process for runs can be started, perhaps for lack of memory; raise the limit that `ulimit -v` "
+                "shows, or use --executor serial"
+            ) from error
 
     def ask(self, question: object, environment: dict[str, str]) -> Any:
         """Return what a short question answers in a process of its own, or why there is no answer."""

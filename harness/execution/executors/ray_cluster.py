@@ -71,7 +71,7 @@ class Head:
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return self._here
-        self._looked, self._here = now, self._takes_connections()
+        self._looked, self._here = now, _takes_connections(self.address, LOOK_S)
         if self._here:
             self._answered = now
         elif now - self._answered > GONE_S:
@@ -82,13 +82,14 @@ class Head:
             )
         return self._here
 
-    def _takes_connections(self) -> bool:
-        host, _, port = self.address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=LOOK_S).close()
-        except OSError:
-            return False
-        return True
+
+def _takes_connections(address: str, seconds: float) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except (OSError, ValueError, OverflowError):  # no number, or none of a port
+        return False
+    return True
 
 
 @contextmanager
@@ -105,6 +106,11 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    if address and ":" in address and not _takes_connections(address, GONE_S):
+        raise UserError(
+            f"the head of a Ray cluster does not answer at {address}; start one with `ray start --head`, or correct "
+            "--address"
+        )
     # where GPUs are asked for by fraction, Ray otherwise warns of a change to come in tasks without any
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
+from harness.errors import UserError
 from harness.execution.events import Listener
-from harness.execution.executors.base import Executor
+from harness.execution.executors.base import Executor, ExecutorOptions
 from harness.execution.executors.queue import Queue
 from harness.foreign import exit_watched
 
 
 class Serial(Executor):
     """Carries out one job at a time in this process; a run that crashes ends the process."""
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        super().__init__(options)
+        if options.jobs not in (1, "auto"):
+            raise UserError("the executor serial carries out one run at a time; remove --jobs, or --executor serial")
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Perform each job when it can start."""

@@ -17,6 +17,9 @@ from harness.stopping import Stopped, request_stop, withdraw_stop
 #: many seconds later its process is ended, where it has one of its own.
 GRACE_S = 10.0
 
+#: seconds of the longest limit: no timer goes on for ever
+LONGEST_S = 366 * 86400
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIME = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 _PART = re.compile(r"([\d.]+)([smhd])")
@@ -41,6 +44,8 @@ def seconds_of(time: str | float) -> float:
         time = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(time))
     if not time > 0:
         raise UserError(f"--run-timeout {time:g}: no run can end in that time; give a longer one")
+    if time > LONGEST_S:
+        raise UserError(f"--run-timeout is more than {duration(LONGEST_S)}; leave it out for runs without a limit")
     return float(time)
 
 

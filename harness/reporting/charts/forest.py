@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from harness.formatting import p_value, signed
+from harness.formatting import signed
 from harness.reporting.charts.plot import GROUND, INK, SOFT, ChartSpec, Plot, named_axis, rows_of, tooltip
 from harness.reporting.seeds.forest import Forest, Gain
+from harness.reporting.seeds.words import judged
 from harness.reporting.tables.grids import summary_text
 
 #: variants in one plot; further ones are in the table
@@ -60,9 +61,9 @@ def _values(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
 
 
 def _tested(gain: Gain) -> str:
-    if gain.cell.p is None or not gain.row.is_trained:
+    if not judged(gain.cell) or not gain.row.is_trained:
         return gain.kind
-    return f"{gain.kind}, {p_value(gain.cell.p)} after Holm"
+    return judged(gain.cell)
 
 
 def _zero() -> ChartSpec:
@@ -113,6 +114,6 @@ def _text(forest: Forest) -> str:
     other = f" Not tested: {forest.baseline} with other values." if any(one.low < one.high for one in alone) else ""
     untrained = " Pink: untrained." if any(gain.kind == "untrained" for gain in forest.gains) else ""
     return (
-        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Filled: significant after "
-        f"Holm's correction; green better, red worse; hollow: not significant.{untrained}{few}{other}{more}"
+        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: not "
+        f"significant. Filled: also after Holm's correction; hollow: alone.{untrained}{few}{other}{more}"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.formatting import fixed, p_value, signed
+from harness.formatting import fixed, signed
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, named_axis, rows_of, tooltip
 from harness.reporting.seeds.forest import main_baseline
-from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.words import judged
 from harness.reporting.tables.grids import summary_text
 
 #: rows of one map; further ones are in the table
@@ -22,11 +22,11 @@ CELL = 46
 
 
 def heat_plots(table: SummaryTable) -> list[Plot]:
-    """A map for each setting and encoder, and for each metric with several tasks."""
+    """A map for each setting and encoder, and for each judged metric with several tasks."""
     found = []
     for metric in table.metrics:
         columns = [column for column in table.columns if column.metric == metric]
-        if sum(column.task != AVERAGE for column in columns) > 1:
+        if table.metrics[metric].judged and sum(column.task != AVERAGE for column in columns) > 1:
             blocks = (block for block in table.blocks if len(block.trained) > 1)
             found += [_plot(table, block, columns) for block in blocks]
     return found
@@ -108,9 +108,5 @@ def _values(
             "name": str(row.label.name),
             "code": row.label.name.code,
             "score": f"{summary_text(cell.summary, metric.digits)}, n = {cell.summary.n}",
-            "about": f"{signed(gain, metric.digits)}{_tested(cell)}",
+            "about": f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}",
         }
-
-
-def _tested(cell: Cell) -> str:
-    return ", not tested" if cell.p is None else f", {p_value(cell.p)} after Holm"

@@ -17,9 +17,10 @@ from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.reporting.seeds.tuned import TunedReport
 from harness.reporting.tables.cells import FilledTable, PaperCell
 
-#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the table) compare with `against`; all from
-#: `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a ranking,
-#: `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
+#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
+#: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
+#: ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with
+#: other seeds.
 COLUMNS = (
     *(
         "table",
@@ -35,7 +36,7 @@ COLUMNS = (
         "group",
         "seeds",
     ),
-    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm"),
+    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
     "flip",
@@ -113,8 +114,12 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields |= {"verdict": cell.verdict, "p_holm": cell.corrected}
+        fields |= {"verdict": cell.verdict, **_corrected(cell)}
     return fields
+
+
+def _corrected(cell: Cell) -> CsvFields:
+    return {"p_holm": cell.corrected.p, "tests": cell.corrected.tests} if cell.corrected else {}
 
 
 def _paper(filled: FilledTable) -> Iterator[CsvFields]:
@@ -130,7 +135,6 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
                 "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
-                "p_holm": cell.corrected,
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 

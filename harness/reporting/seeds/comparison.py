@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, Metric, Score
+from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import without_untrained
 from harness.spec import UNTRAINED
@@ -35,11 +36,11 @@ ORDERED = 0.2
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of one variant by seed. `older` counts the groups of runs with the same label that are not used."""
+    """The scores of one variant by seed. `group` is asked for by `#`, or empty."""
 
     label: Label
     scores: Mapping[int, float]
-    older: int
+    freshness: Freshness
     dev_tasks: frozenset[str]
 
     @property
@@ -165,8 +166,8 @@ class Comparison:
             std = side.summary.std
             if std is not None and std <= abs(side.summary.mean) * 1e-12:
                 yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
-            if side.older:
-                yield f"{side.name}: {count_of(side.older, 'older or smaller group')} of runs with this label not used"
+            if said := str(side.freshness):
+                yield f"{side.name}: {said}"
             selected = side.dev_tasks & (self.tasks if self.score.task == AVERAGE else {self.score.task})
             if selected:
                 yield f"{side.name} was selected on {', '.join(sorted(selected))}, which is tested here: score too high"
@@ -193,6 +194,9 @@ class Comparison:
         decisions = self.decisions()
         if len(set(decisions.values())) > 1:
             return f"Undecided between {a.name} and {b.name} ({size}): the tests disagree; {_disagreement(decisions)}."
+        if test.p < ALPHA and not self.metric.judged:
+            side = "higher" if test.difference > 0 else "lower"
+            return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             gained = (test.difference > 0) == self.metric.larger_is_better
             return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size})."

@@ -9,13 +9,19 @@ from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
-from harness.metrics import AVERAGE, Column, Metric
+from harness.metrics import Column, Metric
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.words import certainty, judged
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
 from harness.verdicts import Significance
 
 GainKind = Literal["better", "worse", "not significant", "not tested", "baseline", "untrained"]
+_KINDS: Mapping[Significance, GainKind] = {
+    Significance.BETTER: "better",
+    Significance.WORSE: "worse",
+    Significance.NONE: "not significant",
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Gain:
     """A row of a forest: what a variant is ahead of the baseline in the metric's better direction.
 
     `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is a key of the
-    plot's colours, `certain` whether the difference is significant after Holm's correction.
+    plot's colours: the verdict of the test alone; `certain` is whether it holds in its family.
     """
 
     row: Row
@@ -70,8 +76,8 @@ class Forest:
 
 
 def forests(table: SummaryTable, column: Column | None = None) -> list[Forest]:
-    """A forest for each setting and encoder of a table in a column, by default the first average."""
-    column = column or next((one for one in table.columns if one.task == AVERAGE), None)
+    """A forest for each setting and encoder of a table in a column, by default the first average that is judged."""
+    column = column or next(iter(table.averages), None)
     if column is None:
         return []
     every = (_forest(table, block, column) for block in table.blocks if block.trained)
@@ -124,10 +130,8 @@ def _sure(forest: Forest, best: Gain) -> str:
         return f"not tested: {seeds}, and a test needs {FEWEST_SEEDS}"
     digits = forest.table.metric(forest.column).digits
     interval = f"95 % interval {fixed(best.low, digits)} to {fixed(best.high, digits)}"
-    if best.cell.p is None:
-        return f"{interval}, not tested, {seeds}"
-    said = "significant" if best.certain else "not significant"
-    return f"{interval}, {said} after Holm's correction, {p_value(best.cell.p)}, {seeds}"
+    said = certainty(best.cell) if best.certain else judged(best.cell)
+    return f"{interval}, {said or 'not tested'}, {seeds}"
 
 
 def _next(forest: Forest) -> str:
@@ -178,12 +182,11 @@ def _gain(row: Row, base: Row, column: Column, metric: Metric) -> Gain:
     if not row.is_trained:  # one number without spread: the interval is that of the baseline
         test = paired_t_test([cell.summary.mean] * other.summary.n, other.values) if other.summary.n > 2 else None
         kind: GainKind = "untrained"
-    elif row.label == base.label:
+    elif row.data == base.data:
         kind, test = "baseline", None
     elif test is None:  # the baseline with other values has an interval, which no verdict follows
         kind, test = "not tested", compare(cell, other, metric).test
     else:
-        found: GainKind = "better" if cell.verdict is Significance.BETTER else "worse"
-        kind = found if cell.holds else "not significant"
+        kind = _KINDS[cell.verdict or Significance.NONE]
     low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)
     return Gain(row, cell, size, low, high, kind, cell.holds and row.is_trained)

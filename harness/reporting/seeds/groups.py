@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
-from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, summarise, t_test_from_summaries
+from harness.reporting.seeds.freshness import Freshness
+from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, one_sample_t_test, summarise, t_test_from_summaries
+from harness.store import PRESENT, UNKNOWN
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
     import pandas
+
+
+#: what stands for a label: the present group before one of which that is not known, and that before a stale one
+_RANKS = {PRESENT: 2, UNKNOWN: 1}
 
 
 class Label(NamedTuple):
@@ -42,29 +48,42 @@ class Label(NamedTuple):
         return self.name.code
 
 
+class Corrected(NamedTuple):
+    """A p-value after Holm's correction over a family of `tests`, and the level at which it is significant."""
+
+    p: float
+    tests: int
+    alpha: float = ALPHA
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
 
-    `corrected` is the test's p-value after Holm's correction over all tests of a table, None outside of one.
+    `corrected` is the test in its family, None where it is in none. `verdict` is that of the test alone.
     """
 
     values: tuple[float, ...]
     summary: Summary
     test: TTest | None = None
     verdict: Significance | None = None
-    corrected: float | None = None
+    corrected: Corrected | None = None
 
     @property
     def holds(self) -> bool:
         """Whether its verdict is significant, after the correction where there is one."""
         shown = self.verdict in (Significance.BETTER, Significance.WORSE)
-        return shown and (self.corrected is None or self.corrected < ALPHA)
+        return shown and (self.corrected is None or self.corrected.p < self.corrected.alpha)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether its test is significant alone, and not in its family."""
+        return self.verdict in (Significance.BETTER, Significance.WORSE) and not self.holds
 
     @property
     def p(self) -> float | None:
         """The p-value of its test, after the correction where there is one; None without a test."""
-        return self.test.p if self.test and self.corrected is None else self.corrected
+        return self.corrected.p if self.corrected else self.test.p if self.test else None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Cell:
@@ -96,14 +115,14 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs that stand for a label in one suite: those with the most seeds (ties: newest).
+    """The runs that stand for a label in one suite: those of the present code, data and values, or else the newest.
 
-    `rows` are their lines of a frame in order of seeds; `older` counts the other groups of the label.
+    `rows` are their lines of a frame in order of seeds.
     """
 
     group: str
     protocol: str
-    older: int
+    freshness: Freshness
     frame: _Frame
     rows: slice
 
@@ -123,6 +142,12 @@ class Group:
         (text,) = self.frame.values("training", slice(self.rows.start, self.rows.start + 1))
         pairs = text.split(",")
         return {name: value for name, _, value in (pair.partition("=") for pair in pairs) if name}
+
+    @property
+    def pooling(self) -> str:
+        """How its runs pool token vectors."""
+        (text,) = self.frame.values("pooling", slice(self.rows.start, self.rows.start + 1))
+        return str(text)
 
     @property
     def columns(self) -> list[Column]:
@@ -156,7 +181,7 @@ class Group:
 
 
 def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
-    """Choose the group of each label and suite in a frame of scores."""
+    """Choose the group of each label and suite in a frame of scores, the present one if there is one."""
     names = [*Label._fields, "suite", "group", "protocol"]
     numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
     _, firsts = np.unique(numbers, return_index=True)
@@ -164,15 +189,27 @@ def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
     newest = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
     times = newest.groupby(numbers).max().tolist()
     columns = (frame[name].iloc[firsts].astype(object).tolist() for name in names)
-    ranked: dict[tuple[Label, str], list[tuple[int, int, str, str, int]]] = {}
+    states = frame["present"].iloc[firsts].tolist()
+    places: dict[tuple[Label, str], list[int]] = {}
+    named: list[tuple[str, str]] = []
     for number, (*label, suite, group, protocol) in enumerate(zip(*columns, strict=True)):
-        rank = (seeds[number], times[number], group, protocol, number)
-        ranked.setdefault((Label(*label), suite), []).append(rank)
-    best = {place: max(ranks) for place, ranks in ranked.items()}
-    sorted_frame, rows = _in_groups(frame, numbers, [number for *_, number in best.values()])
+        places.setdefault((Label(*label), suite), []).append(number)
+        named.append((group, protocol))
+
+    def rank(number: int) -> tuple[object, ...]:
+        state = states[number]
+        return _RANKS.get(state, 0), *((seeds[number],) if state == PRESENT else ()), times[number], named[number]
+
+    ranked = {place: sorted(some, key=rank, reverse=True) for place, some in places.items()}
+    sorted_frame, rows = _in_groups(frame, numbers, [best for best, *_ in ranked.values()])
     return {
-        place: Group(group, protocol, len(ranked[place]) - 1, sorted_frame, rows[number])
-        for place, (_, _, group, protocol, number) in best.items()
+        place: Group(
+            *named[best],
+            Freshness(seeds[best], states[best], tuple((seeds[other], states[other]) for other in others)),
+            sorted_frame,
+            rows[best],
+        )
+        for place, (best, *others) in ranked.items()
     }
 
 
@@ -193,14 +230,18 @@ def _in_groups(
     return _Frame(lines), {n: slice(a, b) for n, a, b in zip(chosen, starts, stops, strict=True)}
 
 
-def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA) -> Cell:
+def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    Below FEWEST_SEEDS on a side there is neither.
+    Below FEWEST_SEEDS on a side, and in a metric that is not judged, there is neither. An `untrained`
+    encoder is one number without seeds: the test against it is that of one sample.
     """
-    enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
-    test = t_test_from_summaries(cell.summary, against.summary) if enough else None
-    if test is None:
+    if untrained:
+        enough, test = cell.summary.n >= FEWEST_SEEDS, one_sample_t_test(cell.values, against.summary.mean)
+    else:
+        enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
+        test = t_test_from_summaries(cell.summary, against.summary)
+    if test is None or not enough or not metric.judged:
         return replace(cell, test=None, verdict=None, corrected=None)
     verdict = Significance.NONE
     if test.p < alpha:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.formatting import count_of, fixed, p_value, points
+from harness.formatting import count_of, fixed, points
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column
+from harness.metrics import Column
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.sentences import Sentence, SentenceKind
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.untrained import untrained_sentences
+from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, SpecError, Variant
@@ -19,29 +20,38 @@ from harness.verdicts import Agreement, Significance
 
 #: a row without a baseline gets a sentence only up to this number of metrics
 MOST_METRICS = 2
-
-
+#: the suite whose findings come before those of all others
+FIRST = "sts"
 #: the kinds of sentences, the most important first
-_RANK: tuple[SentenceKind, ...] = ("untrained", "better", "worse", "mixed", "control", "even", "untested", "note")
+_RANK: tuple[SentenceKind, ...] = (
+    *("untrained", "better", "worse", "mixed", "control"),
+    *("alone", "even", "untested", "note"),
+)
 
 
 def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> list[Sentence]:
     """Describe every comparison with the baseline on a suite's average, the controls, and the papers' coverage.
 
-    The most important kinds come first: an untrained encoder ahead of trained ones, then what is significant.
+    Findings on STS come first, notes last; of each suite the most important kinds: an untrained encoder ahead of
+    trained ones, then what is significant.
     """
+
+    def place(said: tuple[str, Sentence]) -> tuple[object, ...]:
+        suite, sentence = said
+        return sentence.kind == "note", suite != FIRST, _RANK.index(sentence.kind), -sentence.weight
+
     blocks = [(table, block) for table in tables for block in table.blocks]
-    found = [sentence for table, block in blocks for sentence in untrained_sentences(table, block)]
-    found += [sentence for table, block in blocks for sentence in _block(table, block)]
+    said = [(table.suite, sentence) for table, block in blocks for sentence in untrained_sentences(table, block)]
+    said += [(table.suite, sentence) for table, block in blocks for sentence in _block(table, block)]
+    found = [sentence for _, sentence in sorted(said, key=place)]
     found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
-    found.sort(key=lambda sentence: (_RANK.index(sentence.kind), -sentence.weight))
     nothing = "No suite has an average to compare." if tables else "No results yet."
     return found or [Sentence("", nothing, "note")]
 
 
 def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
     place = f"{block.setting} / {block.encoder}, profile {table.profile}"
-    columns = [column for column in table.columns if column.task == AVERAGE]
+    columns = table.averages
     trained = block.trained
     for row in trained or block.rows:
         mine = [column for column in columns if column in row.cells]
@@ -67,9 +77,9 @@ def _kind(cells: Sequence[Cell]) -> SentenceKind:
     if all(cell.test is None for cell in cells):
         return "untested"
     verdicts = {cell.verdict for cell in cells if cell.holds}
-    if len(verdicts) > 1:
-        return "mixed"
-    return "better" if Significance.BETTER in verdicts else "worse" if verdicts else "even"
+    if not verdicts:
+        return "alone" if any(cell.is_alone for cell in cells) else "even"
+    return "mixed" if len(verdicts) > 1 else "better" if Significance.BETTER in verdicts else "worse"
 
 
 def _weight(cells: Sequence[Cell]) -> float:
@@ -94,8 +104,8 @@ def _several(table: SummaryTable, row: Row, base: Row, columns: Sequence[Column]
         difference = cell.summary.mean - base.cells[column].summary.mean
         gained = (difference > 0) == metric.larger_is_better
         side = f"{'lower' if difference < 0 else 'higher'} ({'better' if gained else 'worse'}"
-        certainty = "".join(f", {text}" for text in _certainty(cell))
-        parts.append(f"{metric.title} {fixed(abs(difference), metric.digits)} {side}{certainty})")
+        certain = f", {certainty(cell) if cell.holds else judged(cell)}" if cell.test else ""
+        parts.append(f"{metric.title} {fixed(abs(difference), metric.digits)} {side}{certain})")
     seeds = _seeds(row.cells[columns[0]], base.cells[columns[0]])
     apart = trained_apart(row.training, base.training)
     seeds += f"; trained with {apart}" if apart else ""
@@ -116,29 +126,20 @@ def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell:
     else:
         side = "higher" if difference > 0 else "lower"
         claim = f"{row.label.name} scores {size} {metric.title} {side} than {other.label.name}"
-    certainty = [f"{table.suite} average", _seeds(cell, against)]
+    details = [f"{table.suite} average", _seeds(cell, against)]
     if cell.test:
         low, high = fixed(cell.test.low, metric.digits), fixed(cell.test.high, metric.digits)
-        certainty += [*_certainty(cell), f"95 % interval {low} to {high}"]
+        details += [certainty(cell) if cell.holds else judged(cell), f"95 % interval {low} to {high}"]
     apart = trained_apart(row.training, other.training)
-    certainty += [f"trained with {apart}"] if apart else []
-    return f"{claim} ({', '.join(certainty)})"
-
-
-def _certainty(cell: Cell) -> list[str]:
-    """What the test of a cell says, before and after the correction over its table."""
-    if cell.test is None:
-        return []
-    found = [] if cell.holds else ["not significant"]
-    found += [p_value(cell.test.p)]
-    if cell.corrected is not None and p_value(cell.corrected) != found[-1]:
-        found += [f"{p_value(cell.corrected).removeprefix('p ').removeprefix('= ')} after Holm's correction"]
-    return found
+    details += [f"trained with {apart}"] if apart else []
+    return f"{claim} ({', '.join(details)})"
 
 
 def _seeds(cell: Cell, against: Cell) -> str:
     n, m = cell.summary.n, against.summary.n
     seeds = f"{count_of(n, 'seed')} each" if n == m else f"{n} and {count_of(m, 'seed')}"
+    if cell.values == against.values:
+        return f"{seeds}, the same scores"
     return seeds if cell.test else f"{seeds}: {Agreement.TOO_FEW} to test"
 
 

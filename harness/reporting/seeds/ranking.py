@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.method.naming import VariantName
-from harness.metrics import AVERAGE, Column, Metric
+from harness.metrics import Column, Metric
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.words import heading
 from harness.stats import bootstrap_ranking
@@ -59,8 +59,8 @@ class RankingTable:
 
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
-    """A ranking for each average of each summary table with at least two variants in one place."""
-    return [one for table in tables for column in table.columns if column.task == AVERAGE for one in _of(table, column)]
+    """A ranking for each judged average of each summary table with at least two variants in one place."""
+    return [one for table in tables for column in table.averages for one in _of(table, column)]
 
 
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-SentenceKind = Literal["lead", "untrained", "better", "worse", "mixed", "even", "untested", "control", "note"]
+SentenceKind = Literal["lead", "untrained", "better", "worse", "mixed", "alone", "even", "untested", "control", "note"]
 
 
 @dataclass(frozen=True)

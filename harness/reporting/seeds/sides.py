@@ -56,7 +56,7 @@ def compare_variants(
     def side(label: Label) -> Side:
         group = groups[label]
         dev = {one.dev.task for one in results if one.group == group.group and one.dev.best_step is not None}
-        return Side(label, group.scores[score.column], group.older, frozenset(dev))
+        return Side(label, group.scores[score.column], group.freshness, frozenset(dev))
 
     first, second = map(side, labels)
     untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))

@@ -16,10 +16,12 @@ from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
+from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
+from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
-from harness.stats import ALPHA, FEWEST_SEEDS, holm
+from harness.stats import ALPHA, FEWEST_SEEDS
 
 if TYPE_CHECKING:
     import pandas
@@ -33,14 +35,24 @@ UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 @dataclass(frozen=True)
 class Row:
-    """One label with the values of its `training`. `older` counts the groups of runs with it that are not shown."""
+    """One label with the values of its `training`. `freshness` is that of its runs.
+
+    `is_method` says whether it is tested among the methods or among their variants; `pooling` is that of its runs.
+    """
 
     label: Label
     group: str
     seeds: tuple[int, ...]
-    older: int
+    freshness: Freshness
     training: Mapping[str, str]
     cells: Mapping[Column, Cell]
+    is_method: bool
+    pooling: str = ""
+
+    @cached_property
+    def data(self) -> tuple[object, ...]:
+        """All its scores; rows with equal ones come from equal trainings."""
+        return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
 
     @property
     def is_trained(self) -> bool:
@@ -106,6 +118,11 @@ class SummaryTable:
         """Return the metric of a column."""
         return self.metrics[column.metric]
 
+    @property
+    def averages(self) -> list[Column]:
+        """The averages of metrics that are judged."""
+        return [column for column in self.columns if column.task == AVERAGE and self.metric(column).judged]
+
     def heading(self, column: Column) -> tuple[str, str]:
         """Return the heading of a column's group, "" where it is in none, and its own."""
         return heading(column, several=len({column.metric for column in self.columns}) > 1)
@@ -153,20 +170,20 @@ def _table(
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
-        rows.append(Row(label, group.group, group.seeds, group.older, group.training, group.cells_of(columns)))
+        plain, cells = is_method(label.variant, label.overrides), group.cells_of(columns)
+        rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
     blocks = blocks_of(rows, metrics)
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    notes = (*notes_on(blocks, suite, labels), without_untrained(profile, sorted(lacking)))
-    return SummaryTable(
-        profile, suite, columns, metrics, blocks, legend_of(metrics, blocks), tuple(filter(None, notes))
-    )
+    notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
+    legend = legend_of(columns, metrics, blocks)
+    return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(filter(None, notes)))
 
 
 def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE) -> tuple[Block, ...]:
     """Arrange rows by setting and encoder, and test each against the row of the variant `base`.
 
-    Rows of an untrained encoder stand in each of its blocks. Holm's correction is over all tests.
+    Rows of an untrained encoder stand in each of its blocks.
     """
     untrained: dict[str, list[Row]] = {}
     places: dict[tuple[str, str], list[Row]] = {}
@@ -178,8 +195,7 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
     trained = {encoder for _, encoder in places}
     places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = [_block([*places[at], *untrained.get(at[1], ())], *at, metrics, base) for at in order]
-    return _corrected(blocks)
+    return tuple(_block([*places[at], *untrained.get(at[1], ())], *at, metrics, base) for at in order)
 
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
@@ -196,71 +212,88 @@ def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str
     def place(row: Row) -> tuple[object, ...]:
         return row.is_trained, row.label.overrides, row.label.variant != base, row.label.variant
 
-    block = Block(setting, encoder, tuple(sorted(rows, key=place)), base)
-    return replace(block, rows=tuple(_tested(row, block.baseline(row.label), metrics) for row in block.rows))
+    return _tested(Block(setting, encoder, tuple(sorted(rows, key=place)), base), metrics)
 
 
-def _tested(row: Row, baseline: Row | None, metrics: Mapping[str, Metric]) -> Row:
-    base = baseline.cells if baseline else {}
-    tested = {c: compare(cell, base[c], metrics[c.metric]) for c, cell in row.cells.items() if c in base}
-    return replace(row, cells={**row.cells, **tested})
+def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
+    """A block whose rows are tested against the base variant's, unless their scores are the same."""
+    pairs = [(row, base) for row in block.rows if (base := block.baseline(row.label)) and row.data != base.data]
+    cells = {row.label: dict(row.cells) for row in block.rows}
+    for column in dict.fromkeys(column for row in block.rows for column in row.cells):
+        both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
+        metric = metrics[column.metric]
+        tests = [
+            FamilyTest(compare(row.cells[column], base.cells[column], metric), (row.data, base.data), row.is_method)
+            for row, base in both
+        ]
+        for (row, _), cell in zip(both, corrected(tests), strict=True):
+            cells[row.label][column] = cell
+    return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 
 
-def _corrected(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Apply Holm's correction to all tests. The average over one task is the test of that task, not another one."""
-    rows = [row for block in blocks for row in block.rows]
-    tests = list(dict.fromkeys((row.label, cell.test) for row in rows for cell in row.cells.values() if cell.test))
-    adjusted = dict(zip(tests, holm([test.p for _, test in tests]), strict=True))
-
-    def of(row: Row, cell: Cell) -> Cell:
-        return replace(cell, corrected=adjusted[row.label, cell.test]) if cell.test else cell
-
-    def of_row(row: Row) -> Row:
-        return replace(row, cells={column: of(row, cell) for column, cell in row.cells.items()})
-
-    return tuple(replace(block, rows=tuple(map(of_row, block.rows))) for block in blocks)
-
-
-def legend_of(metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> tuple[str, ...]:
+def legend_of(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> tuple[str, ...]:
     """Say how the numbers of blocks are made, and what their marks mean."""
     rows = [row for block in blocks for row in block.rows]
     counts = {len(row.seeds) for row in rows if row.is_trained}
     seeds = count_of(counts.pop(), "seed") if len(counts) == 1 else "seeds"
-    found = [f"Mean ± sample standard deviation over {seeds}.", BOLD]
+    found = [f"Mean ± sample standard deviation over {seeds}."]
+    found += [BOLD] * any(metric.judged for metric in metrics.values())
+    alone = [name for name, metric in metrics.items() if not metric.judged]
+    if alone:
+        found.append(f"Read {' and '.join(alone)} together: alone, none of them says which row is better.")
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
         found.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
-    tests = {(row.label, cell.test) for row in rows for cell in row.cells.values() if cell.test}
-    if tests:
+    families = [_sizes(rows, is_method=True), _sizes(rows, is_method=False)]
+    if any(families):
+        methods, variants = families
         found.append(
             f"* significantly better and † significantly worse than {name_of(blocks[0].base)} in the same setting and "
-            f"encoder: p < {ALPHA}, independent two-sample t-test, two-sided, equal variances, after Holm's correction "
-            f"over {count_of(len(tests), 'test')}; (*) and (†) only without the correction."
+            f"encoder: p < {ALPHA} after Holm's correction, independent two-sample t-test, two-sided, equal variances; "
+            "(*) and (†): alone, not after the correction."
         )
+        over = [f"those of methods ({methods})"] * bool(methods)
+        over += [f"those of their variants ({variants})"] * bool(variants)
+        found.append(f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}")
     return tuple(found)
 
 
-def notes_on(blocks: Sequence[Block], suite: str, labels: Collection[Label] = ()) -> Iterator[str]:
+def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
+    """The tests of a family in words, as many as its largest has; empty without any."""
+    kept = [cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()]
+    sizes = {one.tests for one in kept if one}
+    return ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test") if sizes else ""
+
+
+def _secondary(columns: Sequence[Column]) -> str:
+    """Which columns are secondary; empty where there is only one number."""
+    primary = primary_column(columns)
+    if primary is None:
+        return " No column is primary." if len(columns) > 1 else ""
+    several = len({column.task for column in columns} - {AVERAGE}) > 1
+    return f" {primary.task} is primary, the other columns are secondary." if several else ""
+
+
+def notes_on(
+    blocks: Sequence[Block], suite: str, metrics: Mapping[str, Metric], labels: Collection[Label] = ()
+) -> Iterator[str]:
     """Say which rows of a suite's blocks are not tested and which runs are not shown.
 
     `labels` are those with runs in any suite.
     """
-    yield from _untested(blocks, suite, labels)
-    rows = [row for block in blocks for row in block.rows]
-    older = sum({row.label: row.older for row in rows}.values())
-    if older:
-        yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+    if any(metric.judged for metric in metrics.values()):
+        yield from _untested(blocks, suite, labels)
+    yield from freshness_notes(
+        (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
+        for block in blocks
+        for row in block.rows
+    )
 
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
     command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
     return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
-
-
-def older_text(count: int) -> str:
-    """Describe groups of runs that are not shown."""
-    return f"Not shown: {count_of(count, 'older or smaller group')} of runs with the same label"
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:
@@ -280,6 +313,7 @@ def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) ->
         "run": f"no run of {base}",
         "overrides": f"no run of {base} with the same --set values",
         "few": f"fewer than {FEWEST_SEEDS} seeds",
+        "same": f"the same scores as {base}",
     }
     for reason, places in found.items():
         listed = " ".join(f"In {where}: {'; '.join(names)}." for where, names in places.items())
@@ -293,5 +327,7 @@ def _reason(block: Block, row: Row, labels: Collection[Label]) -> str:
         if row.label._replace(variant=block.base) in labels:
             return "score"
         return "overrides" if any(block.is_baseline(one) for one in block.trained) else "run"
+    if base and row.data == base.data:
+        return "same"
     counts = [len(one.seeds) for one in (row, base) if one]
     return "few" if min(counts) < FEWEST_SEEDS else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.formatting import count_of
-from harness.metrics import AVERAGE, Column
+from harness.metrics import Column
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
@@ -21,7 +21,7 @@ def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]
 
     Nothing is said where the suite has several averages, or of one where smaller is better.
     """
-    columns = [column for column in table.columns if column.task == AVERAGE]
+    columns = table.averages
     if len(columns) != 1 or not table.metric(columns[0]).larger_is_better:
         return
     (column,) = columns

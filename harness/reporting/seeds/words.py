@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from harness.formatting import p_value
 from harness.metrics import Column
+from harness.reporting.seeds.groups import Cell
+from harness.verdicts import Significance
 
 _SUITES = {
     "sts": "STS",
@@ -32,6 +35,25 @@ def suite_title(suite: str) -> str:
 def metric_words(metrics: Collection[str]) -> str:
     """The only metric of a table in words; empty where it has several, which its columns name."""
     return _METRICS.get(next(iter(metrics)), next(iter(metrics))) if len(metrics) == 1 else ""
+
+
+def judged(cell: Cell) -> str:
+    """What the test of a cell says, alone and in its family; empty without a test."""
+    if cell.test is None or cell.verdict is None:
+        return ""
+    if cell.verdict is Significance.NONE:
+        return f"{cell.verdict}, {p_value(cell.test.p)}"
+    if cell.holds:
+        return f"{cell.verdict}, {certainty(cell)}"
+    tests = cell.corrected.tests if cell.corrected else 1
+    return f"{cell.verdict} alone ({p_value(cell.test.p)}), not after correction over {tests} tests"
+
+
+def certainty(cell: Cell) -> str:
+    """The p-value that decides, with the number of tests in its family where there are several."""
+    text = "" if cell.p is None else p_value(cell.p)
+    several = cell.corrected and cell.corrected.tests > 1
+    return f"{text} after Holm's correction over {cell.corrected.tests} tests" if cell.corrected and several else text
 
 
 def data_of(profile: str) -> str:

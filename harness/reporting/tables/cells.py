@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,6 +14,9 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.profiles import typed_profile
+from harness.reporting.seeds.families import FamilyTest
+from harness.reporting.seeds.families import corrected as correct
+from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
 from harness.stats import (
@@ -22,7 +25,6 @@ from harness.stats import (
     Equivalence,
     TTest,
     equivalence_test,
-    holm,
     pooled_deviation,
     seeds_to_decide,
     t_test_from_summaries,
@@ -42,21 +44,13 @@ class Judgement(NamedTuple):
 class PaperCell:
     """A printed number and the measured one, None where there is none, and their comparison.
 
-    `measured.test` is the paper's own test, against the row that the paper compares with; `corrected` is its p-value
-    after Holm's correction over the table and `holds` whether that is below the paper's level. `margin` is the largest
+    `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
     difference, in points, that still is a reproduction; None for a number that is not in points.
     """
 
     published: Published | None = None
     measured: Cell | None = None
-    corrected: float | None = None
-    holds: bool = False
     margin: float | None = None
-
-    @property
-    def tested(self) -> bool:
-        """Whether the paper's own test was made."""
-        return self.measured is not None and self.measured.test is not None
 
     @property
     def difference(self) -> float | None:
@@ -138,7 +132,7 @@ class FilledLine:
     scores: Mapping[str, Score]
     part: str
     seeds: int
-    older: int
+    freshness: tuple[Freshness, ...]
     against: str | None
     apart: str
     command: str | None
@@ -302,22 +296,26 @@ def _word(verdict: Agreement, margin: float | None) -> str:
     return f"{verdict} (±{points(margin)})" if kept and margin else str(verdict)
 
 
-def own_tests(lines: Iterable[FilledLine]) -> list[TTest]:
-    """Return the paper's own tests of some lines."""
-    cells = (cell.measured for line in lines for cell in line.cells.values())
-    return [cell.test for cell in cells if cell and cell.test]
-
-
 def corrected(filled: FilledTable, alpha: float) -> FilledTable:
-    """Apply Holm's correction to the paper's own tests, over those of each family of lines."""
-    adjusted = {name: iter(holm([test.p for test in own_tests(lines)])) for name, lines in filled.families.items()}
+    """Correct the paper's own tests: those of a column, in one encoder and setting, against one row are a family."""
+    families: dict[tuple[object, ...], list[tuple[FilledLine, str, FamilyTest]]] = {}
+    for encoder, rows in filled.blocks:
+        for line in (line for row in rows for line in row.lines):
+            data = tuple((name, cell.measured.values) for name, cell in line.cells.items() if cell.measured)
+            for name, cell in line.cells.items():
+                if cell.measured and cell.measured.test:
+                    key = (encoder, line.family, line.place.setting, line.against, name)
+                    families.setdefault(key, []).append((line, name, FamilyTest(cell.measured, data)))
+    new: dict[int, dict[str, PaperCell]] = {}
+    for family in families.values():
+        cells = correct([one for _, _, one in family], alpha)
+        for (line, name, _), measured in zip(family, cells, strict=True):
+            new.setdefault(id(line), {})[name] = replace(line.cells[name], measured=measured)
 
-    def with_p(line: FilledLine, values: Iterator[float]) -> FilledLine:
-        new = {name: next(values) for name, cell in line.cells.items() if cell.tested}
-        tested = {name: replace(line.cells[name], corrected=p, holds=p < alpha) for name, p in new.items()}
-        return replace(line, cells={**line.cells, **tested})
+    def with_p(line: FilledLine) -> FilledLine:
+        return replace(line, cells={**line.cells, **new.get(id(line), {})})
 
     def of_row(row: FilledRow) -> FilledRow:
-        return replace(row, lines=tuple(with_p(line, adjusted[name]) for name, line in row.by_family.items()))
+        return replace(row, lines=tuple(map(with_p, row.lines)))
 
     return replace(filled, blocks=tuple((encoder, tuple(map(of_row, rows))) for encoder, rows in filled.blocks))

@@ -10,7 +10,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
-from harness.reporting.seeds.summary import older_text
+from harness.reporting.seeds.freshness import freshness_notes
 from harness.reporting.seeds.words import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
@@ -18,7 +18,6 @@ from harness.reporting.tables.cells import (
     FilledTable,
     Judgement,
     PaperCell,
-    own_tests,
     row_verdict,
 )
 from harness.reporting.tables.grids import ABSENT, BETTER, CellText, Grid, Line, LineKind, Section, star, summary_text
@@ -159,8 +158,8 @@ def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
 def _measured(column: PaperColumn, cell: PaperCell, seeds: int, bold: bool) -> CellText:
     if cell.measured is None:
         return CellText(ABSENT)
-    mark, n = star(cell.measured), cell.measured.summary.n
-    text = summary_text(cell.measured.summary, column.decimals, mark if cell.holds or not mark else f"({mark})")
+    n = cell.measured.summary.n
+    text = summary_text(cell.measured.summary, column.decimals, star(cell.measured))
     return replace(text, bold=bold, extra="" if n == seeds else f"n = {n}")
 
 
@@ -192,7 +191,7 @@ def _best(
     Ties are all best, unless the group is equal.
     """
     found = set()
-    for column in filled.columns:
+    for column in (column for column in filled.columns if column.measure.judged):
         groups: dict[str, dict[int, float]] = {}
         for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
             number = value(line.cells[column.name]) if line else None
@@ -240,13 +239,15 @@ def _legend(filled: FilledTable) -> Iterator[str]:
 
 def _tests(filled: FilledTable) -> Iterator[str]:
     """What the marks of measured rows mean."""
-    tests = [len(own_tests(lines)) for lines in filled.families.values()]
-    if filled.table.test and any(tests):
-        over = count_of(tests[0], "test") if len(tests) == 1 else "the tests of each reading and definition"
+    cells = (cell.measured for line in _all_lines(filled) for cell in line.cells.values())
+    sizes = {cell.corrected.tests for cell in cells if cell and cell.corrected}
+    if filled.table.test and sizes:
+        over = ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test")
         yield (
             "Measured rows: * significantly better, † significantly worse than the row they are compared with, "
             f"p < {filled.table.test.alpha}, independent two-sample t-test as in the paper, after Holm's correction "
-            f"over {over}; (*) and (†) only without the correction."
+            f"over the tests against one row in one column, setting and encoder ({over}); (*) and (†): alone, not "
+            "after the correction."
         )
 
 
@@ -260,9 +261,11 @@ def _notes(filled: FilledTable) -> Iterator[str]:
     yield from _comparisons(filled)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
-    older = sum(line.older for line in _all_lines(filled))
-    if older:
-        yield f"{older_text(older)}."
+    yield from freshness_notes(
+        (f"{line.place.setting} / {line.place.encoder}", name_of(line.place.variant).text, freshness)
+        for line in _all_lines(filled)
+        for freshness in line.freshness
+    )
 
 
 def _all_lines(filled: FilledTable) -> list[FilledLine]:

@@ -18,7 +18,9 @@ import pytest
 from executor_jobs import ignore, jobs, notes, stubs
 
 import harness
+from harness.errors import UserError
 from harness.execution.events import Event, both
+from harness.execution.executors import processes
 from harness.execution.executors.base import ExecutorOptions
 from harness.execution.executors.forkserver import LATE
 from harness.execution.executors.job import Job, Prepared
@@ -103,6 +105,12 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     assert [note["card"] for note in found[without.id]] == [""]
     assert {round(note["share"], 3) for job in pairs for note in found[job.id]} == {0.375}
     assert {note["card"] for job in pairs for note in found[job.id]} <= {card.name for card in BOX}
+
+
+def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "COMMAND", "raise MemoryError")
+    with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
+        Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
 
 
 def test_cards_are_shared_by_memory() -> None:

@@ -53,7 +53,7 @@ def on_ray(**settings: str) -> Ray:
     return Ray(ExecutorOptions("auto", "cpu", settings))
 
 
-@pytest.mark.long
+@pytest.mark.cluster
 def test_a_killed_node_costs_no_run_and_results_come_home_bit_for_bit(
     nodes: Any, expected: dict[str, object], tmp_path: Path
 ) -> None:
@@ -76,6 +76,7 @@ def test_a_killed_node_costs_no_run_and_results_come_home_bit_for_bit(
     assert scores(tmp_path / "ray") == expected
 
 
+@pytest.mark.cluster
 def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(
     nodes: Any, expected: dict[str, object], tmp_path: Path
 ) -> None:

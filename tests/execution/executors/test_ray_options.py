@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from harness import registry
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.execution.executors.base import Executor, ExecutorOptions
@@ -16,7 +18,7 @@ from harness.execution.executors.software import Software, code_folders
 from harness.registry import get_class
 
 pytest.importorskip("ray", reason="Ray is not installed; its executor was not tested")
-from harness.execution.executors.ray_cluster import worker_environment
+from harness.execution.executors.ray_cluster import joined, worker_environment
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
 
@@ -54,8 +56,18 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
     for name in [name for name in sys.modules if name.startswith("harness.execution.executors.ray")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
+    registry._points.cache_clear()
     with pytest.raises(UserError, match=r"--executor ray: .*; install it with `pip install 'sentence-harness\[ray\]'`"):
         get_class("executor", "ray", Executor)
+    registry._points.cache_clear()
+
+
+def test_a_head_that_does_not_answer_is_one_line() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        for address in (f"127.0.0.1:{bound.getsockname()[1]}", "127.0.0.1:99999", "127.0.0.1:x"):
+            with pytest.raises(UserError, match=f"does not answer at {address}"), joined(address, send_code=False):
+                pass
 
 
 def test_the_first_difference_of_software_is_named() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from harness import registry
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.execution.executors.base import Executor, ExecutorOptions
@@ -88,7 +89,9 @@ def test_without_submitit_one_line_says_what_to_install(monkeypatch: pytest.Monk
     for name in [name for name in sys.modules if name.startswith(("submitit", "harness.execution.executors.slurm"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "submitit", None)
+    registry._points.cache_clear()
     with pytest.raises(
         UserError, match=r"--executor slurm: .*; install it with `pip install 'sentence-harness\[slurm\]'`"
     ):
         get_class("executor", "slurm", Executor)
+    registry._points.cache_clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import scipy.stats
-from builders import over_seeds, result, tables
+from builders import error_tables, over_seeds, tables
 
 from harness.reporting.charts.forest import forest_plot
 from harness.reporting.seeds.forest import forests, lead_text, leading
@@ -26,7 +26,7 @@ def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
     assert base.low == base.size == base.high == 0
     assert lead_text(forest) == (
         "MCSE leads on toy / toy-bert, profile tiny (sts average): 49.57 points of Spearman better than SimCSE "
-        "(95 % interval 45.48 to 53.65, significant after Holm's correction, p < 0.0001, 3 seeds each); next is DALR, "
+        "(95 % interval 45.48 to 53.65, p < 0.0001 after Holm's correction over 2 tests, 3 seeds each); next is DALR, "
         "49.07 behind, p < 0.0001."
     )
     plot = forest_plot(forest)
@@ -55,11 +55,7 @@ def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None
 
 
 def test_the_sign_is_turned_where_lower_is_better() -> None:
-    def runs(variant: str, alignment: float) -> list:
-        values = [{"alignment": alignment + seed / 1000, "uniformity": -2.0} for seed in range(3)]
-        return [result(variant, seed, {"geometry": {"D": one, "Avg": one}}) for seed, one in enumerate(values)]
-
-    (forest,) = forests(tables(runs("simcse", 0.3) + runs("mcse", 0.1) + runs("dalr", 0.5))[0])
+    (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
     assert [(gain.row.label.variant, gain.kind) for gain in forest.gains] == [
         ("mcse", "better"),
         ("simcse", "baseline"),

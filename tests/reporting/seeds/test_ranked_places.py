@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from builders import over_seeds, result, tables
+from builders import error_tables, over_seeds, tables
 
 from harness.reporting.seeds.ranking import RankingTable, ranking_tables
 from harness.reporting.tables.grids import code_of
@@ -49,12 +49,8 @@ def test_the_untrained_encoder_is_ranked_in_every_place() -> None:
 
 
 def test_smaller_is_better_where_it_is() -> None:
-    def geometry(variant: str, value: float) -> list[Result]:
-        scores = {"alignment": value, "uniformity": -value}
-        return [result(variant, seed, {"geometry": {"Avg": scores}}) for seed in range(3)]
-
-    found = ranking_tables(tables(geometry("simcse", 0.3) + geometry("mcse", 0.1)))
-    assert [[row.name.code for row in table.rows] for table in found] == [["mcse", "simcse"], ["simcse", "mcse"]]
+    (found,) = ranking_tables(error_tables(simcse=0.3, mcse=0.1))
+    assert [row.name.code for row in found.rows] == ["mcse", "simcse"]
 
 
 def test_what_is_not_everywhere_is_named() -> None:

@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from builders import over_seeds, result, sts, tables
+from builders import error_tables, over_seeds, result, sts, tables
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.formatting import duration, fixed, p_value, signed
-from harness.metrics import Column
-from harness.reporting.tables.grids import cell_text
+from harness.metrics import Column, Metric
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.groups import Cell, compare
+from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.ranking import ranking_tables
+from harness.reporting.tables.grids import cell_text, summary_grid
+from harness.store import Result, metrics_of
 from harness.verdicts import Significance
 
 AVG = Column("Avg", "spearman")
@@ -39,7 +47,12 @@ def test_significantly_lower_is_marked_apart_from_better() -> None:
     assert str(cell_text(table.rows[1].cells[AVG], 2, 3)).endswith("†")
 
 
-def test_smaller_is_better_in_geometry() -> None:
+def test_smaller_is_better_where_it_is() -> None:
+    (table,) = error_tables(mcse=0.1, simcse=0.3)
+    assert table.rows[1].cells[Column("Avg", "error")].verdict == "better"
+
+
+def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> None:
     def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:
         metrics = {"alignment": value, "uniformity": -value, "alignment_batch128": 9.0, "n": 500}
         return {"geometry": {"Dev": metrics, "Avg": {k: v for k, v in metrics.items() if k != "n"}}}
@@ -53,10 +66,20 @@ def test_smaller_is_better_in_geometry() -> None:
         "Avg: alignment",
         "Avg: uniformity",
     ]
-    mcse = table.rows[1]
-    assert mcse.cells[Column("Avg", "alignment")].verdict == "better"
-    assert mcse.cells[Column("Avg", "uniformity")].verdict == "worse"
+    texts = [cell for section in summary_grid(table).sections for line in section.lines for cell in line.cells]
+    assert not any(cell.mark or cell.bold for cell in texts)
+    assert not ranking_tables([table]) + forests(table) + heat_plots(table)
+    assert [sentence.kind for sentence in headline([table], [])] == ["note"]
     assert "Lower is better." in table.legend
+    assert any("together" in text for text in table.legend)
+
+
+def test_metrics_of_earlier_results_are_judged_as_their_suite_says_now() -> None:
+    one = result(scores={"geometry": {"Dev": {"alignment": 0.1}}})
+    (evaluation,) = one.evaluations
+    earlier = evaluation.protocol.model_copy(update={"metrics": (Metric("alignment"),)})
+    old = one.model_copy(update={"evaluations": [evaluation.model_copy(update={"protocol": earlier})]})
+    assert not metrics_of([old])["geometry"]["alignment"].judged
 
 
 def test_unknown_suite_shows_every_metric_of_the_average() -> None:
@@ -98,12 +121,11 @@ def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
 def test_groups_with_one_label_are_never_mixed() -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2025-01-01T00:00:00+00:00")
     new = over_seeds("mcse", MCSE, data="new", finished="2026-01-01T00:00:00+00:00")
-    newest_but_small = over_seeds("mcse", [9.0], data="newest", finished="2026-06-01T00:00:00+00:00")
-    (table,) = tables(newest_but_small + new + old)
+    (table,) = tables(new + old)
     (row,) = table.rows
     assert row.cells[AVG].values == tuple(MCSE)
-    assert (row.group, row.older, row.seeds) == (new[0].group, 2, (0, 1, 2))
-    assert any(note.startswith("Not shown: 2 older or smaller groups") for note in table.notes)
+    assert (row.group, row.freshness.hidden, row.seeds) == (new[0].group, ((3, ""),), (0, 1, 2))
+    assert any("not shown: 3 seeds of another group. In toy / toy-bert: MCSE." in note for note in table.notes)
 
 
 def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
@@ -122,8 +144,8 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
 
 
 def test_equal_scores_do_not_make_nan() -> None:
-    (table,) = tables(over_seeds("mcse", [50.0] * 3) + over_seeds("simcse", [50.0] * 3))
-    test = table.rows[1].cells[AVG].test
+    cell = Cell.of([50.0] * 3)
+    test = compare(cell, cell, Metric("spearman")).test
     assert test is not None
     assert test.p == 1.0
 
@@ -160,20 +182,62 @@ def test_two_seeds_are_too_few_however_far_apart() -> None:
     assert "Not tested, fewer than 3 seeds. In toy / toy-bert: MCSE (2)." in table.notes
 
 
-def test_stars_are_corrected_over_the_table() -> None:
-    others = {f"mcse[lambda={n}]": [value + 0.1 * n for value in SIMCSE] for n in range(2, 6)}
+def test_methods_are_one_family_and_their_variants_another() -> None:
     near = [value + 5 for value in SIMCSE]
     runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near)
-    (alone,) = tables(runs)
-    assert str(cell_text(alone.rows[1].cells[AVG], 2, 3)).endswith("2.02*")
-    (table,) = tables(runs + [one for name, values in others.items() for one in over_seeds(name, values)])
-    cell = next(row for row in table.rows if row.label.variant == "mcse").cells[AVG]
+    for n in range(2, 6):
+        runs += over_seeds(f"mcse[lambda={n}]", [value + 0.1 * n for value in SIMCSE])
+    runs += over_seeds("mcse", [value + 1.5 for value in SIMCSE], overrides={"steps": 3})
+    runs += over_seeds("simcse", [value + 1 for value in SIMCSE], overrides={"steps": 3})
     p = scipy.stats.ttest_ind(near, SIMCSE).pvalue
-    # the only task is its own average: five comparisons, not ten
-    assert cell.corrected == pytest.approx(5 * p)
-    assert p < 0.05 < 5 * p
+    cell = cell_of("mcse", runs)
+    assert cell.corrected == (pytest.approx(p), 1, 0.05)
+    assert str(cell_text(cell, 2, 3)).endswith("2.02*")
+    assert (variant := cell_of("mcse[lambda=2]", runs).corrected)
+    assert variant.tests == 5
+    # the only task is its own average: three comparisons, not six
+    runs += over_seeds("dalr", [value + 1 for value in SIMCSE]) + over_seeds("kdmcse", [value + 2 for value in SIMCSE])
+    cell = cell_of("mcse", runs)
+    assert cell.corrected == (pytest.approx(3 * p), 3, 0.05)
+    assert p < 0.05 < 3 * p
     assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
-    assert any("Holm's correction over 5 tests;" in note for note in table.legend)
+    legend = " ".join(tables(runs)[0].legend)
+    assert "methods (3 tests)" in legend
+    assert "variants (5 tests)" in legend
+
+
+def test_equal_runs_are_one_test_and_those_of_the_baseline_none() -> None:
+    near = [value + 5 for value in SIMCSE]
+    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near) + over_seeds("mcse[lambda=2]", SIMCSE[::-1])
+    before = cell_of("mcse", runs), cell_of("mcse[lambda=2]", runs)
+    runs += over_seeds("mcse@official", near) + over_seeds("simcse@official", SIMCSE)
+    assert (cell_of("mcse", runs), cell_of("mcse[lambda=2]", runs)) == before
+    assert cell_of("mcse@official", runs) == before[0]
+    assert cell_of("simcse@official", runs).test is None
+    assert any("the same scores as SimCSE" in note for note in tables(runs)[0].notes)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    place=st.sampled_from([{"setting": "a"}, {"encoder": "other"}, {"profile": "small"}]),
+    values=st.lists(st.lists(st.floats(0, 100), min_size=3, max_size=3), min_size=2, max_size=4),
+    names=st.permutations(["simcse", "mcse", "dalr", "kdmcse[lambda=2]", "mcse@official"]),
+)
+def test_runs_in_another_place_change_no_verdict(
+    place: dict[str, str], values: list[list[float]], names: list[str]
+) -> None:
+    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", [value + 5 for value in SIMCSE])
+    runs += over_seeds("mcse[lambda=2]", [value + 3 for value in SIMCSE]) + over_seeds("dalr", [22.0, 23.0, 26.0])
+    (before,) = tables(runs)
+    other = [one for name, some in zip(names, values, strict=False) for one in over_seeds(name, some, **place)]
+    after = {row.label: row for table in tables(runs + other) for row in table.rows}
+    assert all(after[row.label].cells == row.cells for row in before.rows)
+
+
+def cell_of(variant: str, runs: list[Result]) -> Cell:
+    """The average of a variant without overrides in the toy world."""
+    rows = (row for row in tables(runs)[0].rows if not row.label.overrides)
+    return next(row.cells[AVG] for row in rows if row.label.variant == variant)
 
 
 def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:

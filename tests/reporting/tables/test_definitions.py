@@ -86,18 +86,6 @@ def test_alignment_stands_beside_print_by_the_program_that_made_the_row(
     assert f"difference, {other}" not in texts
 
 
-def test_bold_print_compares_one_definition() -> None:
-    """DALR is the best over the split and MCSE by batches; among the rows' own definitions MCSE alone would be."""
-    filled = table("dalr:T6", geometry("mcse", 0.4, 0.3) + geometry("kdmcse", 0.5, 0.5) + geometry("dalr", 0.35, 0.6))
-    bold = {
-        (variant, label)
-        for variant in ("mcse", "kdmcse", "dalr")
-        for label, line in said(filled, variant).items()
-        if line.kind == "measured" and line.cells[0].bold
-    }
-    assert bold == {("dalr", f"measured, {SPLIT}, 2 seeds"), ("mcse", f"measured, {BATCHES}, 2 seeds")}
-
-
 @pytest.mark.parametrize(("name", "variant"), [("mcse:T6", "mcse"), ("dalr:T4", "kdmcse")])
 def test_recall_with_one_caption_an_image_stands_beside_that_with_five(name: str, variant: str) -> None:
     filled = table(name, retrieval(variant))

@@ -1,0 +1,26 @@
+"""The start of the `harness` command: Ctrl-C is one line from the first import on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+
+def main() -> None:
+    """Import and run the command line."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # not ignored, as in the background of a shell
+        signal.signal(signal.SIGINT, _end)
+    from harness.cli.main import main as run
+
+    try:
+        signal.signal(signal.SIGINT, before)
+        run()
+    except KeyboardInterrupt:
+        _end()
+
+
+def _end(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
+    os.write(2, b"interrupted; nothing was done\n")
+    os._exit(128 + number)
