@@ -178,7 +178,7 @@ def execute(
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs ("auto": as many as fit; default: one, with SLURM as many as it starts) are executed in parallel, on
+    `jobs` runs ("auto": as many as fit; default: so on GPUs and SLURM, else one) are executed in parallel, on
     `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default: local).
     The executor "slurm" submits the runs and returns at once with those that were already finished; with its option
     `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, to save memory:

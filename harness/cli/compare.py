@@ -75,16 +75,18 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
     from harness.reporting.tables.grids import ABSENT
 
     digits, permuted = found.metric.digits, found.permutation
+    paired = f"difference, paired by {count_of(len(found.common), 'seed')}"
     named: tuple[tuple[str, TTest | None], ...] = (
-        ("difference, t-test (pooled)", found.pooled),
-        ("difference, t-test (Welch)", found.welch),
-        (f"difference, paired by {count_of(len(found.common), 'seed')}", found.paired),
+        (f"difference, t-test ({'one sample' if found.one_sample else 'pooled'})", found.deciding),
+        *((("difference, t-test (Welch)", found.welch), (paired, found.paired)) if not found.one_sample else ()),
     )
     for name, test in named:
         if test is None:
             yield name, ABSENT, ABSENT, "too few seeds"
         else:
             yield name, signed(test.difference, digits), _between(test, digits), p_value(test.p)
+    if found.one_sample:
+        return
     least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
     how = "exact" if permuted.exact else "20,000 draws"
     yield f"permutation test ({how})", signed(permuted.difference, digits), "", least

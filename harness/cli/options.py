@@ -121,7 +121,7 @@ jobs_option = click.option(
     "--jobs",
     type=_Jobs(),
     metavar="N|auto",
-    help="Runs in parallel (default: 1; SLURM: all); auto: as many as the CPU cores or the GPUs' memory allow.",
+    help="Runs in parallel (default: 1; GPUs: auto; SLURM: all); auto: as many as cores or GPU memory allow.",
 )
 
 track_option = names_option(

@@ -138,6 +138,8 @@ def run(
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
     _describe(plan, places)
+    if plan.todo and executor in (None, "local"):
+        _describe_cards(len(plan.todo), jobs, device)
     if not dry_run:
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         how |= {"run_timeout": limit_s}
@@ -237,6 +239,19 @@ def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) ->
     recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
         echo(f"  {line}")
+
+
+def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
+    """Print the GPUs of this machine, and the runs on each; nothing on the CPU."""
+    from harness.execution.environment import pick_device
+
+    if device == "cpu" or pick_device("auto") == "cpu":
+        return
+    from harness.execution.executors.seats import most_on_cards, most_on_each, visible_names
+
+    cards = len(visible_names())
+    each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else most_on_cards(cards, runs))
+    echo(f"  devices   {count_of(cards, 'GPU')}, {count_of(each, 'run')} each where memory allows")
 
 
 def _axes(plan: Plan) -> Iterator[str]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
-from harness.metrics import Metric, Metrics, Score
+from harness.metrics import Column, Metric, Metrics, Score
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.groups import Group, Label, kept_groups
+from harness.reporting.seeds.groups import Corrected, Group, Label, kept_groups
+from harness.reporting.seeds.summary import Block, summary_tables
+from harness.reporting.seeds.untrained import untrained_tests
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import Result, frame_of, metrics_of, overrides_text
 
@@ -56,11 +58,31 @@ def compare_variants(
     def side(label: Label) -> Side:
         group = groups[label]
         dev = {one.dev.task for one in results if one.group == group.group and one.dev.best_step is not None}
-        return Side(label, group.scores[score.column], group.freshness, frozenset(dev))
+        return Side(label, group.scores[score.column], group.freshness, frozenset(dev), group.pooling)
 
     first, second = map(side, labels)
     untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))
-    return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())), untrained)
+    tables = summary_tables(suite[suite["profile"].isin({label.profile for label in labels})], metrics)
+    blocks = [block for table in tables for block in table.blocks]
+    correction = _correction(blocks, score.column, declared, first, second)
+    tasks = frozenset(map(str, suite["task"].unique()))
+    return Comparison(first, second, score, declared, tasks, untrained, correction)
+
+
+def _correction(blocks: Sequence[Block], column: Column, metric: Metric, a: Side, b: Side) -> Corrected | None:
+    """The test of two sides in the family of one with the other as its baseline or untrained encoder; None without."""
+    for block in blocks:
+        for side, other in ((a, b), (b, a)):
+            row, against = block.by_label.get(side.label), block.by_label.get(other.label)
+            if not row or not against or not row.is_trained or column not in against.cells:
+                continue
+            if not against.is_trained:
+                cell = untrained_tests(block, column, metric, against).get(row.label)
+            else:
+                cell = row.cells.get(column) if block.baseline(row.label) == against else None
+            if cell and cell.values == tuple(side.values):
+                return cell.corrected
+    return None
 
 
 def _is_untrained(label: Label, labels: Sequence[Label]) -> bool:
