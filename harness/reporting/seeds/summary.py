@@ -114,6 +114,11 @@ class SummaryTable:
         """The rows of all blocks, each once."""
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
+    @property
+    def stale(self) -> list[str]:
+        """What is to be said of rows whose runs are stale, incomplete or not the only ones."""
+        return list(_freshness(self.blocks))
+
     def metric(self, column: Column) -> Metric:
         """Return the metric of a column."""
         return self.metrics[column.metric]
@@ -299,6 +304,10 @@ def notes_on(
     """
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
+    yield from _freshness(blocks)
+
+
+def _freshness(blocks: Sequence[Block]) -> Iterator[str]:
     yield from freshness_notes(
         (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
         for block in blocks
