@@ -35,13 +35,16 @@ TextRow = tuple[str, str, str, str]
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
 
-    Each may be a VARIANT/SETTING/ENCODER; a variant is found under any spelling of its options. Without --set, runs
-    without overrides are preferred.
+    Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
+    variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
     from harness.execution.spellings import stored_spelling
+    from harness.reporting.seeds.sides import of_group
 
     loaded = read_results(results, only["profile"])
-    first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
+    (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
+    first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name))
+    first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
     _show(loaded.compare(first, second, metric, **only))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
-from builders import result
+from builders import over_seeds, result
 from cli_words import Typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -229,3 +229,18 @@ def test_a_mistake_is_one_line(shelf: Shelf, typed: Typed, words: tuple[str, ...
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_group_of_earlier_runs_is_compared_with_the_newest(shelf: Shelf, typed: Typed) -> None:
+    old = over_seeds("mcse", [10.0, 11.0, 12.0], data="old", finished="2020-01-01T00:00:00+00:00")
+    new = over_seeds("mcse", [20.0, 21.0, 22.0], data="new", finished="2021-01-01T00:00:00+00:00")
+    for one in old + new:
+        Store(shelf.root).save(one)
+    group = old[0].group[:8]
+    code, out, err = typed("compare", "mcse", f"mcse#{group}", "--metric", "sts.Avg")
+    assert (code, err) == (0, "")
+    assert f"mcse against mcse#{group}" in out
+    assert "+10.00" in out
+    code, _, err = typed("compare", "mcse", "mcse#0badbad", "--metric", "sts.Avg")
+    assert code == 2
+    assert "0badbad" in err

@@ -37,13 +37,14 @@ ORDERED = 0.2
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of one variant by seed, and the `pooling` of its runs."""
+    """The scores of one variant by seed, and the `pooling` of its runs; `asked` is how their group begins, if given."""
 
     label: Label
     scores: Mapping[int, float]
     freshness: Freshness
     dev_tasks: frozenset[str]
     pooling: str = ""
+    asked: str = ""
 
     @property
     def values(self) -> list[float]:
@@ -62,8 +63,8 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The variant, with its overrides if there are any."""
-        return str(self.label)
+        """The variant, with its overrides and the group that was asked for, if there are any."""
+        return f"{self.label}#{self.asked}" if self.asked else str(self.label)
 
     @property
     def seeds(self) -> str:

@@ -114,6 +114,11 @@ class SummaryTable:
         """The rows of all blocks, each once."""
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
+    @property
+    def stale(self) -> list[str]:
+        """What is to be said of rows whose runs are stale, incomplete or not the only ones."""
+        return list(_freshness(self.blocks))
+
     def metric(self, column: Column) -> Metric:
         """Return the metric of a column."""
         return self.metrics[column.metric]
@@ -133,23 +138,28 @@ class SummaryTable:
 
 
 def summary_tables(
-    frame: pandas.DataFrame, metrics: Metrics, unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({})
+    frame: pandas.DataFrame,
+    metrics: Metrics,
+    unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
+    shown: Collection[Label] | None = None,
 ) -> list[SummaryTable]:
     """Build a table for each profile and suite of a frame of scores, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
-    and suite.
+    and suite. Of all rows, which are tested together, those of the labels `shown` are kept with the untrained encoders.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
     labels: dict[str, set[Label]] = {}
     for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
         kept.setdefault((label.profile, suite), {})[label] = group
         labels.setdefault(label.profile, set()).add(label)
-    tables = [_table(*place, groups, metrics.get(place[1], {}), labels[place[0]]) for place, groups in kept.items()]
+    tables = [
+        _table(*place, groups, metrics.get(place[1], {}), labels[place[0]], shown) for place, groups in kept.items()
+    ]
     return [
         replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
         for table in tables
-        if table.columns
+        if table.columns and table.blocks
     ]
 
 
@@ -163,7 +173,12 @@ def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
 
 
 def _table(
-    profile: str, suite: str, groups: Mapping[Label, Group], declared: Mapping[str, Metric], labels: Collection[Label]
+    profile: str,
+    suite: str,
+    groups: Mapping[Label, Group],
+    declared: Mapping[str, Metric],
+    labels: Collection[Label],
+    shown: Collection[Label] | None,
 ) -> SummaryTable:
     """A table of groups; `labels` are those that the profile has runs of in any suite."""
     columns = _columns(groups.values(), declared)
@@ -173,6 +188,12 @@ def _table(
         plain, cells = is_method(label.variant, label.overrides), group.cells_of(columns)
         rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
     blocks = blocks_of(rows, metrics)
+    if shown is not None:
+        kept = (
+            replace(block, rows=tuple(row for row in block.rows if row.label in shown or not row.is_trained))
+            for block in blocks
+        )
+        blocks = tuple(block for block in kept if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
     notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
@@ -283,6 +304,10 @@ def notes_on(
     """
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
+    yield from _freshness(blocks)
+
+
+def _freshness(blocks: Sequence[Block]) -> Iterator[str]:
     yield from freshness_notes(
         (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
         for block in blocks
