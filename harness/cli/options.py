@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -190,6 +190,15 @@ _GRID = (
 
 def grid_options(command: Command) -> Command:
     """Add the options that select runs."""
-    for option in reversed(_GRID):
+    return _with(_GRID, command)
+
+
+def fetch_grid_options(command: Command) -> Command:
+    """Add the options that select runs, with a folder of data that need not exist."""
+    return _with([new_data_option if option is data_option else option for option in _GRID], command)
+
+
+def _with(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command

@@ -306,7 +306,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
         yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
     else:
         hours = ", ".join(f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items())
-        yield f"estimate  about {hours}, one run at a time; from counted operations (docs/reproduce.md), not measured"
+        yield f"estimate  about {hours}, one run at a time; by arithmetic (docs/reproduce.md), not measured"
 
 
 def _hours(seconds: float) -> str:
