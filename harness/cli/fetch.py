@@ -29,6 +29,8 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
     """
     from harness import api
 
+    if root := grid["data_root"]:
+        root.mkdir(parents=True, exist_ok=True)
     if not bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run):
         context.exit(1)
 

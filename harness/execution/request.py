@@ -124,6 +124,8 @@ def _of_all_tasks(selection: Selection) -> Request:
     _check_named(selection)
     profile = load_profile(selection.profile)
     data = Path(selection.data_root) if selection.data_root is not None else None
+    if data is not None and not data.is_dir():
+        raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
     if (selection.tune or selection.trials is not None) and _other_runs(selection):
         raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
     if selection.released:

@@ -227,7 +227,7 @@ class Comparison:
     def _in_family(self, size: str) -> str:
         """How far a significant test holds: alone, and after the correction in its family."""
         if self.corrected is None:
-            return f", tested alone: no table corrects this pair ({size})"
+            return f", tested alone ({size})"
         p, tests, alpha = self.corrected
         if tests == 1:
             return f" ({size})"
