@@ -8,17 +8,27 @@ from pathlib import Path
 from harness.catalogue.checks import state
 from harness.catalogue.entries import Entry, restricted, with_inputs
 from harness.errors import UserError
-from harness.registry import names, suggest
+from harness.registry import suggest
 
 
 def check_names(given: Iterable[str]) -> None:
     """Raise UserError for a name that nothing restricted has. Models are not listed here; they are named OWNER/NAME."""
     known = [entry.name for entry in restricted()]
     for name in given:
-        if name not in known and name not in names("mteb task") and "/" not in name:
+        if name not in known and "/" not in name and not _is_of_mteb(name):
             raise UserError(
                 f"--accept-licences {name}: no restricted data set or model has this name; {suggest(name, known)}"
             )
+
+
+def _is_of_mteb(name: str) -> bool:
+    """Whether mteb has a task of this name; its import takes seconds."""
+    import mteb
+
+    try:
+        return bool(mteb.get_task(name))
+    except KeyError:
+        return False
 
 
 def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:

@@ -106,7 +106,7 @@ class Media(ABC):
     """n images or recordings with classes `labels`, (n,) int64; an unlabelled item has a class of its own."""
 
     labels: np.ndarray
-    #: whether batches are slow to make, such as by decoding files, and worth worker processes
+    #: whether batches are slow to make, such as by decoding files, and worth worker processes, which get it pickled
     costly = False
     #: warnings for the result file, such as unreadable items
     warnings: Sequence[str] = ()

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing import get_context, parent_process, resource_tracker
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -18,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
 from harness.errors import UserError
-from harness.processors import end_with_parent, own_cores
+from harness.processors import own_cores
 from harness.seeds import generator
 from harness.training.batching import Order
 
@@ -27,6 +32,8 @@ MOST = 8
 #: Shared memory for finished batches and the bytes that must be free there: 48 images at 224 x 224 are 14 MB, and
 #: each worker keeps two batches.
 SHARED = Path("/dev/shm"), 512 * 2**20
+#: what a batch system or a terminal sends to stop a run
+STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Prefetcher:
         if not self.workers:
             return self.source.inputs(step)
         if self._made is None or step != self._next:
-            self._made = iter(self._loader(step))
+            self._made = _started(self._loader(step))
         found, self._next = next(self._made), step + 1
         if isinstance(found, str):
             raise UserError(found)
@@ -90,6 +97,8 @@ class Prefetcher:
             sampler=range(first, self.steps),
             num_workers=self.workers,
             worker_init_fn=_serve,
+            # torch has threads here, which a forked process does not survive
+            multiprocessing_context="forkserver",
             # a loader draws a seed, which must not come from the run's generator
             generator=torch.Generator(),
         )
@@ -111,12 +120,32 @@ def _room() -> bool:
     return about.f_bavail * about.f_frsize >= least
 
 
-def _serve(worker: int) -> None:
-    """Leave signals to the parent, which stops its workers: a batch system sends them to every process of a job.
+def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
+    """Start a loader's workers, from a server that has imported what they need.
 
-    Exit when the parent dies; a killed parent cannot stop its workers.
+    Signals are for the parent, which stops its workers: a batch system sends them to every process of a job. The
+    server and its workers inherit that they are blocked. Nor do they import the user's script, which may have no
+    `if __name__ == "__main__"`.
     """
-    for name in ("SIGINT", "SIGTERM", "SIGUSR2"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    end_with_parent(os.getppid())
+    get_context("forkserver").set_forkserver_preload([__name__])
+    resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
+    script, blocked = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        ensure_running()
+        return iter(loader)
+    finally:
+        sys.modules["__main__"] = script
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _serve(worker: int) -> None:
+    """Let this worker end when the run dies; a killed run cannot stop its workers."""
+    threading.Thread(target=_end_with_run, daemon=True).start()
+
+
+def _end_with_run() -> None:
+    run = parent_process()  # not the server, which lives as long as its workers
+    if run is not None:
+        run.join()
+    os._exit(1)

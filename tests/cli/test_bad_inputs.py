@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from cli_words import Typed
 
 import harness
+from harness.caches import SPARE
 from harness.cli.main import cli
 from harness.store import Store
 from harness.store.attempts import begin_attempt
@@ -196,6 +198,19 @@ def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=gone)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "error: the working folder was deleted; change to one that exists\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
+def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> None:
+    words = ["status", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", str(tmp_path / "r")]
+    command = [sys.executable, "-c", "from harness.cli.start import main; main()", *words]
+    without = {name: value for name, value in os.environ.items() if name not in ("HARNESS_CACHE", SPARE)}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**without, "HOME": "/proc"}
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1].startswith("missing")
+    assert ended.stderr.count("the cache /proc/.cache/harness cannot be used") == 1
 
 
 @pytest.mark.parametrize("module", ["harness.cli.main", "click", "harness.cli.data", "harness.catalogue"])

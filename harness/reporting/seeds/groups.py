@@ -18,12 +18,17 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import Caveat, caveats, collapsed_runs
+from harness.reporting.seeds.freshness import Freshness
 from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, one_sample_t_test, summarise, t_test_from_summaries
-from harness.store import unjudged
+from harness.store import PRESENT, UNKNOWN, unjudged
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
     import pandas
+
+
+#: what stands for a label: the present group before one of which that is not known, and that before a stale one
+_RANKS = {PRESENT: 2, UNKNOWN: 1}
 
 
 class Label(NamedTuple):
@@ -112,15 +117,14 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs that stand for a label in one suite: those with the most seeds (ties: newest).
+    """The runs that stand for a label in one suite: those of the present code, data and values, or else the newest.
 
-    `rows` are their lines of a frame in order of seeds; `older` counts the other groups of the label.
-    `collapsed` are the seeds of its runs that have collapsed.
+    `rows` are their lines of a frame in order of seeds, `collapsed` the seeds of those that have collapsed.
     """
 
     group: str
     protocol: str
-    older: int
+    freshness: Freshness
     frame: _Frame
     rows: slice
     collapsed: frozenset[int] = frozenset()
@@ -197,8 +201,11 @@ class Group:
 
 
 def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) -> dict[tuple[Label, str], Group]:
-    """Choose the group of each label and suite in a frame of scores, some lines of `every`."""
-    collapsed = collapsed_runs(frame if every is None else every)
+    """Choose the group of each label and suite in a frame of scores, the present one if there is one.
+
+    The frame may be some lines of `every`.
+    """
+    collapsed, none = collapsed_runs(frame if every is None else every), frozenset[int]()
     names = [*Label._fields, "suite", "group", "protocol"]
     numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
     _, firsts = np.unique(numbers, return_index=True)
@@ -206,17 +213,28 @@ def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) 
     newest = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
     times = newest.groupby(numbers).max().tolist()
     columns = (frame[name].iloc[firsts].astype(object).tolist() for name in names)
-    ranked: dict[tuple[Label, str], list[tuple[int, int, str, str, int]]] = {}
+    states = frame["present"].iloc[firsts].tolist()
+    places: dict[tuple[Label, str], list[int]] = {}
+    named: list[tuple[str, str]] = []
     for number, (*label, suite, group, protocol) in enumerate(zip(*columns, strict=True)):
-        rank = (seeds[number], times[number], group, protocol, number)
-        ranked.setdefault((Label(*label), suite), []).append(rank)
-    best = {place: max(ranks) for place, ranks in ranked.items()}
-    sorted_frame, rows = _in_groups(frame, numbers, [number for *_, number in best.values()])
+        places.setdefault((Label(*label), suite), []).append(number)
+        named.append((group, protocol))
+
+    def rank(number: int) -> tuple[object, ...]:
+        state = states[number]
+        return _RANKS.get(state, 0), *((seeds[number],) if state == PRESENT else ()), times[number], named[number]
+
+    ranked = {place: sorted(some, key=rank, reverse=True) for place, some in places.items()}
+    sorted_frame, rows = _in_groups(frame, numbers, [best for best, *_ in ranked.values()])
     return {
         place: Group(
-            group, protocol, len(ranked[place]) - 1, sorted_frame, rows[number], collapsed.get(group, frozenset())
+            *named[best],
+            Freshness(seeds[best], states[best], tuple((seeds[other], states[other]) for other in others)),
+            sorted_frame,
+            rows[best],
+            collapsed.get(named[best][0], none),
         )
-        for place, (_, _, group, protocol, number) in best.items()
+        for place, (best, *others) in ranked.items()
     }
 
 
