@@ -21,7 +21,6 @@ from harness.execution.cards import CARDS
 from harness.execution.estimate import estimate
 from harness.execution.operations import TRAINING, Shape, shape_of, training_work
 from harness.grid import resolve
-from harness.papers.published import read_published
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 
@@ -43,8 +42,8 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def minutes(key: str, **overrides: object) -> list[float]:
-    run = resolve(load_profile("paper"), RunSpec.parse(key), overrides)
+def minutes(key: str) -> list[float]:
+    run = resolve(load_profile("paper"), RunSpec.parse(key), {})
     work = training_work(run)
     assert work is not None
     return [card.seconds(shape_of(run), work) / 60 for card in CARDS]
@@ -70,15 +69,6 @@ def sums() -> Iterator[list[str]]:
             yield [name, str(len(plan.runs)), *(f"{seconds / 3600:.1f}" for seconds in found.cards.values())]
 
 
-def printed() -> Iterator[list[str]]:
-    """DALR Table 7: minutes on an A100, beside the count for the same four epochs in float32."""
-    (a100,) = (number for number, card in enumerate(CARDS) if card.name == "A100")
-    for key, number in read_published().items():
-        if (key.paper, key.table, key.task) == ("dalr", "T7", "total_time_min"):
-            counted = minutes(f"{key.method}@official/{key.setting}/bert-base-uncased/seed-0", epochs=4)[a100]
-            yield [key.method, key.setting, f"{number.value:.0f}", f"{counted:.0f}"]
-
-
 def tables() -> str:
     names = [card.name for card in CARDS]
     return "\n".join(
@@ -86,8 +76,6 @@ def tables() -> str:
             "Minutes of one training:\n\n" + table(["method", "setting", "encoder", *names], one_run()),
             "Hours of all runs of a selection, one at a time, with the suites:\n\n"
             + table(["`harness run ...`", "runs", *names], sums()),
-            "DALR Table 7, minutes on an A100, beside this count for the public code's float32:\n\n"
-            + table(["method", "setting", "printed", "counted"], printed()),
         )
     )
 

@@ -178,7 +178,7 @@ def execute(
 ) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs ("auto": as many as fit; default: one, with SLURM as many as it starts) are executed in parallel, on
+    `jobs` runs ("auto": as many as fit; default: so on GPUs and SLURM, else one) are executed in parallel, on
     `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default: local).
     The executor "slurm" submits the runs and returns at once with those that were already finished; with its option
     `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, to save memory:
@@ -284,17 +284,21 @@ def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = Fal
         return found.carry_out(say, watch)
 
 
-def results(folder: str | Path = DEFAULT_RESULTS) -> Results:
+def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
+
+    Tables show the runs of the present code, data and values first, and say what has changed since the others.
+    `profile` may be the file of one of their profiles, where it is not NAME.toml in the working folder.
 
     >>> import harness
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
+    from harness.execution.present import Present
     from harness.reporting.results import Results
     from harness.store import Store
 
     store = Store(Path(folder))
-    found = store.indexed()
+    found = store.indexed().judged(Present(profile))
     return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
 
 
@@ -312,10 +316,11 @@ def report(
     `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
     positive.
     """
+    from harness.execution.present import Present
     from harness.reporting.build import write_report
     from harness.store import Store
 
-    return write_report(Store(Path(results)), Path(out), profile, margin, one_file=one_file)
+    return write_report(Store(Path(results)), Path(out), profile, margin, Present(profile), one_file=one_file)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import LockError
+from harness.regular import read_regular
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def kept_text(name: str) -> str | None:
     spare = os.environ.get(SPARE)
     for folder in (cache_folder(), *([Path(spare)] if spare else [])):
         try:
-            return (folder / name).read_text(encoding="utf-8")
+            return read_regular(folder / name).decode()
         except (OSError, UnicodeDecodeError):
             continue
     return None

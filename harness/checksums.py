@@ -14,7 +14,6 @@ import hashlib
 import json
 import logging
 import re
-import shutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,8 @@ from typing import Any, Final
 
 from harness.caches import kept_text
 from harness.errors import first_line
-from harness.sources import keep_text, write_text
+from harness.regular import open_regular, read_regular
+from harness.sources import keep_text, remove, write_text
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +63,10 @@ def write_note(path: Path, values: Mapping[str, Any]) -> None:
 def read_note(path: Path, then: str) -> dict[str, Any] | None:
     """What `write_note` wrote; None where there is nothing, or a damaged file, which is put aside."""
     try:
-        return note_in(path.read_bytes())
+        return note_in(read_regular(path))
     except FileNotFoundError:
         return None
-    except DamagedError as error:
+    except (DamagedError, OSError) as error:
         put_aside(path, error, then)
         return None
 
@@ -136,7 +136,7 @@ def check_file(path: Path, expected: str) -> None:
 
 @cache
 def _hashed(path: Path, size: int, mtime: int, inode: int) -> str:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -150,7 +150,7 @@ def seal_folder(folder: Path) -> None:
 def check_folder(folder: Path) -> None:
     """Raise DamagedError, naming the first file, where a folder is not as it was sealed."""
     try:
-        *lines, last = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines(keepends=True)
+        *lines, last = read_regular(folder / CHECKSUMS).decode().splitlines(keepends=True)
     except (OSError, ValueError) as error:
         raise DamagedError(f"{CHECKSUMS} cannot be read: {first_line(error)}") from error
     if last != f"# {_hash(''.join(lines))}\n":
@@ -170,10 +170,7 @@ def put_aside(path: Path, why: object, then: str) -> None:
     """
     aside = path.with_name(path.name + ASIDE)
     try:
-        if aside.is_dir() and not aside.is_symlink():
-            shutil.rmtree(aside)
-        else:
-            aside.unlink(missing_ok=True)
+        remove(aside)
         path.rename(aside)
     except OSError as error:
         log.warning("%s is damaged (%s) and cannot be renamed (%s); %s", path, why, error.strerror, then)

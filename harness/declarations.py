@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from harness.caches import cache_folder
 from harness.registry import GROUPS, errors_of, target, targets
+from harness.regular import read_regular
 from harness.sources import digest, write_text
 
 #: packages whose declarations depend on nothing but their own files
@@ -97,7 +98,7 @@ def state_of_code() -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        checksum, _, text = file.read_text(encoding="utf-8").partition("\n")
+        checksum, _, text = read_regular(file).decode().partition("\n")
         if hashlib.sha256(text.encode()).hexdigest() == checksum:
             found: dict[str, Any] = json.loads(text)
             return found

@@ -1,5 +1,8 @@
 """Errors that users can fix: one line, exit code 2 on the command line."""
 
+#: what to do about a damaged file, of a user or of a publisher
+RESTORE = "correct it, or restore it from its source"
+
 
 class UserError(Exception):
     """Wrong input, on the command line or on disk; the message is one line: what, why, what to do."""

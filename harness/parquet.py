@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import UserError, first_line
+from harness.errors import RESTORE, UserError, first_line
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -36,4 +36,4 @@ def _plain_errors(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:
-        raise UserError(f"{path} is not a Parquet {what}: {first_line(error)}; fetch it again") from error
+        raise UserError(f"{path} is not a Parquet {what}: {first_line(error)}; {RESTORE}") from error

@@ -29,6 +29,7 @@ from harness.caches import in_cache, kept_text
 from harness.errors import MissingData, UserError, first_line
 from harness.formatting import duration, fixed
 from harness.plaintext import LONGEST_NAME
+from harness.regular import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -162,11 +163,27 @@ def _check(text: str) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes, cached by path, size and modification time."""
-    path = path.resolve()
-    stat = path.stat()
-    key = hashlib.sha256(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
-    return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
+    """SHA-256 (hex) of a file's bytes, cached by path, size and modification time.
+
+    Raises UserError for what is no regular file or cannot be read.
+    """
+
+    def compute() -> str:
+        with _plain_errors(path):
+            return _HASHING.file(path, stat.st_size)
+
+    with _plain_errors(path), open_regular(path) as stream:
+        stat = os.fstat(stream.fileno())
+    key = hashlib.sha256(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    return known_hash(f"hashes/{key}", compute)
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); put a readable file in its place") from error
 
 
 class Hashing:
@@ -184,7 +201,7 @@ class Hashing:
             self._start = self._line = self._clock()
             self._bytes = 0
         state, done = hashlib.sha256(), 0
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             while piece := stream.read(self._piece):
                 state.update(piece)
                 done += len(piece)
@@ -264,13 +281,21 @@ def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         raise
 
 
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it; nothing where there is none. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
     """Remove temporary files and folders of killed processes; nobody else may be writing those that match."""
     with suppress(OSError):
         for path in folder.glob(pattern):
             with suppress(OSError):
                 if time.time() - path.lstat().st_mtime >= older_than_s:
-                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                    remove(path)
 
 
 def _flush_names(folder: Path) -> None:
@@ -292,7 +317,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read arrays written by `write_arrays`. Raises UserError for a damaged file."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         advice = "restore the file, or remove it with the result next to it"

@@ -12,11 +12,16 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
+from harness.regular import open_regular
 
+#: bytes of the longest line that is read
+LONGEST_LINE = 10**7
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANK = re.compile(r"[\W_]+")
 #: endings of tables
 TABLES = (".tsv", ".csv", ".jsonl")
@@ -29,19 +34,28 @@ def lines_of(path: Path) -> Iterator[str]:
     """
     number = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                yield raw.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n")
+        with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else file as stream:
+            # enumerate over calls: iterating a file would read a line of any length
+            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    raise UserError(
+                        f"{path}, line {number} has more than {LONGEST_LINE / 1e6:.0f} MB; lines end with a line feed: "
+                        "is it the right file?"
+                    )
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                if number == 1 and "\r" in line.rstrip("\r") and not line.endswith("\n"):
+                    raise UserError(f"{path} has carriage returns and no line feed; end its lines with a line feed")
+                yield line.removesuffix("\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         where = f", line {number}," if isinstance(error, UnicodeDecodeError) else ""
-        raise UserError(f"{path}{where} cannot be read as UTF-8 text: {error}; fetch it again") from error
+        raise UserError(f"{path}{where} cannot be read as UTF-8 text: {error}; {RESTORE}") from error
 
 
 def read_lines(path: Path) -> list[str]:
     """Return all lines of a text file. Raises UserError when it is damaged, not UTF-8 or blank."""
     lines = list(lines_of(path))
     if not any(line.strip() for line in lines):
-        raise UserError(f"{path} is empty; fetch it again")
+        raise UserError(f"{path} is empty; {RESTORE}")
     return lines
 
 
@@ -58,7 +72,7 @@ def read_table(path: Path, *columns: str) -> list[dict[str, str]]:
                 "that end with a line feed only"
             )
     if not rows:
-        raise UserError(f"{path} has a header and no rows; fetch it again")
+        raise UserError(f"{path} has a header and no rows; {RESTORE}")
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise UserError(
@@ -137,14 +151,21 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            found = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}, line {number}: not a JSON object: {error}; correct the line") from error
         values = [found.get(name) if isinstance(found, dict) else None for name in columns]
         for name, value in zip(columns, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise UserError(f"{path}, line {number}: '{name}' is neither a text nor a number; correct the line")
-        yield TableRow(number, tuple(map(str, values)))
+        texts = tuple(map(str, values))
+        if not "".join(texts).isascii() and any(map(_SURROGATE.search, texts)):
+            raise UserError(f"{path}, line {number}: a text has half of a surrogate pair; correct the line")
+        yield TableRow(number, texts)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def normalised_text(text: str) -> str:

@@ -28,10 +28,14 @@ class Agreement(StrEnum):
 
 
 class ClaimVerdict(StrEnum):
-    """A paper's claim about two variants, judged by this store's own runs."""
+    """A paper's claim about two variants, judged by this store's own runs.
+
+    ALONE: significant, but not after the correction over the claims of its table.
+    """
 
     HOLDS = "holds"
     OPPOSITE = "opposite"
+    ALONE = "alone"
     UNSEEN = "not significant"
     TOO_FEW = "too few seeds"
 

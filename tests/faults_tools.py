@@ -29,7 +29,7 @@ from harness.execution.executors.parcels import Parcel, unpack
 from harness.execution.log import RunLog
 from harness.metrics import ArrayName
 from harness.reporting.results import Results
-from harness.sources import known_hash
+from harness.sources import known_hash, remove
 from harness.store import Failure, Store
 from harness.store.attempts import begin_attempt
 from harness.store.columns_file import write_tables
@@ -68,6 +68,21 @@ def cut(path: Path, tenth: int) -> None:
     """Leave so many tenths of a file."""
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * tenth // 10])
+
+
+def misplace(path: Path, kind: str) -> None:
+    """Put something that is no regular file where a file or folder is."""
+    remove(path)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"device": "/dev/zero", "loop": path.name}[kind])
+
+
+#: what `misplace` puts there
+ODD_KINDS = ("pipe", "device", "folder", "loop")
 
 
 def flip(path: Path, place: float) -> None:

@@ -32,6 +32,7 @@ FLOORS = {
     "textfiles": 0,
     "tomlfiles": 0,
     "registry": 0,
+    "regular": 0,
     "command_line": 2,
     "spec": 1,
     "stats": 1,

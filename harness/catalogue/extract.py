@@ -5,7 +5,6 @@ Members outside the target folder, links, devices and archives larger than the l
 
 from __future__ import annotations
 
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -112,11 +111,3 @@ def _refused(archive: Path, name: str, why: str) -> UserError:
     return UserError(
         f"{archive} has {why}: {name!r}; it was not unpacked; download the archive again from its publisher"
     )
-
-
-def remove(path: Path) -> None:
-    """Remove a file, a link or a folder, if it exists."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -16,10 +16,10 @@ from harness.catalogue import drive, hub
 from harness.catalogue.checks import check_download, check_output, difference, read_manifest, state, write_manifest
 from harness.catalogue.download import Progress, download
 from harness.catalogue.entries import Entry, Origin, providers
-from harness.catalogue.extract import remove
 from harness.catalogue.places import Say, books, check_room, held, manifest_path, readable
 from harness.catalogue.recipes import RECIPES, Take
 from harness.errors import UserError
+from harness.sources import remove
 
 #: returns the progress callback of a file
 Watch = Callable[[str], Progress]

@@ -35,13 +35,16 @@ TextRow = tuple[str, str, str, str]
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
 
-    Each may be a VARIANT/SETTING/ENCODER; a variant is found under any spelling of its options. Without --set, runs
-    without overrides are preferred.
+    Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
+    variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
     from harness.execution.spellings import stored_spelling
+    from harness.reporting.seeds.sides import of_group
 
-    loaded = read_results(results)
-    first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a, b))
+    loaded = read_results(results, only["profile"])
+    (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
+    first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name))
+    first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
     _show(loaded.compare(first, second, metric, **only))
@@ -65,7 +68,8 @@ def _means(found: Comparison) -> Iterator[TextRow]:
 
     digits = found.metric.digits
     for side in (found.a, found.b, *found.untrained):
-        text = str(summary_text(side.summary, digits, extra=count_of(len(side.scores), "seed")))
+        counted = ", ".join(filter(None, (count_of(len(side.scores), "seed"), side.freshness.mark)))
+        text = str(summary_text(side.summary, digits, extra=counted))
         yield side.name, text, _between(side.interval, digits), ""
 
 
@@ -74,16 +78,18 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
     from harness.reporting.tables.grids import ABSENT
 
     digits, permuted = found.metric.digits, found.permutation
+    paired = f"difference, paired by {count_of(len(found.common), 'seed')}"
     named: tuple[tuple[str, TTest | None], ...] = (
-        ("difference, t-test (pooled)", found.pooled),
-        ("difference, t-test (Welch)", found.welch),
-        (f"difference, paired by {count_of(len(found.common), 'seed')}", found.paired),
+        (f"difference, t-test ({'one sample' if found.one_sample else 'pooled'})", found.deciding),
+        *((("difference, t-test (Welch)", found.welch), (paired, found.paired)) if not found.one_sample else ()),
     )
     for name, test in named:
         if test is None:
             yield name, ABSENT, ABSENT, "too few seeds"
         else:
             yield name, signed(test.difference, digits), _between(test, digits), p_value(test.p)
+    if found.one_sample:
+        return
     least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
     how = "exact" if permuted.exact else "20,000 draws"
     yield f"permutation test ({how})", signed(permuted.difference, digits), "", least

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import accept_option, grid_options
+from harness.cli.options import accept_option, fetch_grid_options
 from harness.cli.output import echo
 from harness.cli.tables import plain_table
 from harness.formatting import count_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@grid_options
+@fetch_grid_options
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
 @click.pass_context
@@ -29,6 +29,8 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
     """
     from harness import api
 
+    if root := grid["data_root"]:
+        root.mkdir(parents=True, exist_ok=True)
     if not bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run):
         context.exit(1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -121,7 +121,7 @@ jobs_option = click.option(
     "--jobs",
     type=_Jobs(),
     metavar="N|auto",
-    help="Runs in parallel (default: 1; SLURM: all); auto: as many as the CPU cores or the GPUs' memory allow.",
+    help="Runs in parallel (default: 1; GPUs: auto; SLURM: all); auto: as many as cores or GPU memory allow.",
 )
 
 track_option = names_option(
@@ -190,6 +190,15 @@ _GRID = (
 
 def grid_options(command: Command) -> Command:
     """Add the options that select runs."""
-    for option in reversed(_GRID):
+    return _with(_GRID, command)
+
+
+def fetch_grid_options(command: Command) -> Command:
+    """Add the options that select runs, with a folder of data that need not exist."""
+    return _with([new_data_option if option is data_option else option for option in _GRID], command)
+
+
+def _with(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from harness.reporting.results import Results
 
 
-def read_results(folder: Path, named: Collection[str] = ()) -> Results:
+def read_results(folder: Path, profile: str | None = None, named: Collection[str] = ()) -> Results:
     """Read the results of a folder and warn of those that are left out, except of `named` ones, which were."""
     from harness import api
 
-    found = api.results(folder)
+    found = api.results(folder, profile)
     warn(line for line in found.problems if line not in named)
     return found
 

@@ -138,6 +138,8 @@ def run(
         bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
     plan = api.plan(**grid)
     _describe(plan, places)
+    if plan.todo and executor in (None, "local"):
+        _describe_cards(len(plan.todo), jobs, device)
     if not dry_run:
         how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
         how |= {"run_timeout": limit_s}
@@ -217,7 +219,7 @@ def status(**grid: Any) -> None:
             lines.append((run.state, run.key, _why(run)))
     for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
         echo(f"{state:8} {key}  {text}".rstrip())
-    results = read_results(plan.store.root, {run.problem for run in plan.damaged})
+    results = read_results(plan.store.root, named={run.problem for run in plan.damaged})
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
 
@@ -237,6 +239,19 @@ def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) ->
     recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
         echo(f"  {line}")
+
+
+def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
+    """Print the GPUs of this machine, and the runs on each; nothing on the CPU."""
+    from harness.execution.environment import pick_device
+
+    if device == "cpu" or pick_device("auto") == "cpu":
+        return
+    from harness.execution.executors.seats import most_on_cards, most_on_each, visible_names
+
+    cards = len(visible_names())
+    each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else most_on_cards(cards, runs))
+    echo(f"  devices   {count_of(cards, 'GPU')}, {count_of(each, 'run')} each where memory allows")
 
 
 def _axes(plan: Plan) -> Iterator[str]:
@@ -291,7 +306,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
         yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
     else:
         hours = ", ".join(f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items())
-        yield f"estimate  about {hours}, one run at a time; from counted operations (docs/reproduce.md), not measured"
+        yield f"estimate  about {hours}, one run at a time; by arithmetic (docs/reproduce.md), not measured"
 
 
 def _hours(seconds: float) -> str:
@@ -304,10 +319,11 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        runs = [*results.runs, *_untrained(plan, results)]
-        show_summaries(runs)
+        others = _others(plan, results)
+        show_summaries(results.runs, others)
         if plan.request.tuning:
-            show_tuning(plan.request.tuning, runs)
+            untrained = [run for run in others if run.spec.setting == UNTRAINED]
+            show_tuning(plan.request.tuning, [*results.runs, *untrained])
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
@@ -325,17 +341,15 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         context.exit(1)
 
 
-def _untrained(plan: Plan, results: Results) -> list[Result]:
-    """The untrained encoders of some runs that the store has besides them."""
-    known, encoders = {run.fingerprint for run in results.runs}, {run.spec.encoder for run in results.runs}
-    return [
-        run
-        for run in read_results(plan.store.root, {one.problem for one in plan.damaged}).runs
-        if run.profile == plan.request.profile.name
-        and run.spec.setting == UNTRAINED
-        and run.spec.encoder in encoders
-        and run.fingerprint not in known
-    ]
+def _others(plan: Plan, results: Results) -> list[Result]:
+    """The results of the profile that the folder has besides a plan's: of other variants, settings or encoders."""
+    mine = {_label(run) for run in results.runs}
+    stored = read_results(plan.store.root, named={one.problem for one in plan.damaged}).runs
+    return [run for run in stored if run.profile == plan.request.profile.name and _label(run) not in mine]
+
+
+def _label(run: Result) -> tuple[str, ...]:
+    return run.spec.variant, run.spec.setting, run.spec.encoder, str(sorted(run.overrides.items()))
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:

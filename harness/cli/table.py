@@ -28,4 +28,4 @@ def table(name: str, text_format: str, profile: str | None, results: Path) -> No
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1.
     """
-    click.echo(read_results(results).text(name, text_format, profile), nl=False)
+    click.echo(read_results(results, profile).text(name, text_format, profile), nl=False)

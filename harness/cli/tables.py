@@ -99,14 +99,20 @@ def _text(cell: object) -> Text:
     return Text(visible(str(cell)))
 
 
-def show_summaries(results: Sequence[Result]) -> None:
-    """Print the summary table of each suite: mean and deviation over seeds, marks for significance."""
+def show_summaries(results: Sequence[Result], others: Sequence[Result] = ()) -> None:
+    """Print the summary table of each suite: mean and deviation over seeds, marks for significance.
+
+    `others` are further results of the folder: their tests count in the families, their untrained encoders are shown.
+    """
+    from harness.reporting.seeds.groups import Label
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
     from harness.store import frame_of, metrics_of, unscored
 
     lines = unscored(results)
-    for summary in summary_tables(frame_of(results), metrics_of(results), lines):
+    every, frame = [*results, *others], frame_of(results)
+    shown = {Label(*label) for label in frame[list(Label._fields)].drop_duplicates().itertuples(index=False)}
+    for summary in summary_tables(frame_of(every), metrics_of(every), lines, shown):
         lines.pop((summary.profile, summary.suite), None)
         _show(summary_grid(summary), "setting / encoder")
     for (_, suite), whys in lines.items():  # of suites without a table

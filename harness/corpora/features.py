@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.errors import UserError, first_line
+from harness.errors import RESTORE, UserError, first_line
 from harness.parquet import read_columns
 from harness.sources import OWN_FILE, FileSource, digest
 
@@ -52,10 +52,10 @@ class FeatureFile(FileSource):
             raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(sorted(_READERS))}")
         try:
             ids, values = _READERS[path.suffix](path)
-        except (OSError, EOFError, ValueError, TypeError, RuntimeError) as error:
-            raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; fetch it again") from error
+        except (OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError) as error:
+            raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; {RESTORE}") from error
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
-            raise UserError(f"{path} is not a matrix of finite numbers; fetch it again")
+            raise UserError(f"{path} is not a matrix of finite numbers; {RESTORE}")
         return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
 
 
@@ -112,7 +112,7 @@ def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray
     """The row of each wanted image. Raises UserError."""
     rows = {name: row for row, name in enumerate(ids)}
     if len(rows) != len(ids):
-        raise UserError(f"{file.files[0]} has an image_id twice; fetch it again")
+        raise UserError(f"{file.files[0]} has an image_id twice; {RESTORE}")
     try:
         return np.array([rows[name] for name in wanted])
     except KeyError as error:
@@ -135,7 +135,11 @@ def _hdf5(path: Path) -> IdsAndFeatures:
 
 
 def _npy(path: Path) -> IdsAndFeatures:
-    return None, np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped, so that no shape allocates memory
+    except ValueError as error:
+        raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
+    return None, _numbers(found)
 
 
 def _safetensors(path: Path) -> IdsAndFeatures:
@@ -151,7 +155,14 @@ def _safetensors(path: Path) -> IdsAndFeatures:
 def _features_of(entries: Mapping[str, np.ndarray]) -> np.ndarray:
     if "features" not in entries:
         raise ValueError(f"no 'features' among {', '.join(sorted(entries)) or 'no entries'}")
-    return np.asarray(entries["features"], dtype=np.float32)
+    return _numbers(entries["features"])
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """As float32. Raises ValueError for texts, complex numbers and objects."""
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"it holds {values.dtype}, not real numbers")
+    return np.asarray(values, dtype=np.float32)
 
 
 _READERS: Mapping[str, Callable[[Path], IdsAndFeatures]] = {

@@ -28,7 +28,7 @@ from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Trip
 from harness.corpora.captions import CAPTION, IMAGE, captions_by_image
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
 from harness.parquet import read_columns
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Missing, digest
@@ -92,7 +92,7 @@ class SentencesFile(LimitedFile):
             if found == self.limit:
                 return
         if not found:
-            raise UserError(f"{path} is empty; fetch it again")
+            raise UserError(f"{path} is empty; {RESTORE}")
         self._check_limit(path, found)
 
     def _lines(self, path: Path) -> Iterator[str]:
@@ -113,6 +113,8 @@ class TripletsFile(LimitedFile):
         super().__init__(file, how, limit, columns)
         if self.columns and len(self.columns) != len(COLUMNS):
             raise UserError(f"columns = {list(columns)}: a triplet has three texts; name three columns in the profile")
+        if len(set(self.columns)) < len(self.columns):
+            raise UserError(f"columns = {list(columns)} names a column twice; name three different ones in the profile")
 
     def load(self, root: Path | None) -> Triplets:
         """Read the triplets. Raises MissingData, or UserError naming the line."""
@@ -267,11 +269,11 @@ def _read_triplets(path: Path) -> list[tuple[str, ...]]:
                 raise csv.Error("a triplet needs three texts")
             rows.append(texts)
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line or fetch the file again") from error
+        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line") from error
     except ValueError as error:
-        raise UserError(f"{path} needs the columns {', '.join(COLUMNS)}: {error}; fetch it again") from error
+        raise UserError(f"{path} needs the columns {', '.join(COLUMNS)}: {error}; {RESTORE}") from error
     if not rows:
-        raise UserError(f"{path} has a header and no triplets; fetch it again")
+        raise UserError(f"{path} has a header and no triplets; {RESTORE}")
     return rows
 
 
@@ -299,7 +301,7 @@ def read_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> tup
     names, listed = (column.to_pylist() for column in _columns(path))
     for name, texts in zip(names, listed, strict=True):
         if not texts or not all(isinstance(text, str) for text in texts):
-            raise UserError(f"{path}: the image {name} has no list of captions; remove its row or fetch the file again")
+            raise UserError(f"{path}: the image {name} has no list of captions; remove its row")
     ids = [str(name) for name in names]
     if len(set(ids)) < len(ids):
         twice = next(name for name, count in Counter(ids).items() if count > 1)

@@ -16,6 +16,7 @@ from harness.checksums import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
+from harness.regular import open_regular
 from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class ShardPairs(CorpusSource):
 
 
 def _bytes(shard: Path, start: int, size: int) -> bytes:
-    with shard.open("rb") as stream:
+    with open_regular(shard) as stream:
         stream.seek(start)
         return stream.read(size)
 

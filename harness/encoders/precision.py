@@ -1,9 +1,11 @@
-"""Numerical precision of models: autocast, and which processors and GPUs support bf16."""
+"""Numerical precision of models: autocast, TF32, and which processors and GPUs support bf16."""
 
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 
@@ -16,11 +18,33 @@ EMULATE = "HARNESS_EMULATE_BF16"
 
 
 def autocast(precision: str, device: str) -> AbstractContextManager[object]:
-    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda'); 'fp32' changes nothing.
+    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda'); others change nothing.
 
     Weights, losses and what layers do not compute stay in float32.
     """
-    return nullcontext() if precision == "fp32" else torch.autocast(torch.device(device).type, _TYPES[precision])
+    if precision not in _TYPES:
+        return nullcontext()
+    return torch.autocast(torch.device(device).type, _TYPES[precision])
+
+
+@contextmanager
+def float32_products(precision: str, device: str) -> Iterator[None]:
+    """Let products and convolutions of float32 on a card use TF32 in the precision 'tf32', and in no other.
+
+    Cards and processors without TF32 compute in float32. The backward pass needs the context too.
+    """
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    switches: tuple[Any, Any] = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [switch.allow_tf32 for switch in switches]
+    try:
+        for switch in switches:  # cuDNN uses TF32 unless told otherwise
+            switch.allow_tf32 = precision == "tf32"
+        yield
+    finally:
+        for switch, value in zip(switches, before, strict=True):
+            switch.allow_tf32 = value
 
 
 def check_precision(precision: str, device: str) -> None:

@@ -19,6 +19,7 @@ from harness.encoders.weights import (
     check_vocabulary_files,
     known_vocabulary,
     refuse_architecture,
+    refuse_size,
     strict_weights,
 )
 from harness.errors import UserError, first_line
@@ -102,6 +103,7 @@ def _loaded(folder: Path, trusted: bool) -> Any:
     for encoder in encoders:
         if not trusted:
             refuse_architecture(encoder)
+        refuse_size(encoder)
     with ExitStack() as checks:
         checks.enter_context(strict_weights(pooler=False))
         for encoder in encoders:

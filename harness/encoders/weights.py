@@ -8,13 +8,14 @@ transformers unpickles weights in torch's weights-only mode.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from harness.encoders.modules import transformer_folder
 from harness.errors import UserError
@@ -53,6 +54,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     folder = transformer_folder(folder)
     if not trusted:
         refuse_architecture(folder)
+    refuse_size(folder)
     options = {"local_files_only": True, "trust_remote_code": trusted}
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
@@ -116,6 +118,26 @@ def refuse_architecture(folder: Path) -> None:
                 f"its {name} names the attention '{kernel}', code of another repository, which is not executed; remove "
                 "that key"
             )
+
+
+def refuse_size(folder: Path) -> None:
+    """Raise ValueError, before a model is built, for sizes that the weights in model.safetensors cannot have."""
+    weights, file = folder / "model.safetensors", folder / "config.json"
+    config = json.loads(file.read_text()) if file.is_file() else {}
+    if not weights.is_file() or not isinstance(config, dict):
+        return
+    with safe_open(weights, framework="np") as held:
+        shapes = [held.get_slice(name).get_shape() for name in held.keys()]  # noqa: SIM118 - it is no mapping
+    numbers = sum(map(math.prod, shapes))
+    most = {"num_hidden_layers": len(shapes), "hidden_size": numbers, "embedding_size": numbers, "vocab_size": numbers}
+    asked = {name: config[name] for name in most if config.get(name) is not None}
+    for name, value in asked.items():
+        if type(value) is not int:
+            raise ValueError(f"its config.json has {name} = {value!r}, which is no whole number")
+        if name == "vocab_size":
+            value *= asked.get("embedding_size", asked.get("hidden_size", 1))
+        if value > most[name]:
+            raise ValueError(f"its config.json has {name} = {config[name]}, more than its {weights.name} can hold")
 
 
 def _kernel(value: Any) -> str:

@@ -21,12 +21,12 @@ DISK = 1e9
 class Card:
     """A card with its dense peak rates, in operations a second.
 
-    `half` is bf16 and fp16 with sums in float32, `single` is float32 without TF32, which PyTorch does not use unless
-    asked.
+    `half` is bf16 and fp16 with sums in float32, `tf32` and `single` are float32 with and without TF32.
     """
 
     name: str
     half: float
+    tf32: float
     single: float
 
     def seconds(self, shape: Shape, work: Iterable[Passes]) -> float:
@@ -35,14 +35,16 @@ class Card:
 
     def _one(self, shape: Shape, part: Passes) -> float:
         """Return the seconds of one pass."""
-        rate = UTILISATION * (self.single if part.precision == "fp32" else self.half)
+        rate = UTILISATION * {"fp32": self.single, "tf32": self.tf32}.get(part.precision, self.half)
         return max(part.operations / rate, shape.layers * SENT_S[part.trains]) + part.written / DISK
 
 
-#: NVIDIA's data sheets and white papers: H100 Tensor Core GPU (SXM5), A100, and the Ada and Ampere GA102 white papers.
+#: NVIDIA's data sheets and white papers: H200, H100 Tensor Core GPU (SXM5), A100, and the Ada
+#: and Ampere GA102 white papers.
 CARDS = (
-    Card("H100", 989.4e12, 66.9e12),
-    Card("A100", 312e12, 19.5e12),
-    Card("RTX 4090", 165.2e12, 82.6e12),
-    Card("RTX 3090", 71.2e12, 35.6e12),
+    Card("H200", 989.4e12, 494.7e12, 66.9e12),
+    Card("H100", 989.4e12, 494.7e12, 66.9e12),
+    Card("A100", 312e12, 156e12, 19.5e12),
+    Card("RTX 4090", 165.2e12, 82.6e12, 82.6e12),
+    Card("RTX 3090", 71.2e12, 35.6e12, 35.6e12),
 )

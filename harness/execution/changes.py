@@ -17,14 +17,21 @@ def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
 
     Results that hold no identity are compared by their values alone; 'data or code' stands for what they do not tell.
     """
+    return known_changes(result, experiment) or ("data or code",)
+
+
+def known_changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
+    """The same, empty where nothing is known to differ; data is not compared where some of it is missing."""
     now, then = experiment.identity, result.identity
-    lines = [*(_code(then, now) if then else ()), *(_data(then, experiment) if then else ())]
+    lines = [*_code(then, now)] if then else []
+    if then and not experiment.missing:
+        lines += _data(then, experiment)
     if values := list(_values(result, experiment)):
         more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
         lines.append(f"settings: {', '.join(values[:_NAMED])}{more}")
     if "backend" in now and result.backend != now["backend"]:
         lines.append(f"backend {result.backend} -> {now['backend']}")
-    return tuple(lines) or ("data or code",)
+    return tuple(lines)
 
 
 def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

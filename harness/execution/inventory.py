@@ -244,12 +244,16 @@ class Inventory:
             self._protocols[suite] = found.model_copy(update=part)
         return self._protocols[suite]
 
+    def protocols(self, suite: str) -> list[EvaluationProtocol]:
+        """Those whose scores count for a suite: its own, and that of all its tasks where only some are chosen."""
+        if not self.part(suite):
+            return [self.protocol(suite)]
+        whole = self._made(suite, self.profile.suites[suite].tasks)
+        return [self.protocol(suite), self._protocol_of(whole)]
+
     def scored(self, result: Result, suite: str) -> bool:
         """Whether a result has the scores of a suite, or of all its tasks where only some are chosen."""
-        if result.evaluated(suite, self.protocol(suite)) or not self.part(suite):
-            return result.evaluated(suite, self.protocol(suite))
-        whole = self._made(suite, self.profile.suites[suite].tasks)
-        return result.evaluated(suite, self._protocol_of(whole))
+        return any(result.evaluated(suite, protocol) for protocol in self.protocols(suite))
 
     def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
         data = read_by(suite.identity(self.root), code_of("suite", suite.name))

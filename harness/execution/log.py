@@ -11,6 +11,7 @@ from types import TracebackType
 
 from harness.execution.events import Event, Stage
 from harness.plaintext import visible
+from harness.store.logs import make_way
 
 #: The fraction of the training time above which waiting for images or recordings is worth a word.
 WAITS = 0.05
@@ -43,7 +44,7 @@ class RunLog:
         self._handler = _Warnings(self)
 
     def __enter__(self) -> RunLog:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_way(self.path)
         existing = self.path.read_bytes() if self.path.is_file() else b""
         self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
         if existing and not existing.endswith(b"\n"):

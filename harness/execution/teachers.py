@@ -171,9 +171,10 @@ class _ModelTeacher(_Maker):
             return teacher().images(pairs.images[start:stop])
 
         def rows(start: int, stop: int) -> np.ndarray:
-            from harness.encoders.precision import autocast  # imports torch
+            from harness.encoders.precision import autocast, float32_products  # imports torch
 
-            with autocast(self.model.source.precision, context.device):
+            precision, device = self.model.source.precision, context.device
+            with float32_products(precision, device), autocast(precision, device):
                 return computed(start, stop)
 
         return rows

@@ -27,6 +27,7 @@ from harness.execution.pairs import FeatureContext
 from harness.execution.training_data import RunFeatures, training_data
 from harness.inputs import Stream
 from harness.method import Dimensions, Method, Patches
+from harness.regular import read_regular
 from harness.seeds import derive_seed, generator
 from harness.spec import fresh_size
 from harness.store import Store
@@ -140,7 +141,7 @@ def _ended(folder: Path, student: Student, method: Method) -> TrainingRecord | N
 def _record(note: Path) -> TrainingRecord | None:
     """The record of a training that has ended; None where there is none. Raises DamagedError."""
     try:
-        content = note.read_bytes()
+        content = read_regular(note)
         # of a run that ended under an earlier version: no digest; a part of such a file, or another, is no record
         return TrainingRecord(**json.loads(unsealed(content) or content))
     except FileNotFoundError:

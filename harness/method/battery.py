@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from harness.errors import UserError
+from harness.foreign import OWN_SIGNALS, import_limited
 from harness.method.base import Method
 from harness.method.conformance import ROWS, WIDTH, build, check_method, random_batches
 from harness.method.interface import Batch, Encode, MediaBatch
@@ -69,7 +70,9 @@ def check_all(method: type[Method]) -> Iterator[Checked]:
     for check, problems in CHECKS.items():
         try:
             found = tuple(dict.fromkeys(problems(method)))
-        except (Exception, SystemExit) as error:
+        except OWN_SIGNALS:
+            raise
+        except BaseException as error:
             found = (_raised(error),)
         yield Checked(name, check, found)
 
@@ -77,21 +80,26 @@ def check_all(method: type[Method]) -> Iterator[Checked]:
 def _imported(place: str) -> ModuleType:
     path = Path(place).expanduser()
     try:
-        if path.suffix != ".py":
-            return importlib.import_module(place)
-        if not path.is_file():
-            raise UserError(f"there is no file {place}; give a Python file, a package or MODULE:CLASS")
-        spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
-        sys.path.insert(0, str(path.resolve().parent))
-        spec.loader.exec_module(module)
-    except UserError:
+        with import_limited():
+            return _module(place, path)
+    except (UserError, *OWN_SIGNALS):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise UserError(f"{place} cannot be imported: {_raised(error)}; fix it, or give another name") from error
+
+
+def _module(place: str, path: Path) -> ModuleType:
+    if path.suffix != ".py":
+        return importlib.import_module(place)
+    if not path.is_file():
+        raise UserError(f"there is no file {place}; give a Python file, a package or MODULE:CLASS")
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
     return module
 
 

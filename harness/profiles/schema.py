@@ -85,7 +85,10 @@ class Training(Table):
         Field(description="a parameter without a gradient in a step: still moved by its momentum, or left unchanged"),
     ] = "momentum"
     max_grad_norm: Annotated[float, Field(gt=0, description="global gradient norm to clip at")] = 1.0
-    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="autocast type; fp32: none")] = "fp32"
+    precision: Annotated[
+        Literal["fp32", "tf32", "bf16", "fp16"],
+        Field(description="autocast type; fp32 and tf32: none, with products in TF32 on cards that have it for tf32"),
+    ] = "fp32"
     compile: Annotated[bool, Field(description="torch.compile the encoder")] = False
 
     @model_validator(mode="after")

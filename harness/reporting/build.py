@@ -42,7 +42,7 @@ from harness.reporting.tables.ranking import ranking_grid
 from harness.reporting.tables.seen import seen_grid
 from harness.reporting.tables.tuned import tuned_grids
 from harness.reporting.tables.worded import paper_grid, verdict_note
-from harness.store import StaleIndexError, Store
+from harness.store import Judge, StaleIndexError, Store
 
 
 @dataclass(frozen=True)
@@ -55,19 +55,25 @@ class WrittenReport:
 
 
 def write_report(
-    store: Store, out: Path, profile: str | None = None, margin: float = DEFAULT_MARGIN, *, one_file: bool = False
+    store: Store,
+    out: Path,
+    profile: str | None = None,
+    margin: float = DEFAULT_MARGIN,
+    judge: Judge | None = None,
+    *,
+    one_file: bool = False,
 ) -> WrittenReport:
     """Write a report of a store into the folder `out`, completely or not at all.
 
     `profile` is the name or file of a profile and leaves out the results of all others. `margin` is the largest
-    difference from print, in points, that is a reproduction. `one_file` adds report.html, which holds all pages
-    but those of runs. Result files that cannot be read and methods that cannot be loaded are left out with a warning.
-    Raises UserError if there is no result, if the margin is not positive, if a file below reports/ is wrong, or if
-    `out` holds other files than those of an earlier report.
+    difference from print, in points, that is a reproduction. `one_file` adds report.html, which holds all pages but
+    those of runs, and `judge` says which results are present. Result files that cannot be read and methods that cannot
+    be loaded are left out with a warning. Raises UserError if there is no result, if the margin is not positive, if a
+    file below reports/ is wrong, or if `out` holds other files than those of an earlier report.
     """
     if not 0 < margin < float("inf"):
         raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
-    contents = Contents.of(store, profile)
+    contents = Contents.of(store, profile, judge)
     methods, broken = methods_from_a_process()
     take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
     try:
@@ -75,7 +81,7 @@ def write_report(
         page = render(contents, report_figures(contents), out, margin, one_file=one_file)
     except StaleIndexError:  # a file was damaged after it was indexed: it is left out like any other
         store.forget_index()
-        contents = replace(Contents.of(store, profile), methods=methods)
+        contents = replace(Contents.of(store, profile, judge), methods=methods)
         page = render(contents, report_figures(contents), out, margin, one_file=one_file)
     skipped = (*contents.warnings, *contents.unreadable)
     return WrittenReport(page, len(contents.results), (*skipped, *filter(None, [contents.earlier]), *broken))

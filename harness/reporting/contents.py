@@ -16,7 +16,17 @@ from harness.reporting.seeds.ranking import RankingTable, ranking_tables
 from harness.reporting.seeds.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.seeds.tuned import TunedReport, tuned_reports
-from harness.store import Failure, Result, Store, earlier_backends, frame_of, metrics_of, unscored, without_overrides
+from harness.store import (
+    Failure,
+    Judge,
+    Result,
+    Store,
+    earlier_backends,
+    frame_of,
+    metrics_of,
+    unscored,
+    without_overrides,
+)
 from harness.store.arrays import NamedArrays
 from harness.store.labs import Copy, repeated
 from harness.store.tunings import Tuning, read_tunings
@@ -45,10 +55,10 @@ class Contents:
     unreadable: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, store: Store, profile: str | None = None) -> Contents:
+    def of(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Contents:
         """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
         name = load_profile(profile).name if profile else None
-        indexed = store.indexed()
+        indexed = store.indexed().judged(judge)
         results = indexed.of_profile(name) if name else indexed
         if not results:
             what = f"no results of the profile '{name}'" if name else "no results"

@@ -3,17 +3,30 @@
 from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text, unjudged, unscored
-from harness.store.indexed import Chosen, IndexedResults, StaleIndexError, of_profile, without_overrides
+from harness.store.indexed import (
+    PRESENT,
+    UNKNOWN,
+    Chosen,
+    IndexedResults,
+    Judge,
+    StaleIndexError,
+    of_profile,
+    some_of,
+    without_overrides,
+)
 from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
 
 __all__ = [
     "BACKEND_VERSION",
     "FRAME_COLUMNS",
+    "PRESENT",
+    "UNKNOWN",
     "Chosen",
     "DevCurve",
     "Evaluation",
     "Failure",
     "IndexedResults",
+    "Judge",
     "LossCurves",
     "Protocol",
     "Result",
@@ -28,6 +41,7 @@ __all__ = [
     "metrics_of",
     "of_profile",
     "overrides_text",
+    "some_of",
     "unjudged",
     "unscored",
     "without_overrides",

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.errors import LockError, UserError
+from harness.regular import read_regular
 from harness.sources import write_text
 from harness.store.files import Store
 
@@ -41,7 +42,7 @@ class Attempt:
 def attempt(store: Store, fingerprint: str) -> Attempt:
     """What is noted of a run; a note that cannot be read counts as none."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
-        return Attempt(**json.loads(_path(store, fingerprint).read_bytes()))
+        return Attempt(**json.loads(read_regular(_path(store, fingerprint))))
     return Attempt()
 
 

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from harness.regular import open_regular
 from harness.sources import replaced
 from harness.store.columns import TYPES, ColumnArray, Columns, Tables
 
@@ -44,7 +45,7 @@ def write_tables(path: Path, tables: Tables) -> None:
 
 def read_tables(path: Path) -> Tables:
     """Read a file of `write_tables`; its numbers stay in it. Raises OSError, and ValueError or KeyError for others."""
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         if not _is_whole(stream):
             raise ValueError(f"{path} is damaged")
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

@@ -31,6 +31,7 @@ from harness.checksums import DamagedError, sealed, unsealed
 from harness.errors import UserError, first_line
 from harness.locks import try_lock
 from harness.metrics import ArrayName
+from harness.regular import open_regular, read_regular
 from harness.sources import write_text
 from harness.spec import RunSpec
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
@@ -93,7 +94,7 @@ class Store:
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming a file that cannot be used."""
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 content = stream.read(LARGEST + 1)
         except OSError as error:
             reason = f"the result {path} cannot be read ({error.strerror})"
@@ -282,10 +283,10 @@ def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
     """The records of those files that are there."""
     for path in paths:
         try:
-            yield path, _failure(path.read_bytes())
+            yield path, _failure(read_regular(path))
         except FileNotFoundError:
             pass  # none was recorded, or the run has succeeded meanwhile
-        except (DamagedError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
 
 

@@ -15,7 +15,7 @@ from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
 from harness.store.columns import ColumnArray, Columns, Tables
 from harness.store.columns_writer import tables_of
-from harness.store.indexed import IndexedResults
+from harness.store.indexed import UNKNOWN, IndexedResults
 from harness.store.schema import Result
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "metric": "name of the metric",
     "value": "the score; correlations are x 100",
     "finished": "when the suite was evaluated, ISO 8601 in UTC",
+    "present": "'present', or what has changed since in code, data or values; empty where that is not known",
     "dev": "best dev score of the run; missing for an untrained encoder",
     "minutes": "training time in minutes",
 }
@@ -59,6 +60,10 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
     runs, evaluations, scores = tables.runs, tables.evaluations, _scores(tables, parts)
     of_evaluation = scores["evaluation"]
     of_run = evaluations["run"][of_evaluation] if len(of_evaluation) else of_evaluation
+
+    judged, states = np.zeros(len(evaluations["run"]), np.int8), [UNKNOWN]
+    if isinstance(results, IndexedResults) and results.judge:
+        judged, states = results.judge(results)
 
     def category(column: ColumnArray, rows: ColumnArray | None = None, named: Callable[[str], str] = str) -> object:
         codes, names = _categories(tables.texts, column, named)
@@ -79,6 +84,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
         **{name: category(scores[name]) for name in ("task", "part", "metric")},
         "value": scores["value"],
         "finished": category(evaluations["finished"], of_evaluation),
+        "present": pandas.Categorical.from_codes(judged[of_evaluation], categories=pandas.Index(states)),
         "dev": runs["best"][of_run],
         "minutes": runs["train_seconds"][of_run] / 60,
     }

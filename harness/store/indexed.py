@@ -19,6 +19,10 @@ from harness.store.schema import Result
 
 #: reads a result file; raises UserError for one that cannot be used
 ReadResult = Callable[[Path], Result]
+#: says of each evaluation whether it is PRESENT, and else what has changed since: places in texts, and the texts
+Judge = Callable[["IndexedResults"], tuple[ColumnArray, list[str]]]
+#: of an evaluation: its run's code, data and values, and those of its suite, are what a plan would use now; or unknown
+PRESENT, UNKNOWN = "present", ""
 
 
 class StaleIndexError(UserError):
@@ -85,10 +89,17 @@ class IndexedResults(Sequence[Result]):
     """The results of a folder, or some of them. `problems` has one line for each file that cannot be used."""
 
     def __init__(
-        self, root: Path, read: ReadResult, tables: Tables, joined: Mapping[int, Result], problems: Sequence[str]
+        self,
+        root: Path,
+        read: ReadResult,
+        tables: Tables,
+        joined: Mapping[int, Result],
+        problems: Sequence[str],
+        judge: Judge | None = None,
     ) -> None:
-        """`joined` are the results of rows that no single file holds."""
+        """`joined` are the results of rows that no single file holds; `judge` is asked by `frame_of`."""
         self.root, self.read, self.tables, self.joined, self.problems = root, read, tables, joined, problems
+        self.judge = judge
 
     @classmethod
     def of(cls, root: Path, read: ReadResult, files: Tables) -> IndexedResults:
@@ -117,6 +128,14 @@ class IndexedResults(Sequence[Result]):
         found._owner, found._row = self, rows
         return found
 
+    def judged(self, judge: Judge | None) -> IndexedResults:
+        """The same results with a judge."""
+        return IndexedResults(self.root, self.read, self.tables, self.joined, self.problems, judge)
+
+    def where(self, kept: Sequence[bool]) -> IndexedResults:
+        """Those results that are marked, one mark a result."""
+        return self._some(np.flatnonzero(kept))
+
     def of_profile(self, name: str) -> IndexedResults:
         """The results of one profile."""
         return self._some(np.flatnonzero(self.tables.runs["profile"] == _place(self.tables.texts, name)))
@@ -128,7 +147,7 @@ class IndexedResults(Sequence[Result]):
             profile in profiles and (variants is None or variant in variants) and overrides == "{}"
             for profile, variant, overrides in zip(*columns, strict=True)
         ]
-        return self._some(np.flatnonzero(kept))
+        return self.where(kept)
 
     def times(self) -> Iterator[tuple[str, str, float, dict[str, float]]]:
         """Of each result, its method and encoder, and the seconds of training and of each suite's newest evaluation."""
@@ -169,7 +188,7 @@ class IndexedResults(Sequence[Result]):
         if np.array_equal(rows, np.arange(len(self))):
             return self
         joined = {new: self.joined[old] for new, old in enumerate(rows.tolist()) if old in self.joined}
-        return IndexedResults(self.root, self.read, self.tables.take(rows), joined, self.problems)
+        return IndexedResults(self.root, self.read, self.tables.take(rows), joined, self.problems, self.judge)
 
 
 class Chosen(Sequence[Result]):
@@ -208,6 +227,13 @@ def without_overrides(
         return results.without_overrides(profiles, variants)
     plain = (one for one in results if one.profile in profiles and not one.overrides)
     return [one for one in plain if variants is None or one.spec.variant in variants]
+
+
+def some_of(results: Sequence[Result], kept: Sequence[bool]) -> Sequence[Result]:
+    """Those of the results that are marked, one mark a result."""
+    if isinstance(results, IndexedResults):
+        return results.where(kept)
+    return [result for result, mark in zip(results, kept, strict=True) if mark]
 
 
 def joined_results(results: Sequence[Result]) -> Result:

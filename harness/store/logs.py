@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
+from harness.checksums import put_aside
 from harness.errors import UserError
+from harness.regular import read_regular
 from harness.store.files import Store
 from harness.store.submissions import submission, submissions
 
@@ -33,6 +36,16 @@ LogState = Literal["submitted", "unfinished", "failed", "finished"]
 _START = re.compile(r"^\S+  start (.+) on \S+$", re.MULTILINE)
 _FINISHED = re.compile(r"(seed-[0-9]+)-([0-9a-f]+)")
 _FINGERPRINT = re.compile(r"[0-9a-f]{6,64}")
+
+
+def make_way(log: Path) -> None:
+    """Make a run's work folder, where its log lies; put aside what is no folder, and what is no file as a log."""
+    work = log.parent
+    if os.path.lexists(work) and not work.is_dir():
+        put_aside(work, "it is no folder", "the run starts in a new one")
+    work.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(log) and not log.is_file():
+        put_aside(log, "it is no regular file", "a new log is begun")
 
 
 @dataclass(frozen=True)
@@ -134,15 +147,15 @@ def _kept(log: StoredLog, store: Store, shown: bytes) -> bytes:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return read_regular(path)
+    except OSError:
         return b""
 
 
 def _unfinished(store: Store) -> Iterator[StoredLog]:
     for path in sorted((store.root / ".work").glob("*/run.log")):
         fingerprint = path.parent.name
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = _content(path).decode("utf-8", "replace")
         failed = failed_log(store, fingerprint)
         # a failure's log is a copy, until the run is tried again
         is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size
@@ -168,7 +181,7 @@ def _failed(store: Store) -> Iterator[StoredLog]:
 
 def _finished(store: Store) -> Iterator[StoredLog]:
     for path in sorted(store.root.glob("[!.]*/*/*/*/seed-*.log")):
-        if match := _FINISHED.fullmatch(path.stem):
+        if path.is_file() and (match := _FINISHED.fullmatch(path.stem)):
             profile, *names = path.parent.relative_to(store.root).parts
             key = "/".join((*map(unquote, names), match.group(1)))
             yield StoredLog(key, "finished", match.group(2), path, profile)

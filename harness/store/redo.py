@@ -19,6 +19,7 @@ from pathlib import Path
 
 from harness.checksums import DamagedError, note_in, write_note
 from harness.errors import UserError
+from harness.regular import read_regular
 from harness.store.files import Store
 from harness.store.schema import Spec
 from harness.store.submissions import submission
@@ -41,7 +42,7 @@ class Redo:
 def redo_of(store: Store, fingerprint: str) -> Redo | None:
     """The note on a run; None where it is not to be trained again."""
     with suppress(OSError, DamagedError, TypeError):
-        return Redo(**note_in(_note(store, fingerprint).read_bytes()))
+        return Redo(**note_in(read_regular(_note(store, fingerprint))))
     return None
 
 

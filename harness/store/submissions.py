@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.checksums import DamagedError, note_in, write_note
+from harness.regular import read_regular
 from harness.store.files import Store
 
 
@@ -54,6 +55,6 @@ def _path(store: Store, job: str) -> Path:
 
 def _read(path: Path) -> Submission | None:
     try:
-        return Submission.model_validate(note_in(path.read_bytes()))
+        return Submission.model_validate(note_in(read_regular(path)))
     except (OSError, DamagedError, ValidationError):  # gone since, or not as it was written: as if never submitted
         return None

@@ -23,6 +23,7 @@ from harness.checksums import DamagedError, note_in, write_note
 from harness.errors import UserError, first_line
 from harness.formatting import count_of
 from harness.inputs import OptionValue
+from harness.regular import read_regular
 from harness.seeds import generator
 from harness.sources import digest
 from harness.spec import SpecError, Variant, canonical, split
@@ -136,7 +137,7 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     found, problems = list[Tuning](), list[str]()
     for path in sorted((store.root / "tunings").glob("[!.]*.json")):
         try:
-            found.append(Tuning.model_validate(note_in(path.read_bytes())))
+            found.append(Tuning.model_validate(note_in(read_regular(path))))
         except (OSError, DamagedError, ValidationError) as error:
             again = "restore it, or remove it and run its `harness run --tune` again"
             problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")

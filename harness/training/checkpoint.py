@@ -10,7 +10,6 @@ import hashlib
 import os
 import pickle
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 import torch
 
 from harness.checksums import DamagedError
-from harness.sources import fill_folder
+from harness.regular import open_regular
+from harness.sources import fill_folder, remove
 
 _NAME = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
 _KEPT = 2
@@ -68,17 +68,17 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
 
 
 def _hash(path: Path) -> str:
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a new folder by calling `fill(path)`, flush it to disk, then replace `folder` by it.
+    """Fill a new folder by calling `fill(path)`, flush it to disk, then replace `folder`, or a link to one, by it.
 
     If `fill` raises, the new folder is removed and `folder` stays as it was.
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    remove(temporary)
     fill_folder(temporary, fill)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     temporary.rename(folder)

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from harness.checksums import DamagedError, put_aside, seal_folder
-from harness.encoders.precision import autocast, check_precision
+from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
@@ -105,11 +105,12 @@ class Trainer:
         return self.record
 
     def _step(self, step: int) -> None:
-        for stream, total, terms in self.losses(step):
-            self._check(total, terms)
-            if total is not None:
-                (self.main if stream is None else self.own[stream]).step(total, step)
-            self.window.add(terms, step)
+        with float32_products(self.training.precision, self.device.type):
+            for stream, total, terms in self.losses(step):
+                self._check(total, terms)
+                if total is not None:
+                    (self.main if stream is None else self.own[stream]).step(total, step)
+                self.window.add(terms, step)
 
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
         """Yield stream, weighted loss and terms of each batch of a step; the next is computed after an update."""

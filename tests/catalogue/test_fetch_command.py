@@ -157,6 +157,12 @@ def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
     assert list((world / "root").iterdir()) == []
 
 
+def test_a_new_data_root_is_made(standin, world, harness):
+    brought = harness("fetch", "--data-root", str(world / "deep" / "new"))
+    assert brought.returncode == 0, brought.stderr
+    assert (world / "deep" / "new" / "text" / "words.txt").read_bytes() == WORDS
+
+
 def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness):
     lacking = harness("run", HF_HUB_OFFLINE="1")
     assert lacking.returncode == 2

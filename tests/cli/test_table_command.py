@@ -42,8 +42,8 @@ def test_latex_is_ready_for_a_paper(results: Path) -> None:
     assert "STS: Spearman correlation x 100" in caption
     assert r"Mean $\pm$ sample standard deviation over 3 seeds." in caption
     assert r"$^{*}$ significantly better and $^{\dagger}$ significantly worse than SimCSE" in caption
-    assert r"MCSE, $\lambda = 0.1$ & 3 & \textbf{71.00}\,$\pm$\,1.00$^{*}$ \\" in text
-    assert r"SimCSE & 3 & 21.00\,$\pm$\,1.00 \\" in text
+    assert r"MCSE, $\lambda = 0.1$ & 3 (stale) & \textbf{71.00}\,$\pm$\,1.00$^{*}$ \\" in text
+    assert r"SimCSE & 3 (stale) & 21.00\,$\pm$\,1.00 \\" in text
     assert text.endswith("\\end{table}\n")
     assert "harness run" not in text, "a paper names no command of ours"
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harness import processors
-from harness.encoders.precision import EMULATE, autocast, check_precision
+from harness.encoders.precision import EMULATE, autocast, check_precision, float32_products
 from harness.errors import UserError
 
 
@@ -72,3 +72,25 @@ def test_layers_compute_in_the_precision_and_weights_do_not_change() -> None:
     with autocast("fp32", "cpu"):
         assert layer(torch.zeros(1, 2)).dtype == torch.float32
     assert layer.weight.dtype == torch.float32
+
+
+def tf32() -> tuple[bool, bool]:
+    """Whether products and convolutions of float32 may use TF32 on a card."""
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
+def test_products_on_a_card_use_tf32_in_that_precision_alone(precision: str) -> None:
+    before = tf32()
+    with float32_products(precision, "cuda"):
+        assert tf32() == (precision == "tf32",) * 2
+    assert tf32() == before
+    with float32_products(precision, "cpu"):
+        assert tf32() == before
+
+
+def test_tf32_is_float32_where_there_is_no_card() -> None:
+    check_precision("tf32", "cpu")
+    layer = torch.nn.Linear(2, 2)
+    with autocast("tf32", "cpu"):
+        assert layer(torch.zeros(1, 2)).dtype == torch.float32

@@ -75,6 +75,19 @@ def test_an_attention_of_another_repository_is_refused(file: str, folder: Path) 
         Student.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("num_hidden_layers", 100_000), ("vocab_size", 10**9), ("hidden_size", 10**9), ("vocab_size", "many")],
+)
+def test_a_configuration_beyond_its_weights_is_refused_before_a_model_is_built(
+    key: str, value: object, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(folder / "config.json", **{key: value})
+    monkeypatch.setattr("transformers.AutoModel.from_pretrained", None)
+    with pytest.raises(UserError, match=f"its config.json has {key} = "):
+        Student.load(folder)
+
+
 def test_a_vocabulary_of_special_tokens_only_is_refused(folder: Path) -> None:
     path = folder / "tokenizer.json"
     content = json.loads(path.read_text())

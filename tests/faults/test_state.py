@@ -17,13 +17,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from faults_tools import cut, flip, hashes, outcome, short_run
+from faults_tools import ODD_KINDS, cut, flip, hashes, misplace, outcome, short_run
 
 import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
 from harness.execution.events import Event
-from harness.store import index
+from harness.store import Store, index
+from harness.store.logs import stored_logs
+from harness.store.tunings import read_tunings
 from harness.training import trainer
 
 MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
@@ -46,7 +48,7 @@ IN_SHORT = (
     *(("scored", pattern) for pattern in ("trained.json", "best", "scores-sts-*.json")),
 )
 CACHES = ("tokens", "features", "seen", "hashes", "toy", "declarations")
-Harm = tuple[Callable[[Path, Any], None], float]
+Harm = tuple[Callable[[Path, Any], None], Any]
 CUTS: list[Harm] = [(cut, tenth) for tenth in range(10)]
 FLIPS: list[Harm] = [(flip, place) for place in (random.Random(seed).random() for seed in range(4))]
 Stage = Callable[[str], tuple[Path, dict[str, object]]]
@@ -120,6 +122,42 @@ def test_a_run_goes_on_from_what_is_whole(
     stage_of: Stage, tmp_path: Path, stage: str, pattern: str, harm: Harm
 ) -> None:
     ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, harm)
+
+
+@pytest.mark.parametrize("kind", ODD_KINDS)
+@pytest.mark.parametrize(
+    ("stage", "pattern"),
+    [("training", "checkpoint-*"), ("training", "run.log"), ("scored", "best/STEP"), ("scored", "scores-sts-*.json")],
+)
+def test_a_run_goes_on_where_a_file_is_none(
+    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, kind: str
+) -> None:
+    ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, (misplace, kind))
+
+
+@pytest.mark.parametrize("where", ["", "best"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_work_behind_a_link_is_used_and_heals(stage_of: Stage, tmp_path: Path, where: str, damaged: bool) -> None:
+    made, expected = stage_of("training")
+    folder = tmp_path / "results"
+    shutil.copytree(made, folder)
+    (work,) = (path.parent for path in folder.glob(".work/*/run.log"))
+    moved = (work / where).rename(tmp_path / "elsewhere")
+    (work / where).symlink_to(moved)
+    if damaged:
+        flip(work / "best" / "model.safetensors", 0.5)
+    assert outcome(short_run("mcse", folder, **MCSE)) == expected
+
+
+def test_a_file_in_place_of_a_work_folder_is_put_aside(stage_of: Stage, tmp_path: Path) -> None:
+    made, expected = stage_of("training")
+    folder = tmp_path / "results"
+    shutil.copytree(made, folder)
+    (work,) = (path.parent for path in folder.glob(".work/*/run.log"))
+    shutil.rmtree(work)
+    work.write_text("no folder")
+    assert outcome(short_run("mcse", folder, **MCSE)) == expected
+    assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
 
 
 @pytest.mark.faults
@@ -205,6 +243,28 @@ def test_the_commands_name_every_damaged_result_once_and_go_on(whole: Path, tmp_
     assert run.output.count(str(path)) == 1
     assert "1 damaged" in run.output
     assert "nothing to do: every other run of this plan is finished" in run.output
+
+
+@pytest.mark.parametrize("kind", ODD_KINDS)
+def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
+    whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "results"
+    shutil.copytree(whole, folder)
+    (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
+    tuning, failure = (folder / name / f"{'0' * 12}.json" for name in ("tunings", "failed"))
+    log = folder / ".work" / ("1" * 32) / "run.log"
+    for each in (path, tuning, failure, log):
+        each.parent.mkdir(exist_ok=True)
+        misplace(each, kind)
+    found = harness.results(folder)
+    assert [run.spec.method for run in found.runs] == ["simcse"]
+    assert [str(path) in line for line in found.problems] == [True]
+    store = Store(folder)
+    assert str(tuning) in read_tunings(store)[1][0]
+    assert not store.failures()
+    assert str(failure) in caplog.text
+    assert log not in [each.path for each in stored_logs(store)]
 
 
 def test_a_damaged_index_changes_no_table(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

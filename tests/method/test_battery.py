@@ -123,3 +123,16 @@ def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(install: I
         "the method 'mine' (labs.py, line 22) weighs the term 'txt', which it does not declare; declared: text"
         in failure.error
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [("class Bad(BaseException): pass\nraise Bad('boom')", "Bad: boom"), ("while True: pass", "has not ended")],
+)
+def test_an_import_that_raises_or_never_ends_is_one_line(
+    code: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.foreign.IMPORT_S", 0.2)
+    (tmp_path / "mine.py").write_text(code)
+    with pytest.raises(UserError, match=f"cannot be imported: .*{what}"):
+        methods_in(str(tmp_path / "mine.py"))

@@ -79,13 +79,13 @@ def test_every_claim_is_compared_somewhere() -> None:
         assert list(places(claim)), f"'{claim.text}': no table of the claim has a row {claim.better}"
 
 
-def test_precision_is_bf16_and_that_of_its_code_in_an_official_reading() -> None:
-    """SimCSE's and NonLing's scripts have --fp16; MCSE's program and its forks have no mixed precision at all."""
+def test_precision_is_tf32_and_that_of_its_code_in_an_official_reading() -> None:
+    """SimCSE's and NonLing's scripts have --fp16; MCSE's program and its forks had TF32 by their torch."""
     found = {
         f"{name}@{reading}": run(f"{name}@{reading}", setting, "bert-base-uncased").training.precision
         for name, setting in SETTINGS.items()
         for reading in method_named(name).readings
     }
-    code = {f"{name}@official": "fp32" if name in ("mcse", "kdmcse", "dalr") else "fp16" for name in SETTINGS}
-    assert found == {variant: code.get(variant, "bf16") for variant in found}
+    code = {f"{name}@official": "tf32" if name in ("mcse", "kdmcse", "dalr") else "fp16" for name in SETTINGS}
+    assert found == {variant: code.get(variant, "tf32") for variant in found}
     assert code.keys() <= found.keys()

@@ -105,7 +105,7 @@ def test_supervised_runs_have_the_values_of_their_script() -> None:
             run = resolve(profile, RunSpec.parse(f"{method}{reading}/{setting}/bert-base-uncased/seed-0"), {})
             training, values = run.training, run.hyperparameters.named()
             assert (training.batch_size, training.learning_rate, training.epochs) == (128, 3e-5, 3)
-            assert training.precision == ("fp16" if reading else "bf16")
+            assert training.precision == ("fp16" if reading else "tf32")
             own = [values[f"{prefix}_{key}"] for key in ("batch_size", "learning_rate", "weight")]
             assert (*own, values[f"temperature_{prefix}"]) == (48, 1e-7, 100.0, temperature)
 

@@ -20,10 +20,20 @@ from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
+from harness.execution import teachers
 from harness.execution.embedding import HeadSpace, RunEmbedder
+from harness.execution.train import Bench, run_features
+from harness.execution.training_data import training_data
 from harness.method import method_named
 from harness.registry import names
+from harness.store import Store
 from harness.training.stepper import Stepper
+
+
+def tf32() -> tuple[bool, bool]:
+    """Whether products and convolutions of float32 may use TF32 on a card."""
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -75,6 +85,44 @@ def test_every_method_trains_in_bf16(name: str, tmp_path: Path) -> None:
         assert all(after[stream] < value for stream, value in before.items()), after
         exact.student.load_state_dict(one.student.state_dict())
         exact.method.load_state_dict(one.method.state_dict())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_tf32_holds_for_loss_and_gradients(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(torch.autograd, "backward", lambda loss: seen.append(tf32()))
+    with fake_cuda():
+        one = trainer("simcse", precision, CUDA, tmp_path)
+        one.student.model.register_forward_hook(lambda *given: seen.append(tf32()))
+        monkeypatch.setattr(one.main, "step", lambda total, step: torch.autograd.backward(total))
+        one._step(0)
+    assert len(seen) >= 2
+    assert set(seen) == {(precision == "tf32",) * 2}
+
+
+def test_features_of_teachers_are_computed_without_tf32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN convolves in TF32 unless told otherwise, and features are cached for every device."""
+    asked, student, _ = loaded("kdmcse")
+    seen: list[tuple[bool, bool]] = []
+
+    class Watched:
+        def __init__(self, teacher: Any) -> None:
+            self.teacher = teacher
+
+        def __getattr__(self, name: str) -> Any:
+            seen.append(tf32())
+            return lambda *given: np.nan_to_num(
+                getattr(self.teacher, name)(*given)
+            )  # what a fake device gives is anything
+
+    opened = teachers.open_teacher
+    monkeypatch.setattr(teachers, "open_teacher", lambda *given, **named: Watched(opened(*given, **named)))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    with fake_cuda():
+        training_data(run_features(asked, Bench(Store(tmp_path), "cuda", lambda event: None)), student.tokenizer)
+    assert seen
+    assert set(seen) == {(False, False)}
 
 
 @pytest.mark.parametrize("precision", ["fp32", *HALF])

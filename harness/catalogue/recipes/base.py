@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.catalogue.entries import Entry
-from harness.catalogue.extract import remove, unpack
+from harness.catalogue.extract import unpack
 from harness.errors import UserError
+from harness.sources import remove
 
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]

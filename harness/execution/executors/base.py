@@ -48,12 +48,10 @@ class ExecutorOptions:
 class Executor(ABC):
     """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`.
 
-    `settings` names the options that only this executor has, each with a line about it. `default_jobs` are the runs
-    at a time where no number is given.
+    `settings` names the options that only this executor has, each with a line about it.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
-    default_jobs: ClassVar[Jobs] = 1
 
     def __init__(self, options: ExecutorOptions) -> None:
         """Raises UserError for a setting that this executor does not have."""
@@ -92,6 +90,11 @@ class Executor(ABC):
     def check(self, job: Job) -> None:
         """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs elsewhere."""
         job.check(self.options.device)
+
+    @classmethod
+    def default_jobs(cls, device: DeviceChoice) -> Jobs:
+        """The runs at a time where no number is given."""
+        return 1
 
     @property
     def share(self) -> Allocation:
@@ -151,7 +154,7 @@ def _carried_out(
     for run in runs:
         _report_death(run)
     kind = get_class("executor", executor or DEFAULT, Executor)
-    chosen = kind.default_jobs if jobs is None else jobs
+    chosen = kind.default_jobs(device) if jobs is None else jobs
     options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings)
     return kind(options).execute(listed, listen)
 

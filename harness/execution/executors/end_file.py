@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from harness.checksums import DamagedError, note_in, write_note
 from harness.execution.executors.job import Again, End, Prepared
+from harness.regular import read_regular
 from harness.store import Failure, Result, Store
 
 _KINDS: Final[dict[str, Any]] = {kind.__name__: TypeAdapter(kind) for kind in (Result, Failure, Prepared, Again, str)}
@@ -28,7 +29,7 @@ def write_end(store: Store, job: str, number: str, end: End | Again | BaseExcept
 def read_end(store: Store, job: str, number: str) -> End | Again | str | None:
     """How a job ended, or the error that it raised; None where it has not, or was killed."""
     try:
-        noted = note_in(_path(store, job).read_bytes())
+        noted = note_in(read_regular(_path(store, job)))
         if noted["id"] != number:
             return None
         found: End | Again | str = _KINDS[noted["kind"]].validate_python(noted["end"])

@@ -16,8 +16,8 @@ from harness.execution.executors.job import Again, Job
 from harness.execution.executors.processes import ForkServer, JobProcess
 from harness.execution.executors.queue import RETRY_S, Queue
 from harness.execution.executors.run_job import RunJob
-from harness.execution.executors.seats import MOST_ON_A_CARD, VISIBLE, CardSeats, CoreSeats, Seat, Seats, visible_gpus
-from harness.execution.resources import Allocation
+from harness.execution.executors.seats import VISIBLE, CardSeats, CoreSeats, Seat, Seats, most_on_cards, visible_gpus
+from harness.execution.resources import Allocation, DeviceChoice, Jobs
 from harness.processors import cores
 
 #: The part of the machine's free memory that runs on the CPU may take by expectation.
@@ -26,6 +26,11 @@ USABLE_MEMORY = 0.8
 
 class Local(Executor):
     """Runs jobs in processes on this machine. A process that dies fails its own job only."""
+
+    @classmethod
+    def default_jobs(cls, device: DeviceChoice) -> Jobs:
+        """As many as fit on GPUs, where a step of one run leaves a card idle; one on the CPU."""
+        return "auto" if pick_device(device) == "cuda" else 1
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Start a process for each job that fits, and pass on events, until every job has ended."""
@@ -49,7 +54,7 @@ class Local(Executor):
         if pick_device(self.options.device) == "cuda":
             cards = visible_gpus(partial(_memory_of, server))
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
-            return CardSeats(cards, min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs)
+            return CardSeats(cards, most_on_cards(len(cards), runs) if jobs == "auto" else jobs)
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
 

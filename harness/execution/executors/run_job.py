@@ -65,7 +65,7 @@ class RunJob(Job):
     def check(self, device: DeviceChoice) -> None:
         """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
-        if self.run.resolved.trains and self.run.resolved.training.precision != "fp32":
+        if self.run.resolved.trains and self.run.resolved.training.precision not in ("fp32", "tf32"):
             from harness.encoders.precision import check_precision
 
             check_precision(self.run.resolved.training.precision, found)

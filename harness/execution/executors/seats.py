@@ -38,7 +38,12 @@ class Gpu:
 
 
 def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
-    """The GPUs that this process may use; `ask` returns the free and the total memory of one, by its name, in MB.
+    """The GPUs that this process may use; `ask` returns the free and the total memory of one, by its name, in MB."""
+    return [Gpu(name, ask(name)[1], partial(_free, ask, name)) for name in visible_names()]
+
+
+def visible_names() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
 
     A process is shown the first of several MIG instances only, so those that are named are all taken.
     """
@@ -48,7 +53,17 @@ def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
     if not any(name.startswith("MIG-") for name in names):
         count = torch.cuda.device_count()
         names = names[:count] or [str(index) for index in range(count)]
-    return [Gpu(name, ask(name)[1], partial(_free, ask, name)) for name in names]
+    return names
+
+
+def most_on_cards(cards: int, runs: int) -> int:
+    """How many of these runs are on the cards at a time at most."""
+    return min(runs, MOST_ON_A_CARD * cards)
+
+
+def most_on_each(cards: int, jobs: int) -> int:
+    """How many runs are on one card at a time at most."""
+    return min(MOST_ON_A_CARD, -(-jobs // cards))
 
 
 def _free(ask: Callable[[str], tuple[float, float]], name: str) -> float:
@@ -105,7 +120,7 @@ class CardSeats(Seats):
     def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
         self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
         #: the most on one card; a job that shares its card with none has no limit
-        self._each = min(MOST_ON_A_CARD, -(-self._jobs // len(cards)))
+        self._each = most_on_each(len(cards), self._jobs)
         #: of each card, the memory that is not used by others, and its seats with their shares of it
         self._usable = [USABLE * card.memory_mb for card in cards]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import ClassVar
 
 from harness.errors import UserError
 from harness.execution.events import Listener
@@ -16,7 +15,7 @@ from harness.execution.executors.queue import Queue
 from harness.execution.executors.run_job import RunJob
 from harness.execution.executors.slurm_commands import states
 from harness.execution.executors.slurm_table import OPTIONS, slurm_table
-from harness.execution.resources import Jobs
+from harness.execution.resources import DeviceChoice, Jobs
 from harness.locks import locked
 from harness.store.submissions import Submission, forget_submission, submission
 
@@ -41,7 +40,11 @@ class Slurm(Executor):
         "wait": "yes: wait until all jobs have ended; stopping the command stops them too (default: no)",
         **OPTIONS,
     }
-    default_jobs: ClassVar[Jobs] = "auto"
+
+    @classmethod
+    def default_jobs(cls, device: DeviceChoice) -> Jobs:
+        """As many as SLURM starts."""
+        return "auto"
 
     def __init__(self, options: ExecutorOptions) -> None:
         """Raises UserError for a setting with a value that it cannot have."""

@@ -18,6 +18,7 @@ from harness.execution.executors.job import Again, End, Job
 from harness.execution.resources import Allocation
 from harness.processors import end_with_parent, first_when_memory_ends
 from harness.stopping import request_stop
+from harness.store.logs import make_way
 
 #: What a worker receives, pickled: the job and what it may use.
 Assignment = tuple[Job, Allocation]
@@ -52,7 +53,7 @@ def _log_crashes(job: Job) -> None:
     """Let a crash in the code of a library write where it happened into the job's log."""
     with suppress(OSError):
         if job.log_path:
-            job.log_path.parent.mkdir(parents=True, exist_ok=True)
+            make_way(job.log_path)
             faulthandler.enable(job.log_path.open("a"), all_threads=False)
 
 

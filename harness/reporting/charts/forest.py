@@ -17,6 +17,7 @@ _COLOURS = {
     "not tested": SOFT,
     "baseline": INK,
     "untrained": "var(--c3)",
+    "other pooling": "var(--c3)",
 }
 
 
@@ -62,7 +63,7 @@ def _values(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
 
 def _tested(gain: Gain) -> str:
     if not judged(gain.cell) or not gain.row.is_trained:
-        return gain.kind
+        return "untrained, at another pooling" if gain.kind == "other pooling" else gain.kind
     return judged(gain.cell)
 
 
@@ -112,7 +113,9 @@ def _text(forest: Forest) -> str:
     alone = [gain for gain in forest.gains if gain.kind == "not tested"]
     few = " Points without a bar have too few seeds to test." if any(one.low == one.high for one in alone) else ""
     other = f" Not tested: {forest.baseline} with other values." if any(one.low < one.high for one in alone) else ""
-    untrained = " Pink: untrained." if any(gain.kind == "untrained" for gain in forest.gains) else ""
+    kinds = {gain.kind for gain in forest.gains}
+    untrained = " Pink: untrained." if "untrained" in kinds else ""
+    untrained += " Hollow pink: untrained, at another pooling than the trained." if "other pooling" in kinds else ""
     return (
         f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: not "
         f"significant. Filled: also after Holm's correction; hollow: alone.{untrained}{few}{other}{more}"

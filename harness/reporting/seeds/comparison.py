@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, Metric, Score
-from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.freshness import Freshness
+from harness.reporting.seeds.groups import Corrected, Label
 from harness.reporting.seeds.summary import without_untrained
 from harness.spec import UNTRAINED
 from harness.stats import (
@@ -22,6 +23,7 @@ from harness.stats import (
     bootstrap_difference,
     hedges_g,
     mean_interval,
+    one_sample_t_test,
     paired_t_test,
     permutation_test,
     seeds_needed,
@@ -35,12 +37,14 @@ ORDERED = 0.2
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of one variant by seed. `older` counts the groups of runs with the same label that are not used."""
+    """The scores of one variant by seed, and the `pooling` of its runs; `asked` is how their group begins, if given."""
 
     label: Label
     scores: Mapping[int, float]
-    older: int
+    freshness: Freshness
     dev_tasks: frozenset[str]
+    pooling: str = ""
+    asked: str = ""
 
     @property
     def values(self) -> list[float]:
@@ -59,8 +63,8 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The variant, with its overrides if there are any."""
-        return str(self.label)
+        """The variant, with its overrides and the group that was asked for, if there are any."""
+        return f"{self.label}#{self.asked}" if self.asked else str(self.label)
 
     @property
     def seeds(self) -> str:
@@ -73,7 +77,7 @@ class Comparison:
     """Tests of a against b. A test that needs more seeds is None.
 
     `tasks` are those of the suite: their scores make up the average. `untrained` are the scores of the same encoders
-    before training.
+    before training. `corrected` is the test in its family, None where no family has it.
     """
 
     a: Side
@@ -82,11 +86,26 @@ class Comparison:
     metric: Metric
     tasks: frozenset[str]
     untrained: tuple[Side, ...] = ()
+    corrected: Corrected | None = None
+
+    @property
+    def one_sample(self) -> bool:
+        """Whether one side is an untrained encoder: a number without seeds."""
+        return (self.a.label.setting == UNTRAINED) != (self.b.label.setting == UNTRAINED)
 
     @property
     def pooled(self) -> TTest | None:
         """The independent t-test that the papers use."""
         return t_test(self.a.values, self.b.values)
+
+    @property
+    def deciding(self) -> TTest | None:
+        """The test of the tables: of one sample beside an untrained encoder, else the papers' pooled one."""
+        if not self.one_sample:
+            return self.pooled
+        if self.b.label.setting == UNTRAINED:
+            return one_sample_t_test(self.a.values, self.b.summary.mean)
+        return one_sample_t_test([-value for value in self.b.values], -self.a.summary.mean)
 
     @property
     def welch(self) -> TTest | None:
@@ -136,6 +155,8 @@ class Comparison:
         A test that could not tell them apart at these numbers of seeds is left out.
         """
         found: dict[str, tuple[float, bool]] = {}
+        if self.one_sample:
+            return {}
         named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch}
         named |= {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
         found |= {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
@@ -165,24 +186,26 @@ class Comparison:
             std = side.summary.std
             if std is not None and std <= abs(side.summary.mean) * 1e-12:
                 yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
-            if side.older:
-                yield f"{side.name}: {count_of(side.older, 'older or smaller group')} of runs with this label not used"
+            if said := str(side.freshness):
+                yield f"{side.name}: {said}"
             selected = side.dev_tasks & (self.tasks if self.score.task == AVERAGE else {self.score.task})
             if selected:
                 yield f"{side.name} was selected on {', '.join(sorted(selected))}, which is tested here: score too high"
-        if self.a.scores.keys() != self.b.scores.keys():
+        if self.a.scores.keys() != self.b.scores.keys() and not self.one_sample:
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {self.a.seeds} and {self.b.seeds}; paired tests use {common}"
         for side in self.untrained:
             behind = [one.name for one in (self.a, self.b) if self._is_better(side, one)]
             if behind:
-                yield f"the untrained encoder, {side.name}, is ahead of {' and '.join(behind)}"
+                other = any(one.pooling != side.pooling for one in (self.a, self.b) if one.name in behind)
+                name = side.name + ", at another pooling" * other
+                yield f"the untrained encoder, {name}, is ahead of {' and '.join(behind)}"
 
     def conclusion(self) -> str:
         """Return one sentence, which none of the tests contradicts."""
-        test, digits, a, b = self.pooled, self.metric.digits, self.a, self.b
+        test, digits, a, b = self.deciding, self.metric.digits, self.a, self.b
         counts = [len(side.scores) for side in (a, b)]
-        if test is None or min(counts) < FEWEST_SEEDS:
+        if test is None or (max(counts) if self.one_sample else min(counts)) < FEWEST_SEEDS:
             has = f"{counts[0]} and {count_of(counts[1], 'seed')}; {FEWEST_SEEDS} each are the fewest"
             return f"Too few seeds to compare {a.name} and {b.name} ({has})."
         low, high = fixed(test.low, digits), fixed(test.high, digits)
@@ -191,15 +214,26 @@ class Comparison:
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
         size += f", {p_value(test.p)}"
         decisions = self.decisions()
-        if len(set(decisions.values())) > 1:
-            return f"Undecided between {a.name} and {b.name} ({size}): the tests disagree; {_disagreement(decisions)}."
+        other = f"; the tests disagree: {_disagreement(decisions)}" if len(set(decisions.values())) > 1 else ""
         if test.p < ALPHA and not self.metric.judged:
             side = "higher" if test.difference > 0 else "lower"
             return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             gained = (test.difference > 0) == self.metric.larger_is_better
-            return f"{a.name} is {'better' if gained else 'worse'} than {b.name} ({size})."
-        return f"No significant difference between {a.name} and {b.name} ({size}){self._power(test.difference)}."
+            return f"{a.name} is {'better' if gained else 'worse'} than {b.name}{self._in_family(size)}{other}."
+        power = "" if self.one_sample or other else self._power(test.difference)
+        return f"No significant difference between {a.name} and {b.name} ({size}){power}{other}."
+
+    def _in_family(self, size: str) -> str:
+        """How far a significant test holds: alone, and after the correction in its family."""
+        if self.corrected is None:
+            return f", tested alone ({size})"
+        p, tests, alpha = self.corrected
+        if tests == 1:
+            return f" ({size})"
+        if p < alpha:
+            return f" ({size}), also after Holm's correction over {tests} tests ({p_value(p)})"
+        return f" alone ({size}), not after correction over {tests} tests ({p_value(p)})"
 
     def _power(self, difference: float) -> str:
         """The seeds that would show the difference if it is real; empty where no number of seeds suffices."""

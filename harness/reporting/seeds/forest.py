@@ -12,11 +12,12 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.untrained import has_trained_pooling
 from harness.reporting.seeds.words import certainty, judged
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
 from harness.verdicts import Significance
 
-GainKind = Literal["better", "worse", "not significant", "not tested", "baseline", "untrained"]
+GainKind = Literal["better", "worse", "not significant", "not tested", "baseline", "untrained", "other pooling"]
 _KINDS: Mapping[Significance, GainKind] = {
     Significance.BETTER: "better",
     Significance.WORSE: "worse",
@@ -70,6 +71,11 @@ class Forest:
         return self.base.label.name if self.base else name_of(self.block.base)
 
     @cached_property
+    def ranked(self) -> list[Gain]:
+        """The rows without an untrained encoder at another pooling than the trained rows'."""
+        return [gain for gain in self.gains if gain.kind != "other pooling"]
+
+    @cached_property
     def tested(self) -> int:
         """Rows that are tested against the baseline."""
         return sum(gain.cell.test is not None for gain in self.gains)
@@ -102,7 +108,7 @@ def importance(forest: Forest) -> tuple[int, ...]:
 
 def lead_text(forest: Forest) -> str:
     """Who leads, by how much and how sure."""
-    metric, best = forest.table.metric(forest.column), forest.gains[0]
+    metric, best = forest.table.metric(forest.column), forest.ranked[0]
     digits, seeds = metric.digits, best.cell.summary.n
     where = f"on {forest.place}, profile {forest.table.profile} ({forest.table.suite} average)"
     if forest.base is None:
@@ -136,13 +142,18 @@ def _sure(forest: Forest, best: Gain) -> str:
 
 def _next(forest: Forest) -> str:
     """How far the next trained variant is behind the first row, and whether a test tells them apart."""
-    first, rest = forest.gains[0], [gain for gain in forest.gains[1:] if gain.row.is_trained]
+    first, rest = forest.ranked[0], [gain for gain in forest.ranked[1:] if gain.row.is_trained]
+    metric = forest.table.metric(forest.column)
+    above = forest.gains[: forest.gains.index(first)]
+    at = "".join(
+        f"; {gain.name}, at another pooling, is {fixed(gain.size - first.size, metric.digits)} above" for gain in above
+    )
     if not rest:
-        return ""
-    metric, other = forest.table.metric(forest.column), rest[0]
+        return at
+    other = rest[0]
     test = compare(first.cell, other.cell, metric).test
     sure = f", {p_value(test.p)}" if test and first.row.is_trained else ""
-    return f"; next is {other.name}, {fixed(first.size - other.size, metric.digits)} behind{sure}"
+    return f"; next is {other.name}, {fixed(first.size - other.size, metric.digits)} behind{sure}{at}"
 
 
 def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
@@ -151,10 +162,10 @@ def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
     base = main_baseline(block, column)
     base = base if len([row for row in rows if row.is_trained]) > 1 else None
     if base is None:
-        found = [_score(row, row.cells[column], 1 if metric.larger_is_better else -1) for row in rows]
+        found = [_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1) for row in rows]
     else:
         pairs = ((row, _baseline_of(block, row, base)) for row in rows)
-        found = [_gain(row, other, column, metric) for row, other in pairs if other and column in other.cells]
+        found = [_gain(block, row, other, column, metric) for row, other in pairs if other and column in other.cells]
     return Forest(table, block, column, base, tuple(sorted(found, key=lambda gain: -gain.size)))
 
 
@@ -169,19 +180,23 @@ def _baseline_of(block: Block, row: Row, base: Row) -> Row | None:
     return base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
 
 
-def _score(row: Row, cell: Cell, sign: int) -> Gain:
+def _score(block: Block, row: Row, cell: Cell, sign: int) -> Gain:
     size, interval = sign * cell.summary.mean, mean_interval(cell.summary)
     low, high = sorted((sign * interval.low, sign * interval.high)) if interval else (size, size)
-    return Gain(row, cell, size, low, high, "not tested" if row.is_trained else "untrained")
+    return Gain(row, cell, size, low, high, "not tested" if row.is_trained else _untrained(block, row))
 
 
-def _gain(row: Row, base: Row, column: Column, metric: Metric) -> Gain:
+def _untrained(block: Block, row: Row) -> GainKind:
+    return "untrained" if has_trained_pooling(block, row) else "other pooling"
+
+
+def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> Gain:
     cell, other = row.cells[column], base.cells[column]
     sign = 1 if metric.larger_is_better else -1
     size, test = sign * (cell.summary.mean - other.summary.mean), cell.test
     if not row.is_trained:  # one number without spread: the interval is that of the baseline
         test = paired_t_test([cell.summary.mean] * other.summary.n, other.values) if other.summary.n > 2 else None
-        kind: GainKind = "untrained"
+        kind = _untrained(block, row)
     elif row.data == base.data:
         kind, test = "baseline", None
     elif test is None:  # the baseline with other values has an interval, which no verdict follows

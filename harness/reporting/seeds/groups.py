@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
+from harness.reporting.seeds.freshness import Freshness
 from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, one_sample_t_test, summarise, t_test_from_summaries
+from harness.store import PRESENT, UNKNOWN
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
     import pandas
+
+
+#: what stands for a label: the present group before one of which that is not known, and that before a stale one
+_RANKS = {PRESENT: 2, UNKNOWN: 1}
 
 
 class Label(NamedTuple):
@@ -109,14 +115,14 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs that stand for a label in one suite: those with the most seeds (ties: newest).
+    """The runs that stand for a label in one suite: those of the present code, data and values, or else the newest.
 
-    `rows` are their lines of a frame in order of seeds; `older` counts the other groups of the label.
+    `rows` are their lines of a frame in order of seeds.
     """
 
     group: str
     protocol: str
-    older: int
+    freshness: Freshness
     frame: _Frame
     rows: slice
 
@@ -175,7 +181,7 @@ class Group:
 
 
 def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
-    """Choose the group of each label and suite in a frame of scores."""
+    """Choose the group of each label and suite in a frame of scores, the present one if there is one."""
     names = [*Label._fields, "suite", "group", "protocol"]
     numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
     _, firsts = np.unique(numbers, return_index=True)
@@ -183,15 +189,27 @@ def kept_groups(frame: pandas.DataFrame) -> dict[tuple[Label, str], Group]:
     newest = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
     times = newest.groupby(numbers).max().tolist()
     columns = (frame[name].iloc[firsts].astype(object).tolist() for name in names)
-    ranked: dict[tuple[Label, str], list[tuple[int, int, str, str, int]]] = {}
+    states = frame["present"].iloc[firsts].tolist()
+    places: dict[tuple[Label, str], list[int]] = {}
+    named: list[tuple[str, str]] = []
     for number, (*label, suite, group, protocol) in enumerate(zip(*columns, strict=True)):
-        rank = (seeds[number], times[number], group, protocol, number)
-        ranked.setdefault((Label(*label), suite), []).append(rank)
-    best = {place: max(ranks) for place, ranks in ranked.items()}
-    sorted_frame, rows = _in_groups(frame, numbers, [number for *_, number in best.values()])
+        places.setdefault((Label(*label), suite), []).append(number)
+        named.append((group, protocol))
+
+    def rank(number: int) -> tuple[object, ...]:
+        state = states[number]
+        return _RANKS.get(state, 0), *((seeds[number],) if state == PRESENT else ()), times[number], named[number]
+
+    ranked = {place: sorted(some, key=rank, reverse=True) for place, some in places.items()}
+    sorted_frame, rows = _in_groups(frame, numbers, [best for best, *_ in ranked.values()])
     return {
-        place: Group(group, protocol, len(ranked[place]) - 1, sorted_frame, rows[number])
-        for place, (_, _, group, protocol, number) in best.items()
+        place: Group(
+            *named[best],
+            Freshness(seeds[best], states[best], tuple((seeds[other], states[other]) for other in others)),
+            sorted_frame,
+            rows[best],
+        )
+        for place, (best, *others) in ranked.items()
     }
 
 

@@ -32,8 +32,8 @@ _RANK: tuple[SentenceKind, ...] = (
 def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> list[Sentence]:
     """Describe every comparison with the baseline on a suite's average, the controls, and the papers' coverage.
 
-    Findings on STS come first, notes last; of each suite the most important kinds: an untrained encoder ahead of
-    trained ones, then what is significant.
+    Stale and incomplete rows come first, then findings on STS, notes last; of each suite the most important kinds: an
+    untrained encoder ahead of trained ones, then what is significant.
     """
 
     def place(said: tuple[str, Sentence]) -> tuple[object, ...]:
@@ -43,7 +43,10 @@ def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> l
     blocks = [(table, block) for table in tables for block in table.blocks]
     said = [(table.suite, sentence) for table, block in blocks for sentence in untrained_sentences(table, block)]
     said += [(table.suite, sentence) for table, block in blocks for sentence in _block(table, block)]
-    found = [sentence for _, sentence in sorted(said, key=place)]
+    found = [
+        Sentence(f"{table.suite}, profile {table.profile}", note, "note") for table in tables for note in table.stale
+    ]
+    found += [sentence for _, sentence in sorted(said, key=place)]
     found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
     nothing = "No suite has an average to compare." if tables else "No results yet."
     return found or [Sentence("", nothing, "note")]

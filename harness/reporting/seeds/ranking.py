@@ -11,6 +11,7 @@ import numpy as np
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
 from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.untrained import has_trained_pooling
 from harness.reporting.seeds.words import heading
 from harness.stats import bootstrap_ranking
 
@@ -39,7 +40,8 @@ class RankedRow(NamedTuple):
 class RankingTable:
     """The variants of a profile from best to worst in a suite's average, over `places` that have all of them.
 
-    `unranked` are variants that some of these places lack, `left_out` places that lack others.
+    `other_pooling` are untrained encoders that are read by another pooling than most trained rows. `unranked` are
+    variants that some of these places lack, `left_out` places that lack others.
     """
 
     profile: str
@@ -51,6 +53,7 @@ class RankingTable:
     unranked: tuple[VariantName, ...]
     left_out: tuple[str, ...]
     level: float
+    other_pooling: tuple[VariantName, ...] = ()
 
     @property
     def title(self) -> str:
@@ -66,10 +69,12 @@ def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     found: dict[str, ByPlace] = {}
     untrained: set[VariantName] = set()
+    pooled: set[VariantName] = set()
     for block in table.blocks:
         if block.trained:
             place, scores = f"{block.setting} / {block.encoder}", _scores(block, column)
             untrained |= {row.label.name for row in block.untrained}
+            pooled |= {row.label.name for row in block.untrained if not has_trained_pooling(block, row)}
             found |= {place: scores} if scores else {}
     places, names = _common(found)
     if len(names) < 2:
@@ -80,7 +85,16 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     unranked = tuple(name for name in every if name not in names)
     left_out = tuple(place for place in found if place not in places)
     yield RankingTable(
-        table.profile, table.suite, column, metric, tuple(places), tuple(rows), unranked, left_out, level
+        table.profile,
+        table.suite,
+        column,
+        metric,
+        tuple(places),
+        tuple(rows),
+        unranked,
+        left_out,
+        level,
+        tuple(name for name in names if name in pooled),
     )
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
+from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.summary import BASELINE, older_text
+from harness.reporting.seeds.summary import BASELINE
 from harness.reporting.seeds.words import suite_title
 from harness.stats import paired_t_test
 
@@ -45,7 +46,7 @@ class SeenLine:
     label: Label
     group: str
     seeds: tuple[int, ...]
-    older: int
+    freshness: Freshness
     cells: Mapping[tuple[str, str], SeenCell]
     problem: str = ""
 
@@ -119,9 +120,8 @@ class SeenTable:
                 problems.setdefault(row.problem, []).append(row.label.name.text)
         for problem, labels in problems.items():
             yield f"Not compared, {problem}: {'; '.join(labels)}."
-        older = sum(row.older for row in self.rows)
-        if older:
-            yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+        where = f"{self.setting} / {self.encoder}"
+        yield from freshness_notes((where, row.label.name.text, row.freshness) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ def _row(runs: _Runs, found: Mapping[Label, _Runs], against: _Against) -> SeenLi
         for task in runs.pairs[part]
     }
     group = runs.group
-    return SeenLine(runs.label, group.group, group.seeds, group.older, cells, against.problem)
+    return SeenLine(runs.label, group.group, group.seeds, group.freshness, cells, against.problem)
 
 
 def _cell(runs: _Runs, base: _Runs | None, seeds: Sequence[int], task: str, part: str) -> SeenCell:

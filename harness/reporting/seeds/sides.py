@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from string import hexdigits
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
-from harness.metrics import Metric, Metrics, Score
+from harness.metrics import Column, Metric, Metrics, Score
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.groups import Group, Label, kept_groups
+from harness.reporting.seeds.groups import Corrected, Group, Label, kept_groups
+from harness.reporting.seeds.summary import Block, summary_tables
+from harness.reporting.seeds.untrained import untrained_tests
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import Result, frame_of, metrics_of, overrides_text
 
@@ -34,6 +37,7 @@ def compare_variants(
 ) -> Comparison:
     """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC].
 
+    `mcse#1a2b3c` is the group of runs whose name or one of whose fingerprints begins so.
     The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
     UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
     """
@@ -47,26 +51,65 @@ def compare_variants(
         "overrides": overrides_text(overrides or {}),
     }
     fields = {name: text for name, text in shared.items() if text}
+    (a, first_group), (b, second_group) = map(of_group, (a, b))
     wanted = described(a, fields), described(b, fields)
     suite = frame[frame["suite"] == score.suite]
     lines = suite[(suite["task"] == score.task) & (suite["metric"] == score.metric)]
-    groups = {label: group for (label, _), group in kept_groups(lines).items()}
-    labels = _choose(groups, *wanted)
+    groups = _groups(lines, "")
+    shelves = [_groups(lines, asked) if asked else groups for asked in (first_group, second_group)]
+    labels = _choose(shelves, *wanted)
 
-    def side(label: Label) -> Side:
+    def side(label: Label, groups: Mapping[Label, Group] = groups, asked: str = "") -> Side:
         group = groups[label]
         dev = {one.dev.task for one in results if one.group == group.group and one.dev.best_step is not None}
-        return Side(label, group.scores[score.column], group.older, frozenset(dev))
+        return Side(label, group.scores[score.column], group.freshness, frozenset(dev), group.pooling, asked)
 
-    first, second = map(side, labels)
+    first, second = map(side, labels, shelves, (first_group, second_group))
     untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))
-    return Comparison(first, second, score, declared, frozenset(map(str, suite["task"].unique())), untrained)
+    tables = summary_tables(suite[suite["profile"].isin({label.profile for label in labels})], metrics)
+    blocks = [block for table in tables for block in table.blocks]
+    earlier = first_group or second_group  # in no family
+    correction = None if earlier else _correction(blocks, score.column, declared, first, second)
+    tasks = frozenset(map(str, suite["task"].unique()))
+    return Comparison(first, second, score, declared, tasks, untrained, correction)
+
+
+def _correction(blocks: Sequence[Block], column: Column, metric: Metric, a: Side, b: Side) -> Corrected | None:
+    """The test of two sides in the family of one with the other as its baseline or untrained encoder; None without."""
+    for block in blocks:
+        for side, other in ((a, b), (b, a)):
+            row, against = block.by_label.get(side.label), block.by_label.get(other.label)
+            if not row or not against or not row.is_trained or column not in against.cells:
+                continue
+            if not against.is_trained:
+                cell = untrained_tests(block, column, metric, against).get(row.label)
+            else:
+                cell = row.cells.get(column) if block.baseline(row.label) == against else None
+            if cell and cell.values == tuple(side.values):
+                return cell.corrected
+    return None
 
 
 def _is_untrained(label: Label, labels: Sequence[Label]) -> bool:
     """Whether a label is that of an untrained encoder of other labels, and none of them."""
     places = {(one.profile, one.encoder) for one in labels}
     return label.setting == UNTRAINED and (label.profile, label.encoder) in places and label not in labels
+
+
+def of_group(text: str) -> tuple[str, str]:
+    """The parts of NAME#GROUP, where GROUP is how a fingerprint or group begins; without it, that is empty."""
+    name, mark, group = text.rpartition("#")
+    return (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
+
+
+def _groups(lines: pandas.DataFrame, asked: str) -> dict[Label, Group]:
+    """The groups that stand for each label, among all or those that begin as asked. Raises UserError for none."""
+    if asked:
+        begins = [lines[name].astype(str).str.startswith(asked) for name in ("group", "fingerprint")]
+        lines = lines[lines["group"].isin(set(lines["group"][begins[0] | begins[1]]))]
+        if not len(lines):
+            raise UserError(f"no run with this score has a group or fingerprint that begins with {asked}")
+    return {label: group for (label, _), group in kept_groups(lines).items()}
 
 
 def described(text: str, shared: LabelFields) -> dict[str, str]:
@@ -105,14 +148,17 @@ def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
     return found[0] if len(found) == 1 else shown[0]
 
 
-def _choose(groups: Mapping[Label, Group], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
+def _choose(shelves: Sequence[Mapping[Label, Group]], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
     """The only pair of labels that match; fields that neither description gives must be equal in both."""
-    sides = [[label for label in groups if _fits(label, fields)] for fields in (first, second)]
-    for fields, labels in zip((first, second), sides, strict=True):
+    described = list(zip(shelves, (first, second), strict=True))
+    sides = [[label for label in groups if _fits(label, fields)] for groups, fields in described]
+    for (groups, fields), labels in zip(described, sides, strict=True):
         if not labels:
             raise UserError(_unknown(fields, groups))
+    one, other = shelves
     free = {name for name in ("setting", "encoder") if name in first and name in second}
-    pairs = [(a, b) for a in sides[0] for b in sides[1] if a != b and _comparable(a, b, free)]
+    pairs = [(a, b) for a in sides[0] for b in sides[1] if _comparable(a, b, free)]
+    pairs = [(a, b) for a, b in pairs if a != b or one[a].group != other[b].group]
     pairs = [pair for pair in pairs if not any(label.overrides for label in pair)] or pairs
     if not pairs:
         raise UserError(

@@ -17,6 +17,7 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
+from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
@@ -34,7 +35,7 @@ UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 @dataclass(frozen=True)
 class Row:
-    """One label with the values of its `training`. `older` counts the groups of runs with it that are not shown.
+    """One label with the values of its `training`. `freshness` is that of its runs.
 
     `is_method` says whether it is tested among the methods or among their variants; `pooling` is that of its runs.
     """
@@ -42,7 +43,7 @@ class Row:
     label: Label
     group: str
     seeds: tuple[int, ...]
-    older: int
+    freshness: Freshness
     training: Mapping[str, str]
     cells: Mapping[Column, Cell]
     is_method: bool
@@ -113,6 +114,11 @@ class SummaryTable:
         """The rows of all blocks, each once."""
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
+    @property
+    def stale(self) -> list[str]:
+        """What is to be said of rows whose runs are stale, incomplete or not the only ones."""
+        return list(_freshness(self.blocks))
+
     def metric(self, column: Column) -> Metric:
         """Return the metric of a column."""
         return self.metrics[column.metric]
@@ -132,23 +138,28 @@ class SummaryTable:
 
 
 def summary_tables(
-    frame: pandas.DataFrame, metrics: Metrics, unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({})
+    frame: pandas.DataFrame,
+    metrics: Metrics,
+    unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
+    shown: Collection[Label] | None = None,
 ) -> list[SummaryTable]:
     """Build a table for each profile and suite of a frame of scores, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
-    and suite.
+    and suite. Of all rows, which are tested together, those of the labels `shown` are kept with the untrained encoders.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
     labels: dict[str, set[Label]] = {}
     for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
         kept.setdefault((label.profile, suite), {})[label] = group
         labels.setdefault(label.profile, set()).add(label)
-    tables = [_table(*place, groups, metrics.get(place[1], {}), labels[place[0]]) for place, groups in kept.items()]
+    tables = [
+        _table(*place, groups, metrics.get(place[1], {}), labels[place[0]], shown) for place, groups in kept.items()
+    ]
     return [
         replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
         for table in tables
-        if table.columns
+        if table.columns and table.blocks
     ]
 
 
@@ -162,7 +173,12 @@ def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
 
 
 def _table(
-    profile: str, suite: str, groups: Mapping[Label, Group], declared: Mapping[str, Metric], labels: Collection[Label]
+    profile: str,
+    suite: str,
+    groups: Mapping[Label, Group],
+    declared: Mapping[str, Metric],
+    labels: Collection[Label],
+    shown: Collection[Label] | None,
 ) -> SummaryTable:
     """A table of groups; `labels` are those that the profile has runs of in any suite."""
     columns = _columns(groups.values(), declared)
@@ -170,8 +186,14 @@ def _table(
     rows = []
     for label, group in groups.items():
         plain, cells = is_method(label.variant, label.overrides), group.cells_of(columns)
-        rows.append(Row(label, group.group, group.seeds, group.older, group.training, cells, plain, group.pooling))
+        rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
     blocks = blocks_of(rows, metrics)
+    if shown is not None:
+        kept = (
+            replace(block, rows=tuple(row for row in block.rows if row.label in shown or not row.is_trained))
+            for block in blocks
+        )
+        blocks = tuple(block for block in kept if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
     notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
@@ -282,21 +304,21 @@ def notes_on(
     """
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
-    rows = [row for block in blocks for row in block.rows]
-    older = sum({row.label: row.older for row in rows}.values())
-    if older:
-        yield f"{older_text(older)}; each row shows the group with the most seeds (ties: newest)."
+    yield from _freshness(blocks)
+
+
+def _freshness(blocks: Sequence[Block]) -> Iterator[str]:
+    yield from freshness_notes(
+        (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
+        for block in blocks
+        for row in block.rows
+    )
 
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:
     """Name the command that evaluates encoders before training; empty for none."""
     command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
     return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
-
-
-def older_text(count: int) -> str:
-    """Describe groups of runs that are not shown."""
-    return f"Not shown: {count_of(count, 'older or smaller group')} of runs with the same label"
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:

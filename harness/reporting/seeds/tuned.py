@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import NamedTuple
 
 from harness.method.naming import name_of
 from harness.metrics import Column
+from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, legend_of, notes_on
 from harness.stats import Summary, expected_best, summarise
-from harness.store import Result, frame_of, overrides_text
+from harness.store import Result, frame_of, overrides_text, some_of
 from harness.store.tunings import TunedMethod, Tuning
 
 #: suite -> column -> score of what one seed picked
@@ -85,36 +85,26 @@ def tuned_reports(
 
 def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
     wanted, overrides = set(tuning.variants), overrides_text(tuning.overrides)
-    mine = [
-        one
-        for one in results
-        if one.profile == tuning.profile
+    fits = [
+        one.profile == tuning.profile
         and one.spec.variant in wanted
         and one.best_dev is not None
         and overrides_text(one.overrides) == overrides
+        for one in results
     ]
-    runs = _largest_groups(mine)
-    kept = kept_groups(frame_of(list(runs.values()), ()))
+    mine = some_of(results, fits)
+    frame = frame_of(mine, ())
+    chosen = {place[:4]: group.group for (place, _), group in reversed(kept_groups(frame).items())}
+    runs = {
+        (one.spec.variant, one.spec.setting, one.spec.encoder, one.spec.seed): one
+        for one in mine
+        if chosen.get((one.profile, one.spec.variant, one.spec.setting, one.spec.encoder)) == one.group
+    }
+    kept = kept_groups(frame[frame["group"].isin(set(chosen.values()))])
     spots = sorted({(one.spec.setting, one.spec.encoder) for one in runs.values()})
     places = tuple(_place(tuning, *spot, runs, kept) for spot in spots)
     shown = (table for table in tables if table.profile == tuning.profile)
     return TunedReport(tuning, places, tuple(filter(None, (_table(tuning, places, one) for one in shown))))
-
-
-def _largest_groups(results: Sequence[Result]) -> dict[tuple[str, str, str, int], Result]:
-    """The results by variant, setting, encoder and seed: of each variant's groups that with the most seeds (newest)."""
-
-    def label(one: Result) -> tuple[str, str, str]:
-        return one.spec.variant, one.spec.setting, one.spec.encoder
-
-    found: dict[tuple[str, str, str, int], Result] = {}
-    for place, some in groupby(sorted(results, key=label), key=label):
-        groups: dict[str, dict[int, Result]] = {}
-        for one in some:
-            groups.setdefault(one.group, {})[one.spec.seed] = one
-        best = max(groups.values(), key=lambda runs: (len(runs), max(one.finished for one in runs.values())))
-        found |= {(*place, seed): one for seed, one in best.items()}
-    return found
 
 
 def _place(
@@ -178,4 +168,4 @@ def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
     scores = [(pick.seed, pick.scores.get(table.suite, {})) for pick in line.picks]
     found = {column: [some[column] for _, some in scores if column in some] for column in table.columns}
     cells = {column: Cell.of(values) for column, values in found.items() if values}
-    return Row(label, "", tuple(pick.seed for pick in line.picks), 0, {}, cells, is_method=True)
+    return Row(label, "", tuple(pick.seed for pick in line.picks), Freshness(), {}, cells, is_method=True)

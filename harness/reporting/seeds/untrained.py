@@ -1,25 +1,44 @@
-"""The untrained encoder beside the variants that were trained from it."""
+"""The untrained encoder beside the variants that were trained from it, at their pooling first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.formatting import count_of
-from harness.metrics import Column
-from harness.reporting.seeds.groups import Cell
+from harness.metrics import Column, Metric
+from harness.reporting.seeds.families import FamilyTest, corrected
+from harness.reporting.seeds.groups import Cell, Label, compare
 from harness.reporting.seeds.sentences import Sentence
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.tables.grids import summary_text
-from harness.stats import ALPHA, FEWEST_SEEDS, holm, paired_t_test
+from harness.verdicts import Significance
 
 #: more variants than these are counted, not named
 MOST_NAMES = 5
 
 
-def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]:
-    """Compare the best untrained row of a block with its trained rows on the suite's average.
+def has_trained_pooling(block: Block, row: Row) -> bool:
+    """Whether a row pools like most trained rows of a block, of equally many like the first, the baseline."""
+    counts = Counter(one.pooling for one in block.trained)
+    return not counts or row.pooling == counts.most_common(1)[0][0]
 
-    Nothing is said where the suite has several averages, or of one where smaller is better.
+
+def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
+    """The trained rows of a block tested against an untrained one: methods a family, variants another."""
+    rows = [row for row in block.trained if column in row.cells]
+    against = untrained.cells[column]
+    tests = [
+        FamilyTest(compare(row.cells[column], against, metric, untrained=True), row.data, row.is_method) for row in rows
+    ]
+    return {row.label: cell for row, cell in zip(rows, corrected(tests), strict=True)}
+
+
+def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]:
+    """Compare the untrained encoder with the trained rows of a block on the suite's average.
+
+    It is read by the pooling of the trained rows, or else by the best other one. Nothing is said where the suite has
+    several averages, or of one where smaller is better.
     """
     columns = table.averages
     if len(columns) != 1 or not table.metric(columns[0]).larger_is_better:
@@ -28,37 +47,40 @@ def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]
     trained, untrained = ([row for row in rows if column in row.cells] for rows in (block.trained, block.untrained))
     if not trained or not untrained:
         return
-    best = max(untrained, key=lambda row: row.cells[column].summary.mean)
+    ranked = sorted(untrained, key=lambda row: -row.cells[column].summary.mean)
+    bar = next((row for row in ranked if has_trained_pooling(block, row)), ranked[0])
+    yield _sentence(table, block, column, bar, trained, [row for row in ranked if row is not bar])
+
+
+def _sentence(
+    table: SummaryTable, block: Block, column: Column, bar: Row, trained: Sequence[Row], others: Sequence[Row]
+) -> Sentence:
+    metric, mean = table.metric(column), bar.cells[column].summary.mean
     place = f"{block.setting} / {block.encoder}, profile {table.profile}"
-    yield _sentence(place, table, column, best, trained)
-
-
-def _sentence(place: str, table: SummaryTable, column: Column, best: Row, trained: Sequence[Row]) -> Sentence:
-    metric, bar = table.metric(column), best.cells[column].summary.mean
-    behind = [row for row in trained if row.cells[column].summary.mean < bar]
+    tests = untrained_tests(block, column, metric, bar)
+    behind = [row for row in trained if row.cells[column].summary.mean < mean]
     top = max(trained, key=lambda row: row.cells[column].summary.mean)
+    pooling = "" if has_trained_pooling(block, bar) else ", at another pooling than the trained"
     scores = (
-        f"untrained {summary_text(best.cells[column].summary, metric.digits)} ({best.label.name}), best trained "
-        f"{summary_text(top.cells[column].summary, metric.digits)} ({top.label.name}), {metric.title}, "
-        f"{table.suite} average"
+        f"untrained {_score(bar, column, metric)}{pooling}, best trained {_score(top, column, metric)}, "
+        f"{metric.title}, {table.suite} average"
     )
+    above = [row for row in others if row.cells[column].summary.mean > top.cells[column].summary.mean]
+    listed = "; ".join(_score(row, column, metric) for row in above)
+    more = f" At another pooling, the untrained encoder is ahead of all: {listed}." if above else ""
     if not behind:
-        return Sentence(place, f"Every trained variant beats the untrained encoder: {scores}.", "note")
-    certain, few = _certain([row.cells[column] for row in trained], bar)
+        return Sentence(place, f"Every trained variant beats the untrained encoder: {scores}.{more}", "note")
+    few = sum(cell.test is None for cell in tests.values())
+    certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests.values())
     count = count_of(len(trained), "trained variant")
     every = f"all {count}" if len(trained) > 1 else "the one trained variant"
     many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
     names = f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
-    tests = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
-    tests += [f"{few} with too few seeds to test"] * (few > 0)
-    text = f"The untrained encoder beats {many}{names} ({'; '.join(tests)}): {scores}."
+    said = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
+    said += [f"{few} with too few seeds to test"] * (few > 0)
+    text = f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}.{more}"
     return Sentence(place, text, "untrained" if certain else "untested" if few else "even")
 
 
-def _certain(cells: Sequence[Cell], bar: float) -> tuple[int, int]:
-    """How many means lie below a number without spread, by t-tests of one sample, and how many are not tested."""
-    tests = [paired_t_test(cell.values, [bar] * cell.summary.n) for cell in cells if cell.summary.n >= FEWEST_SEEDS]
-    found = [test for test in tests if test]
-    adjusted = holm([test.p for test in found])
-    below = sum(p < ALPHA and test.difference < 0 for p, test in zip(adjusted, found, strict=True))
-    return below, len(cells) - len(found)
+def _score(row: Row, column: Column, metric: Metric) -> str:
+    return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"

@@ -16,6 +16,7 @@ from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.profiles import typed_profile
 from harness.reporting.seeds.families import FamilyTest
 from harness.reporting.seeds.families import corrected as correct
+from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
 from harness.stats import (
@@ -131,7 +132,7 @@ class FilledLine:
     scores: Mapping[str, Score]
     part: str
     seeds: int
-    older: int
+    freshness: tuple[Freshness, ...]
     against: str | None
     apart: str
     command: str | None

@@ -218,7 +218,7 @@ class _Runs:
             scores=scores,
             part=definition.part,
             seeds=max(counts),
-            older=max((group.older for group in self.groups.get(place, {}).values()), default=0) if own else 0,
+            freshness=tuple(group.freshness for group in self.groups.get(place, {}).values()) if own else (),
             against=rival.variant if rival else None,
             apart=trained_apart(self.training(place), self.training(rival)) if rival else "",
             command=self._command(place, row, table) if due else None,

@@ -155,7 +155,9 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
         seeds = len(row.seeds)
         texts = ((cell_text(row.cells.get(one), table.metric(one).digits, seeds), best[one]) for one in columns)
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
-        yield Line((row.label.name, str(seeds)), cells, "baseline" if block.is_baseline(row) else "plain")
+        mark = row.freshness.mark
+        count = f"{seeds} ({mark})" if mark else str(seeds)
+        yield Line((row.label.name, count), cells, "baseline" if block.is_baseline(row) else "plain")
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:

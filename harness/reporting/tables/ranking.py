@@ -49,6 +49,8 @@ def _notes(table: RankingTable) -> Iterator[str]:
     few = [f"{row.name} ({row.seeds})" for row in table.rows if row.trained and row.seeds < FEWEST_SEEDS]
     if few:
         yield f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds: {', '.join(few)}."
+    if table.other_pooling:
+        yield f"Read by another pooling than most trained variants: {', '.join(map(str, table.other_pooling))}."
     if table.unranked:
         yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
     if table.left_out:

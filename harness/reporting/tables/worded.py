@@ -10,7 +10,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
-from harness.reporting.seeds.summary import older_text
+from harness.reporting.seeds.freshness import freshness_notes
 from harness.reporting.seeds.words import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
@@ -261,9 +261,11 @@ def _notes(filled: FilledTable) -> Iterator[str]:
     yield from _comparisons(filled)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
-    older = sum(line.older for line in _all_lines(filled))
-    if older:
-        yield f"{older_text(older)}."
+    yield from freshness_notes(
+        (f"{line.place.setting} / {line.place.encoder}", name_of(line.place.variant).text, freshness)
+        for line in _all_lines(filled)
+        for freshness in line.freshness
+    )
 
 
 def _all_lines(filled: FilledTable) -> list[FilledLine]:

@@ -18,6 +18,7 @@ import pytest
 from executor_jobs import ignore, jobs, notes, stubs
 
 import harness
+from harness.cli.run import _describe_cards as describe_cards
 from harness.errors import UserError
 from harness.execution.events import Event, both
 from harness.execution.executors import processes
@@ -28,7 +29,7 @@ from harness.execution.executors.local import Local
 from harness.execution.executors.processes import SERVER_ENVIRONMENT, ForkServer
 from harness.execution.executors.queue import Queue
 from harness.execution.executors.seats import CardSeats, Gpu, Seats, visible_gpus
-from harness.execution.resources import Resources
+from harness.execution.resources import Jobs, Resources
 from harness.processors import cores
 from harness.store import Failure, Result, Store
 from harness.store.attempts import attempt
@@ -324,3 +325,37 @@ def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> N
         time.sleep(0.3)
     driver.communicate(timeout=60)
     assert gone(processes)
+
+
+def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.execution.environment._has_cuda", lambda: True)
+    assert Local.default_jobs("auto") == "auto"
+    assert Local.default_jobs("cpu") == 1
+    monkeypatch.setattr("harness.execution.environment._has_cuda", lambda: False)
+    assert Local.default_jobs("auto") == 1
+
+
+@pytest.mark.parametrize(
+    ("cards", "runs", "jobs", "line"),
+    [
+        (8, 40, None, "8 GPUs, 4 runs each"),
+        (8, 40, "auto", "8 GPUs, 4 runs each"),
+        (8, 10, None, "8 GPUs, 2 runs each"),
+        (1, 40, 1, "1 GPU, 1 run each"),
+    ],
+)
+def test_the_plan_says_how_many_runs_a_card_has(
+    cards: int,
+    runs: int,
+    jobs: Jobs | None,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("harness.execution.environment._has_cuda", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: cards)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    describe_cards(runs, jobs, "auto")
+    assert line in capsys.readouterr().out
+    describe_cards(runs, jobs, "cpu")
+    assert not capsys.readouterr().out

@@ -1,7 +1,8 @@
-"""Which runs stand for a label: one training, one protocol, the most seeds."""
+"""Which runs stand for a label: one training, one protocol, the present one or the newest."""
 
 from __future__ import annotations
 
+import pytest
 from builders import frame, over_seeds, result, sts, tables
 
 from harness.metrics import Column
@@ -19,17 +20,40 @@ def test_protocols_of_one_training_are_never_mixed() -> None:
     new = over_seeds("mcse", [70.0, 71.0], version=2, finished="2026-02-01T00:00:00+00:00")
     assert {one.group for one in old} == {one.group for one in new}, "the training is the same"
     kept = kept_groups(frame(old + new))[LABEL, "sts"]
-    assert (kept.protocol, kept.older) == (new[0].evaluations[0].protocol.key, 1)
+    assert (kept.protocol, len(kept.freshness.hidden)) == (new[0].evaluations[0].protocol.key, 1)
     assert list(kept.scores[AVG].values()) == [70.0, 71.0]
 
 
 def test_each_suite_has_its_own_group() -> None:
     both = [result("mcse", seed, {**sts(A=70.0), "geometry": {"Avg": {"alignment": 0.2}}}) for seed in (0, 1)]
-    later = over_seeds("mcse", [60.0, 61.0, 62.0], data="other")
+    later = over_seeds("mcse", [60.0, 61.0, 62.0], data="other", finished="2027-01-01T00:00:00+00:00")
     kept = kept_groups(frame(both + later))
     assert kept[LABEL, "sts"].seeds == (0, 1, 2)
     assert kept[LABEL, "geometry"].seeds == (0, 1)
-    assert (kept[LABEL, "sts"].older, kept[LABEL, "geometry"].older) == (1, 0)
+    assert [len(kept[LABEL, suite].freshness.hidden) for suite in ("sts", "geometry")] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("states", "shown", "mark"),
+    [
+        (("present", "method code"), "old", ""),
+        (("method code", "present"), "new", "incomplete"),
+        (("", "method code"), "old", ""),
+        (("", ""), "new", "incomplete"),
+        (("method code", "method code"), "new", "stale"),
+    ],
+)
+def test_the_present_group_stands_for_a_label_and_else_the_newest(
+    states: tuple[str, str], shown: str, mark: str
+) -> None:
+    old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2026-01-01T00:00:00+00:00")
+    new = over_seeds("mcse", [9.0], data="new", finished="2026-02-01T00:00:00+00:00")
+    scores = frame(old + new)
+    scores["present"] = [states[group == new[0].group] for group in scores["group"]]
+    kept = kept_groups(scores)[LABEL, "sts"]
+    assert kept.group == {"old": old, "new": new}[shown][0].group
+    assert kept.freshness.mark == mark
+    assert ("changed since: method code" in str(kept.freshness)) == ("method code" in states)
 
 
 def test_parts_of_tasks_are_no_columns() -> None:

@@ -17,8 +17,9 @@ from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.headline import headline
 from harness.reporting.seeds.ranking import ranking_tables
+from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
-from harness.store import Result, metrics_of
+from harness.store import Result, frame_of, metrics_of
 from harness.verdicts import Significance
 
 AVG = Column("Avg", "spearman")
@@ -121,12 +122,11 @@ def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
 def test_groups_with_one_label_are_never_mixed() -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2025-01-01T00:00:00+00:00")
     new = over_seeds("mcse", MCSE, data="new", finished="2026-01-01T00:00:00+00:00")
-    newest_but_small = over_seeds("mcse", [9.0], data="newest", finished="2026-06-01T00:00:00+00:00")
-    (table,) = tables(newest_but_small + new + old)
+    (table,) = tables(new + old)
     (row,) = table.rows
     assert row.cells[AVG].values == tuple(MCSE)
-    assert (row.group, row.older, row.seeds) == (new[0].group, 2, (0, 1, 2))
-    assert any(note.startswith("Not shown: 2 older or smaller groups") for note in table.notes)
+    assert (row.group, row.freshness.hidden, row.seeds) == (new[0].group, ((3, ""),), (0, 1, 2))
+    assert any("not shown: 3 seeds of another group. In toy / toy-bert: MCSE." in note for note in table.notes)
 
 
 def test_one_seed_has_no_spread_and_no_test_and_says_so() -> None:
@@ -257,3 +257,14 @@ def test_a_table_without_the_untrained_encoder_names_the_command() -> None:
     (table,) = tables(over_seeds("simcse", SIMCSE))
     command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
     assert table.notes[-1] == f"Untrained toy-bert not evaluated; `{command}` adds it."
+
+
+def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
+    near = [value + 5 for value in SIMCSE]
+    runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", near)
+    runs += over_seeds("dalr", [22.0, 23.0, 26.0]) + over_seeds("none[pooling=cls]", [1.0], setting="none")
+    (whole,) = tables(runs)
+    wanted = {row.label for row in whole.rows if row.label.variant == "mcse"}
+    (part,) = summary_tables(frame_of(runs), metrics_of(runs), shown=wanted)
+    assert [row.label.variant for row in part.rows] == ["none[pooling=cls]", "mcse"]
+    assert all(row in whole.rows for row in part.rows)

@@ -6,7 +6,10 @@ import scipy.stats
 from builders import over_seeds, sts, tables
 from builders import result as one_result
 
+from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.ranking import ranking_tables
+from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
 BAR = over_seeds("none[pooling=mean]", [50.0], setting="none")
@@ -44,3 +47,23 @@ def test_methods_that_are_ahead_are_said_to_be() -> None:
 def test_an_untrained_encoder_alone_is_only_told() -> None:
     (sentence,) = headline(tables([one_result("none", 0, sts(ToySTS=5.0), setting="none")]), [])
     assert sentence.text == "untrained scores 5.00 points of Spearman (sts average, 1 seed); not trained."
+
+
+def test_the_trained_pooling_comes_first_and_another_is_named() -> None:
+    def untrained(pooling: str, score: float) -> list[Result]:
+        values = {"method": {"pooling": pooling}, "training": {}, "encoder": {"pooling": pooling}}
+        return over_seeds(f"none[pooling={pooling}]", [score], setting="none", hyperparameters=values)
+
+    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + untrained("cls", 10.0) + untrained("mean", 90.0)
+    (table,) = tables(runs)
+    first = next(one for one in headline([table], []) if "untrained encoder" in one.text)
+    assert first.kind == "note"
+    assert first.text.startswith(
+        "Every trained variant beats the untrained encoder: untrained 10.00 (untrained, [CLS])"
+    )
+    assert first.text.endswith("At another pooling, the untrained encoder is ahead of all: 90.00 (untrained, mean).")
+    (forest,) = forests(table)
+    assert lead_text(forest).startswith("MCSE leads on toy / toy-bert")
+    assert lead_text(forest).endswith("; untrained, mean, at another pooling, is 18.27 above.")
+    assert [gain.kind for gain in forest.gains] == ["other pooling", "better", "baseline", "untrained"]
+    assert [str(name) for name in ranking_tables([table])[0].other_pooling] == ["untrained, mean"]

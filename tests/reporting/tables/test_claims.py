@@ -61,5 +61,15 @@ def test_verdicts_are_what_the_runs_say() -> None:
     }
 
 
+def test_the_claims_of_a_table_are_a_family() -> None:
+    near, dalr = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]
+    runs = over_seeds("dalr", dalr) + over_seeds("dalr[without=rank]", near)
+    (alone,) = verdicts(runs).values()
+    assert alone.startswith("holds (p = 0.0")
+    both = verdicts(runs + over_seeds("dalr[without=ima]", [70.1, 71.1, 72.0])).values()
+    assert [text.partition(" (")[0] for text in both] == ["alone", "alone"]
+    assert all("not after correction over 2 tests" in text for text in both)
+
+
 def test_no_table_without_both_variants() -> None:
     assert verdicts(over_seeds("dalr", [70.0, 71.0])) == {}
