@@ -8,7 +8,7 @@ from typing import Literal
 import click
 from click.shell_completion import CompletionItem
 
-from harness.command_line import DEFAULT_PROFILE
+from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.errors import UserError
 
 #: names to offer, given the profile on the command line
@@ -77,6 +77,17 @@ def data_sets(_: str) -> Iterable[str]:
     from harness.catalogue import entries
 
     return entries()
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Groups of runs in the folder of results."""
+    from pathlib import Path
+
+    from harness.store import Store
+
+    results = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).indexed()
+    named = dict.fromkeys(f"{one.spec.key.rpartition('/')[0]}#{one.group[:8]}" for one in results)
+    return [CompletionItem(name) for name in named if name.startswith(typed)]
 
 
 def complete_profile(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:

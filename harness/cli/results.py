@@ -1,4 +1,4 @@
-"""`harness results`: the results of several labs."""
+"""`harness results`: groups of runs, and the results of several labs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.completion import complete_groups
 from harness.cli.groups import CommandGroup
-from harness.cli.options import FOLDER, FOLDER_THERE, results_option
+from harness.cli.options import FOLDER, FOLDER_THERE, any_profile_option, results_option
 from harness.cli.output import echo
+from harness.cli.reading import read_results
+from harness.cli.tables import plain_table
 from harness.command_line import DEFAULT_RESULTS, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of
@@ -21,7 +24,51 @@ if TYPE_CHECKING:
 
 @click.group("results", cls=CommandGroup)
 def results_command() -> None:
-    """Share results."""
+    """List, drop and share results."""
+
+
+@results_command.command("list")
+@any_profile_option
+@results_option
+def list_command(profile: str | None, results: Path) -> None:
+    """List groups of runs that differ by their seeds alone.
+
+    Groups of one name differ in code, data or values; the last column says which is the present one, as `harness
+    status` computes it, and what has changed since the others. NAME#GROUP names one, in `harness compare` too.
+    """
+    from harness.profiles import load_profile
+    from harness.reporting.seeds.listed import listed_groups
+    from harness.store import of_profile
+
+    found = read_results(results, profile).runs
+    rows = [
+        (one.named, one.label.overrides, one.label.profile, _seeds(one.seeds), one.finished[:16], one.state)
+        for one in listed_groups(of_profile(found, load_profile(profile).name) if profile else found)
+    ]
+    plain_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
+
+
+def _seeds(seeds: set[int]) -> str:
+    return ",".join(map(str, sorted(seeds)))
+
+
+@results_command.command("drop")
+@click.argument("runs", metavar="RUN ...", nargs=-1, required=True, shell_complete=complete_groups)
+@results_option
+def drop_command(runs: tuple[str, ...], results: Path) -> None:
+    """Move results to RESULTS/.superseded.
+
+    RUN is a run's key, or NAME#GROUP for a group of runs, as `harness results list` shows it. Nothing is deleted: files
+    moved back are results again. A run in progress is refused.
+    """
+    from harness.reporting.seeds.listed import named_runs
+    from harness.store import Store
+    from harness.store.redo import supersede
+
+    loaded = read_results(results).runs
+    chosen = {one.fingerprint: one for text in runs for one in named_runs(loaded, text)}
+    for one, place in zip(chosen.values(), supersede(Store(results), chosen.values()), strict=True):
+        echo(f"{one.spec.key} moved to {place}")
 
 
 @results_command.command("merge")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from harness.checksums import DamagedError, note_in, write_note
 from harness.errors import UserError
 from harness.regular import read_regular
 from harness.store.files import Store
-from harness.store.schema import Spec
+from harness.store.schema import Result, Spec
 from harness.store.submissions import submission
 
 
@@ -64,7 +64,7 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
     if new:
         write_note(_list(store, asked), {"runs": list(new)})
     for fingerprint in new:
-        earlier = _unused(store, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}")
+        earlier = _unused(store, _earlier(fingerprint))
         _write(store, fingerprint, Redo(asked, earlier))
     for fingerprint in runs:
         with store.lock(fingerprint) as mine:
@@ -72,6 +72,27 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
             if mine and note and not note.cleared:
                 _clear(store, fingerprint, note)
     _list(store, asked).unlink(missing_ok=True)
+
+
+def supersede(store: Store, runs: Iterable[Result]) -> list[Path]:
+    """Move the results of runs, and their work, to folders of results of their own, which are returned.
+
+    Raises UserError, before anything is moved, where one of them is in progress.
+    """
+    moved = []
+    with ExitStack() as locks:
+        chosen = [(one, locks.enter_context(store.lock(one.fingerprint))) for one in runs]
+        for one, mine in chosen:
+            if not mine or submission(store, one.fingerprint) or redo_of(store, one.fingerprint):
+                raise UserError(f"{one.spec.key} is in progress; drop it when that has ended")
+        for one, _ in chosen:
+            earlier = _unused(store, _earlier(one.fingerprint))
+            work, place = store.work(one.fingerprint), Store(store.root / ".superseded" / earlier)
+            _move(sorted(work.iterdir()) if work.is_dir() else [], store, place)
+            # the result last: as long as it is there, the same command finds it again
+            _move(reversed(store.files_of(one.profile, one.spec, one.fingerprint)), store, place)
+            moved.append(place.root)
+    return moved
 
 
 def new_results(store: Store, fingerprint: str) -> Store:
@@ -111,6 +132,10 @@ def _move(paths: Iterable[Path], store: Store, to: Store) -> None:
         place = to.root / path.relative_to(store.root)
         place.parent.mkdir(parents=True, exist_ok=True)
         path.replace(place)
+
+
+def _earlier(fingerprint: str) -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}"
 
 
 def _unused(store: Store, name: str) -> str:
