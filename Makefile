@@ -1,8 +1,9 @@
 # Everything is installed in .venv; PYTHON is the interpreter that creates it.
 PYTHON ?= python3
+SECOND ?= python3.13
 BIN := .venv/bin
 
-.PHONY: smoke test docs long faults cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test docs steady floors long faults cluster trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -16,6 +17,21 @@ test: .venv/dev        ## lint, types and tests
 docs: .venv/docs       ## the documentation as web pages in docs/_build; any warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 	@echo open docs/_build/index.html
+
+steady: .venv/dev      ## the tests in random order five times, on a second Python too where it is installed; an hour or more
+	if $(SECOND) --version >/dev/null 2>&1; then $(MAKE) .venv-second/dev; fi
+	$(BIN)/python tests/steady.py $(BIN)/python $$(ls .venv-second/bin/python 2>/dev/null)
+
+.venv-second/dev: pyproject.toml
+	$(SECOND) -m venv .venv-second
+	.venv-second/bin/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+floors:                ## the tests with the lowest versions of pyproject.toml
+	$(PYTHON) -m venv .venv-floors
+	.venv-floors/bin/python -m pip install --quiet uv
+	.venv-floors/bin/uv pip install --quiet --python .venv-floors/bin/python --resolution lowest-direct --editable '.[dev]'
+	.venv-floors/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 long: .venv/dev        ## what the tests check in part, whole; minutes
 	$(BIN)/pytest -m long -n 2

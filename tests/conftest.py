@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,8 +40,28 @@ LONGEST = (
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order files by length; tests of a file keep their order."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--order", type=int, metavar="SEED", help="files, and tests of a file, in the order of a seed")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI, a check that a package would bring is not skipped: the reason tells how to install it."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter and os.environ.get("CI") else []
+    lacking = sorted({report.longrepr[2] for report in skipped if "; install " in report.longrepr[2]})
+    if lacking:
+        reporter.write_line("not to be skipped in CI: " + " / ".join(lacking), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order files by length, where tests of a file keep their order; all of them by a seed if there is one."""
+    seed = config.getoption("--order")
+    if seed is not None:
+        chance = random.Random(seed)
+        files = {path: chance.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (files[item.path], chance.random()))
+        return
     place = {f"{name}.py": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
 

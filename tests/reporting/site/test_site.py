@@ -11,9 +11,9 @@ import pytest
 from builders import over_seeds
 from site_samples import EVIL, hostile, rendered, tuned
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no page is opened")
+playwright = pytest.importorskip("playwright.sync_api", reason="no page is opened; install the extra dev")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: no page of the report is opened")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no page is opened; install chromium, such as by apt-get")
 
 KINDS = (
     "index.html",

@@ -55,7 +55,7 @@ def nasty() -> Grid:
 
 def test_every_table_compiles(grids: list[Grid], tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
-        pytest.skip("NOT CHECKED: pdflatex is not there, no LaTeX table is compiled")
+        pytest.skip("no LaTeX table is compiled; install texlive-latex-recommended, such as by apt-get")
     (tmp_path / "report.tex").write_text(DOCUMENT.format(latex([*grids, nasty()], "footer")), encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"],
