@@ -51,7 +51,7 @@ def test_a_paper_is_counted_once_and_estimated_from_operations(tmp_path: Path) -
     printed = run("--paper", "mcse", results=tmp_path).output
     assert re.search(r"mcse:T7 +60 runs, 0 done", printed)
     assert re.search(r"mcse:F2 +40 runs, 0 done", printed)
-    assert re.search(r"about [\d,.]+ h on one H100, [\d,.]+ h on one A100, .*counted operations.*not measured", printed)
+    assert re.search(r"about [\d,.]+ h on one H200, [\d,.]+ h on one H100, .*by arithmetic.*not measured", printed)
 
 
 def test_tables_and_figures_add_up(tmp_path: Path) -> None:
