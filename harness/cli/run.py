@@ -319,11 +319,14 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        others = _others(plan, results)
-        show_summaries(results.runs, others)
+        from harness.store import some_of
+
+        stored = _stored(plan, results)
+        show_summaries(results.runs, stored)
         if plan.request.tuning:
-            untrained = [run for run in others if run.spec.setting == UNTRAINED]
-            show_tuning(plan.request.tuning, [*results.runs, *untrained])
+            mine = {run.fingerprint for run in results.runs}
+            wanted = [run.spec.setting == UNTRAINED or run.fingerprint in mine for run in stored]
+            show_tuning(plan.request.tuning, some_of(stored, wanted))
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
@@ -341,11 +344,17 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         context.exit(1)
 
 
-def _others(plan: Plan, results: Results) -> list[Result]:
-    """The results of the profile that the folder has besides a plan's: of other variants, settings or encoders."""
-    mine = {_label(run) for run in results.runs}
+def _stored(plan: Plan, results: Results) -> Sequence[Result]:
+    """A plan's results as the folder has them, with those of other variants, settings and encoders of the profile."""
+    from harness.execution.present import Present
+    from harness.store import IndexedResults
+
     stored = read_results(plan.store.root, named={one.problem for one in plan.damaged}).runs
-    return [run for run in stored if run.profile == plan.request.profile.name and _label(run) not in mine]
+    assert isinstance(stored, IndexedResults)
+    mine, labels = {run.fingerprint for run in results.runs}, {_label(run) for run in results.runs}
+    name = plan.request.profile.name
+    kept = [run.profile == name and (run.fingerprint in mine or _label(run) not in labels) for run in stored]
+    return stored.judged(Present(inventory=plan.inventory)).where(kept)
 
 
 def _label(run: Result) -> tuple[str, ...]:

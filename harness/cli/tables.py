@@ -99,10 +99,11 @@ def _text(cell: object) -> Text:
     return Text(visible(str(cell)))
 
 
-def show_summaries(results: Sequence[Result], others: Sequence[Result] = ()) -> None:
+def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance.
 
-    `others` are further results of the folder: their tests count in the families, their untrained encoders are shown.
+    `stored` are these and further results of the folder, whose tests count in the families and whose untrained encoders
+    are shown.
     """
     from harness.reporting.seeds.groups import Label
     from harness.reporting.seeds.summary import summary_tables
@@ -110,7 +111,7 @@ def show_summaries(results: Sequence[Result], others: Sequence[Result] = ()) -> 
     from harness.store import frame_of, metrics_of, unscored
 
     lines = unscored(results)
-    every, frame = [*results, *others], frame_of(results)
+    every, frame = stored or results, frame_of(results)
     shown = {Label(*label) for label in frame[list(Label._fields)].drop_duplicates().itertuples(index=False)}
     for summary in summary_tables(frame_of(every), metrics_of(every), lines, shown):
         lines.pop((summary.profile, summary.suite), None)
