@@ -30,7 +30,7 @@ def entry(checksum: str | None = f"sha256:{SUM}", rows: int = 40_000) -> str:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert "Traceback" not in err, err
     return process.returncode, out
 

@@ -178,14 +178,14 @@ def test_a_full_disk_behind_the_output_is_one_line() -> None:
         pytest.skip("there is no /dev/full")
     command = [sys.executable, "-c", "from harness.cli.main import main; main()", "data", "path", "--help"]
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
 
 
 @pytest.mark.parametrize("streams", [">&-", "<&- 2>&- >&-"])
 def test_a_closed_output_is_no_traceback(streams: str) -> None:
     command = f"{sys.executable} -c 'from harness.cli.start import main; main()' data path nope {streams}"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2
     assert ended.stderr in ("", "error: the standard output is closed; redirect it to a file or to /dev/null\n")
 
@@ -195,7 +195,7 @@ def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path) -> None:
     gone.mkdir()
     code = f"import os; os.rmdir({str(gone)!r}); from harness.cli.start import main; main()"
     command = [sys.executable, "-c", code, "new", "profile", "mine"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=gone)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=gone)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "error: the working folder was deleted; change to one that exists\n"
 
@@ -206,7 +206,7 @@ def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> 
     command = [sys.executable, "-c", "from harness.cli.start import main; main()", *words]
     without = {name: value for name, value in os.environ.items() if name not in ("HARNESS_CACHE", SPARE)}
     ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, env={**without, "HOME": "/proc"}
+        command, capture_output=True, text=True, timeout=300, check=False, env={**without, "HOME": "/proc"}
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1].startswith("missing")
@@ -224,7 +224,7 @@ def test_ctrl_c_is_one_line_from_the_first_import_on(module: str) -> None:
         "from harness.cli.start import main; main()\n"
     )
     command = [sys.executable, "-c", code, "data", "list"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (ended.returncode, ended.stdout) == (130, "")
     assert ended.stderr.strip().startswith("interrupted; ")
     assert ended.stderr.strip().count("\n") == 0
@@ -238,7 +238,7 @@ def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:
         "main.main()\n"
     )
     command = [sys.executable, "-c", code, "run", "--profile", "tiny"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (143, "")
     assert ended.stderr.split("\n")[1:] == ["interrupted; run the same command again to resume", ""]
     assert not list(tmp_path.iterdir())

@@ -116,7 +116,7 @@ def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a
 
 
 def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=120)
 
     def fail(say, watch) -> None:
         raise UserError("it is gone")

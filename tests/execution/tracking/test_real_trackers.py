@@ -91,6 +91,9 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}.items():
         monkeypatch.setenv(name, value)
     sessions("wandb", tmp_path)
+    import wandb
+
+    wandb.teardown()  # files are complete once its process has ended, as at the end of a tracker's
     mine = sorted(tmp_path.glob(f"wandb/offline-run-*-{IDS[KEY]}/*.wandb"))
     assert [steps_of(path) for path in mine] == [[10, 20], [20, 30]]
     records = list(wandb_records(mine[1]))
