@@ -29,7 +29,7 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
     """
     from harness import api
 
-    if root := grid["data_root"]:
+    if (root := grid["data_root"]) and not dry_run:
         root.mkdir(parents=True, exist_ok=True)
     if not bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run):
         context.exit(1)

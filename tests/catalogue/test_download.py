@@ -117,7 +117,7 @@ def test_nobody_there(tmp_path):
 
 
 def test_an_entry_with_a_wrong_checksum(standin, tmp_path):
-    standin.files["/plain/data.bin"] = CONTENT[:-1] + b"?"
+    standin.files["/plain/data.bin"] = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
     (made,) = read_entries(entry(standin)).values()
     with pytest.raises(UserError, match="moved to") as caught:
         fetch(tmp_path, made, print, lambda _: lambda *_: None)

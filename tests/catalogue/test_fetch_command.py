@@ -22,7 +22,8 @@ from harness.execution.lacking import fetch_list
 from harness.sources import Missing
 
 COMMIT = "c" * 40
-WORDS = b"".join(b"a red circle above a blue ring number %d\n" % number for number in range(200))
+#: the tests' vocabulary has colours and no numbers
+WORDS = b"".join(b"a %s circle number %d\n" % ((b"red", b"blue")[number % 2], number) for number in range(200))
 #: the command line with entries of the test's own
 MAIN = """
 import sys

@@ -65,7 +65,7 @@ def test_a_mistake_in_a_grid_is_one_line(typed: Typed, tmp_path: Path, words: tu
 FILL = {
     **{"what": "simcse", "a": "simcse", "b": "mcse", "metric": "sts.Avg", "name": "wiki1m", "names": "wiki1n"},
     **{"run": "simcse/toy/toy-bert/seed-0", "model": "simcse/toy/toy-bert/seed-0", "to": "exported", "kind": "methods"},
-    **{"folder": "nowhere", "effect": "1", "std": "1"},
+    **{"folder": "nowhere", "runs": "simcse/toy/toy-bert/seed-0", "effect": "1", "std": "1"},
     **{"folders": "nowhere", "repository": "somebody/results", "contributor": "me"},
 }
 #: an unset variable, a name that steers terminals, one that no file system takes, numbers that are none

@@ -46,9 +46,9 @@ def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
     return make_plan(replace(base, **changes), Store(tmp_path / "results"))
 
 
-def run(made: Plan, tmp_path: Path, jobs: int = 1) -> list[str]:
+def run(made: Plan, tmp_path: Path) -> list[str]:
     events: list[Event] = []
-    ends = execute(made, events.append, jobs=jobs, device="cpu")
+    ends = execute(made, events.append, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
     return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
@@ -105,11 +105,10 @@ def captions() -> Pairs:
     return ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, monkeypatch, jobs: int) -> None:
+def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     made = plan(tmp_path, f"dalr[text={TEACHER}]")
-    told = run(made, tmp_path, jobs)
+    told = run(made, tmp_path)
     assert any(TEACHER in text for text in told)
     results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
     assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
