@@ -66,7 +66,7 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
         (Selection("tiny", "none", set=["epochs=1,2"]), "--set epochs=1,2 changes no method of this grid"),
         (Selection("tiny", table="mcse:T2", set=["lambda=0.1,1"]), "--table selects its own runs; give one value"),
         (
-            Selection("tiny", "mcse", set=[f"{key}={','.join(map(str, range(1, 11)))}" for key in ("steps", "eval_every")]
+            Selection("tiny", "mcse", set=[f"{k}={','.join(map(str, range(1, 11)))}" for k in ("steps", "eval_every")]
                       + [f"batch_size={','.join(map(str, range(2, 13)))}"]),
             "make more than 1,000 variants",
         ),
