@@ -15,7 +15,6 @@ The bar is missed. On two cores of a busy machine, float32, 40 rounds: SimCSE 21
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from step import Side
-from step_sides import answer
+from step_sides import answer, typed
 from torch import Tensor
 from torch.nn import functional
 from transformers import BertConfig, BertModel
@@ -149,11 +148,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=[], choices=[[], *CASES], metavar="CASE")
-    parser.add_argument("--rounds", type=int, default=60, help="steps of each side that count")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    chosen = parser.parse_args()
+    chosen = typed(__doc__, CASES, 60, ("fp32", "bf16"))
     os.environ["OMP_NUM_THREADS"] = "1"
     for name in chosen.cases or CASES:
         sides = {side: Side(__file__, name, side, chosen.precision) for side in ("harness", "plain")}

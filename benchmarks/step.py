@@ -10,7 +10,6 @@ divided by the rate of this machine's products, which is measured in the same ru
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -19,7 +18,7 @@ import sys
 import time
 
 import numpy as np
-from step_sides import CASES, IMAGES, LAYERS, LONGEST, PATCH, PIXELS, ROWS, WIDTH, Case, encoder, serve, texts
+from step_sides import CASES, IMAGES, LAYERS, LONGEST, PATCH, PIXELS, ROWS, WIDTH, Case, encoder, serve, texts, typed
 
 #: what a step should be faster by: in float32, and in bf16
 BARS = {"text": (1.15, 2.5), "mcse": (1.75, 3.5), "kdmcse": (1.75, 3.5), "dalr": (2.6, 4.5), "visualcse": (1.3, 2.0)}
@@ -130,11 +129,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=[], choices=[[], *CASES], metavar="CASE")
-    parser.add_argument("--rounds", type=int, default=5, help="steps of each side that count")
-    parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto")
-    chosen = parser.parse_args()
+    chosen = typed(__doc__, CASES, 5, ("auto", "fp32", "bf16"))
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from harness.execution.environment import processor
     from harness.processors import cores, has_bf16

@@ -7,6 +7,7 @@ pictures are augmented by torchvision in the step, and torch's AdamW updates; at
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import itertools
 import json
@@ -14,7 +15,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,15 @@ def serve(name: str, side: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         step = reference(case) if side == "reference" else ours(case, side, Path(folder))
         answer(step)
+
+
+def typed(doc: str | None, cases: Iterable[str], rounds: int, precisions: Sequence[str]) -> argparse.Namespace:
+    """The cases, rounds and precision that were typed; by default the first of the precisions."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=[], choices=[[], *cases], metavar="CASE")
+    parser.add_argument("--rounds", type=int, default=rounds, help="steps of each side that count")
+    parser.add_argument("--precision", choices=precisions, default=precisions[0])
+    return parser.parse_args()
 
 
 def answer(step: Callable[[int], None]) -> None:

@@ -126,20 +126,35 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
     assert "the labelled image number 4 cannot be decoded" in str(plain.value)
 
 
+SIGNALS = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from test_prefetch import Prefetcher, jpegs, servers_and_workers, source
+ahead = Prefetcher(source(jpegs(4)), 50, 2)
+for step in range(2):
+    ahead.of(step)
+servers, workers = servers_and_workers()
+assert (len(servers), len(workers)) == (1, 2)
+for pid in servers | workers:  # a batch system sends them to every process of a job
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        os.kill(pid, number)
+for step in range(2, 8):
+    assert len(ahead.of(step)["labels"]) == 4
+ahead.close()
+assert servers_and_workers() == (servers, set())
+"""
+
+
+def python(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own: this one may have a fork server that another test started."""
+    words = [sys.executable, "-c", script.format(tests=str(Path(__file__).parent))]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
 @needs_proc
 def test_closing_ends_the_workers_and_signals_do_not() -> None:
-    ahead = Prefetcher(source(jpegs(4)), 50, 2)
-    for step in range(2):
-        ahead.of(step)
-    servers, workers = servers_and_workers()
-    assert (len(servers), len(workers)) == (1, 2)
-    for pid in servers | workers:  # a batch system sends them to every process of a job
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
-            os.kill(pid, number)
-    for step in range(2, 8):
-        assert len(ahead.of(step)["labels"]) == 4
-    ahead.close()
-    assert servers_and_workers() == (servers, set())
+    done = python(SIGNALS)
+    assert done.returncode == 0, done.stderr
 
 
 SCRIPT = """
