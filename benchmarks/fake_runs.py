@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import harness
-from harness.execution.events import Event, Listener
-from harness.execution.executors.job import Prepared
-from harness.execution.executors.run_job import RunJob
-from harness.execution.plan import Plan
-from harness.execution.resources import Allocation
+from harness.planning.events import Event, Listener
+from harness.planning.plan import Plan
+from harness.runs.resources import Allocation
 from harness.store import Result, Store
 from harness.training.record import TrainingProgress
+from harness.work.job import Prepared
+from harness.work.run_job import RunJob
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
 SECONDS, REPORTS, SEEDS = 1.0, 10, 20

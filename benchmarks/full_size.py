@@ -97,13 +97,13 @@ def train(root: Path) -> None:
 
     from harness.encoders.locate import FolderModel
     from harness.encoders.student import Student
-    from harness.execution.ingredients import Experiments
-    from harness.execution.inventory import Inventory
-    from harness.execution.train import Bench, run_features
-    from harness.execution.training_data import training_data
     from harness.grid import resolve
     from harness.method import by_batches
+    from harness.planning.ingredients import Experiments
+    from harness.planning.inventory import Inventory
     from harness.profiles import load_profile
+    from harness.runs.train import Bench, run_features
+    from harness.runs.training_data import training_data
     from harness.spec import RunSpec
     from harness.store import Store
     from harness.training.streams import Batches

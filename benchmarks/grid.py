@@ -29,16 +29,16 @@ from queue import SimpleQueue
 
 from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
-from harness.execution.events import Event, Listener
-from harness.execution.executors.base import Executor, ExecutorOptions
-from harness.execution.executors.job import Again, End, Job, Prepared
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.local import Local
-from harness.execution.executors.queue import Queue
-from harness.execution.executors.run_job import RunJob
-from harness.execution.resources import Allocation
-from harness.execution.tally import Tally
+from harness.planning.events import Event, Listener
+from harness.runs.resources import Allocation
 from harness.store import Store
+from harness.work.base import Executor, ExecutorOptions
+from harness.work.job import Again, End, Job, Prepared
+from harness.work.jobs import jobs_of
+from harness.work.local import Local
+from harness.work.queue import Queue
+from harness.work.run_job import RunJob
+from harness.work.tally import Tally
 
 RUNS, SLOTS, PROCESSES, PLANNED, LARGE, GPUS = 2_000, 64, 50, 20_000, 10_000, 256
 

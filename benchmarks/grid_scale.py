@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from fake_runs import peak_mb, planned, result_of
 
-from harness.execution.events import Event
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.queue import Queue
-from harness.execution.executors.run_job import RunJob
-from harness.execution.executors.seats import CardSeats, Gpu
-from harness.execution.tally import Tally
+from harness.planning.events import Event
 from harness.training.record import TrainingProgress
+from harness.work.jobs import jobs_of
+from harness.work.queue import Queue
+from harness.work.run_job import RunJob
+from harness.work.seats import CardSeats, Gpu
+from harness.work.tally import Tally
 
 T = TypeVar("T")
 #: Seconds of a run; its reports: a hundred points of the loss curve, and one a second while it is evaluated.

@@ -4,7 +4,7 @@
     python benchmarks/hours.py --measure  # and the count beside a step measured on this machine's processor
     python benchmarks/hours.py --write    # puts the tables into the page
 
-The count is that of `harness run --dry-run` (harness/execution/operations.py and cards.py).
+The count is that of `harness run --dry-run` (harness/planning/operations.py and cards.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import harness
-from harness.execution.cards import CARDS
-from harness.execution.estimate import estimate
-from harness.execution.operations import TRAINING, Shape, shape_of, training_work
 from harness.grid import resolve
+from harness.planning.cards import CARDS
+from harness.planning.estimate import estimate
+from harness.planning.operations import TRAINING, Shape, shape_of, training_work
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 

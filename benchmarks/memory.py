@@ -22,9 +22,9 @@ from pathlib import Path
 import torch
 
 from harness import api
-from harness.execution.events import Event, Listener
-from harness.execution.train import Bench, train
+from harness.planning.events import Event, Listener
 from harness.processors import keep_freed_memory
+from harness.runs.train import Bench, train
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.trainer import Trainer

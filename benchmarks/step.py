@@ -131,8 +131,8 @@ def main() -> None:
         return
     chosen = typed(__doc__, CASES, 5, ("auto", "fp32", "bf16"))
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from harness.execution.environment import processor
     from harness.processors import cores, has_bf16
+    from harness.runs.environment import processor
 
     took = {"auto": ["fp32", "bf16"] if has_bf16() else ["fp32"]}.get(chosen.precision, [chosen.precision])
     os.environ.setdefault("OMP_NUM_THREADS", str(cores()))

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.execution.events import Listener
-    from harness.execution.fetch import FetchList
-    from harness.execution.overlap import Overlaps
-    from harness.execution.plan import Plan
-    from harness.execution.request import Names
-    from harness.execution.resources import DeviceChoice, Jobs
+    from harness.fetching.fetch_list import FetchList
+    from harness.planning.events import Listener
+    from harness.planning.overlap import Overlaps
+    from harness.planning.plan import Plan
+    from harness.planning.request import Names
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
+    from harness.runs.resources import DeviceChoice, Jobs
 
 #: n sentences -> n rows of floats, (n, d)
 SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
@@ -93,8 +93,8 @@ def plan(
     from harness.processors import passive_threads
 
     passive_threads()  # before torch is imported
-    from harness.execution.plan import make_plan
-    from harness.execution.request import Selection, make_request
+    from harness.planning.plan import make_plan
+    from harness.planning.request import Selection, make_request
     from harness.store import Store
 
     selection = Selection(
@@ -186,13 +186,13 @@ def execute(
     `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; the limit also applies to the preparation
     of runs, such as tokens or features. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that
     record the runs. `progress=True` shows progress in a terminal or a notebook; a function is called with every
-    `harness.execution.events.Event`.
+    `harness.planning.events.Event`.
     """
-    from harness.execution.executors.time_limit import seconds_of
-    from harness.execution.tracking.installed import installed_trackers
     from harness.reporting.results import Results
     from harness.store import Failure, Result
     from harness.store.tunings import save_tuning
+    from harness.work.time_limit import seconds_of
+    from harness.work.tracking.installed import installed_trackers
 
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
     _check_inputs(plan)
@@ -203,10 +203,10 @@ def execute(
     if plan.todo:
         from contextlib import nullcontext
 
-        from harness.execution.events import both
-        from harness.execution.executors.base import execute as execute_plan  # imports torch
-        from harness.execution.progress import display
-        from harness.execution.tracking.listener import tracking
+        from harness.planning.events import both
+        from harness.work.base import execute as execute_plan  # imports torch
+        from harness.work.progress import display
+        from harness.work.tracking.listener import tracking
 
         planned = {one.key: one.fingerprint for one in plan.todo}
         shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
@@ -229,8 +229,8 @@ def execute(
 
 def _check_inputs(plan: Plan) -> None:
     """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
-    from harness.execution.lacking import how_to_get
     from harness.formatting import count_of
+    from harness.planning.lacking import how_to_get
 
     if plan.skipped and not plan.runs:
         skip, *others = plan.skipped
@@ -257,7 +257,7 @@ def to_fetch(plan: Plan) -> FetchList:
     >>> found.items, found.by_hand
     ((), ())
     """
-    from harness.execution.lacking import fetch_list, lacking
+    from harness.planning.lacking import fetch_list, lacking
 
     return fetch_list(lacking(plan), plan.inventory.root)
 
@@ -274,7 +274,7 @@ def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = Fal
 
     Raises UserError, before anything is downloaded, for a licence that is not accepted and a disk that is too small.
     """
-    from harness.catalogue import shown
+    from harness.fetching import shown
 
     names = accept_licences.split(",") if isinstance(accept_licences, str) else accept_licences
     found.check({name.strip() for name in names})
@@ -293,7 +293,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     >>> import harness
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
-    from harness.execution.present import Present
+    from harness.planning.present import Present
     from harness.reporting.results import Results
     from harness.store import Store
 
@@ -316,7 +316,7 @@ def report(
     `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
     positive.
     """
-    from harness.execution.present import Present
+    from harness.planning.present import Present
     from harness.reporting.build import write_report
     from harness.store import Store
 
@@ -363,8 +363,8 @@ def load_model(
     """
     from harness.encoders.modules import declared_pooling
     from harness.encoders.sentence_modules import open_model
-    from harness.execution.environment import pick_device
-    from harness.execution.finished import FinishedRun, find_result
+    from harness.runs.environment import pick_device
+    from harness.runs.finished import FinishedRun, find_result
 
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -399,9 +399,9 @@ def evaluate(
     import pandas
 
     from harness.evaluation.embed import PlainEmbedder
-    from harness.execution.inventory import Inventory
-    from harness.execution.plan import suites_without_data
-    from harness.execution.request import Selection, make_request
+    from harness.planning.inventory import Inventory
+    from harness.planning.plan import suites_without_data
+    from harness.planning.request import Selection, make_request
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
@@ -436,9 +436,9 @@ def overlaps(
 
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
-    from harness.execution.inventory import Inventory
-    from harness.execution.overlap import overlaps_of
-    from harness.execution.request import Selection, make_request
+    from harness.planning.inventory import Inventory
+    from harness.planning.overlap import overlaps_of
+    from harness.planning.request import Selection, make_request
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
@@ -472,8 +472,8 @@ def plan_model(
     from harness.processors import passive_threads
 
     passive_threads()  # before torch is imported
-    from harness.execution.plan import make_plan
-    from harness.execution.request import Selection, model_request
+    from harness.planning.plan import make_plan
+    from harness.planning.request import Selection, model_request
     from harness.store import Store
 
     store = Store(Path(results))

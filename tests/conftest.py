@@ -102,8 +102,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _runs_in_this_process() -> Iterator[None]:
     """Runs happen where a test can look at them, without the seconds that a process takes to start.
 
-    The executor of users is tested by name, in tests/execution/executors/test_local.py.
+    The executor of users is tested by name, in tests/work/test_local.py.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("harness.execution.executors.base.DEFAULT", "serial")
+        patched.setattr("harness.work.base.DEFAULT", "serial")
         yield

@@ -12,19 +12,19 @@ from typing import Any
 
 import torch
 
-from harness.execution.events import Event, Listener
-from harness.execution.executors.estimates import Estimates
-from harness.execution.executors.job import End, Job, Prepared
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.run_job import RunJob
-from harness.execution.inventory import Inventory
-from harness.execution.plan import Plan, make_plan
-from harness.execution.request import Request
-from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.planning.events import Event, Listener
+from harness.planning.inventory import Inventory
+from harness.planning.plan import Plan, make_plan
+from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
+from harness.runs.resources import Allocation, DeviceChoice, Resources
 from harness.spec import Variant, parse_setting
 from harness.store import Store
+from harness.work.estimates import Estimates
+from harness.work.job import End, Job, Prepared
+from harness.work.jobs import jobs_of
+from harness.work.run_job import RunJob
 
 STUDENT = "simcse/toy/toy-bert/seed-0"
 #: needs STUDENT as its teacher

@@ -23,12 +23,10 @@ from harness.corpora.seen import cached_hashes
 from harness.declarations import Declarations
 from harness.encoders.features import cached_features
 from harness.encoders.ragged import cached_ragged
-from harness.execution.events import Event
-from harness.execution.executors.event_file import EventWriter
-from harness.execution.executors.parcels import Parcel, unpack
-from harness.execution.log import RunLog
 from harness.metrics import ArrayName
+from harness.planning.events import Event
 from harness.reporting.results import Results
+from harness.runs.log import RunLog
 from harness.sources import known_hash, remove
 from harness.store import Failure, Store
 from harness.store.attempts import begin_attempt
@@ -36,6 +34,8 @@ from harness.store.columns_file import write_tables
 from harness.store.columns_writer import TablesWriter
 from harness.store.submissions import Submission, note_submission
 from harness.training.checkpoint import save_checkpoint
+from harness.work.event_file import EventWriter
+from harness.work.parcels import Parcel, unpack
 
 #: runs of a second
 SHORT: dict[str, Any] = {

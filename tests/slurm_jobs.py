@@ -8,13 +8,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.execution.events import Event, Listener, Stage
-from harness.execution.executors.estimates import Estimates
-from harness.execution.executors.job import End, Job, Prepared
-from harness.execution.inventory import Inventory
-from harness.execution.resources import Allocation, DeviceChoice, Resources
+from harness.planning.events import Event, Listener, Stage
+from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
+from harness.runs.resources import Allocation, DeviceChoice, Resources
 from harness.store import Store
+from harness.work.estimates import Estimates
+from harness.work.job import End, Job, Prepared
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ FLOORS = {
     "encoders": 1,
     "method": 2,
     "store": 2,
-    "catalogue": 2,
+    "fetching": 2,
     "corpora": 2,
     "evaluation": 2,
     "profiles": 2,
@@ -49,9 +49,11 @@ FLOORS = {
     "papers": 3,
     "training": 3,
     "reporting": 4,
-    "execution": 5,
-    "api": 6,
-    "cli": 7,
+    "planning": 5,
+    "runs": 6,
+    "work": 7,
+    "api": 8,
+    "cli": 9,
 }
 ALONE = ("losses", "stats", "seeds", "errors")
 METHODS_MAY = ("harness.method", "harness.losses", "harness.encoders.heads")

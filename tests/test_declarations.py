@@ -27,8 +27,8 @@ METHODS = "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audi
 PROCESS = f"""
 import sys, harness
 from harness.cli.main import main
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.queue import Queue
+from harness.work.jobs import jobs_of
+from harness.work.queue import Queue
 plan = harness.plan("tiny", methods={METHODS!r}, seeds=2)
 queue = Queue(jobs_of(plan))
 assert all(queue.resources(job).memory_mb for job in queue.waiting)

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 from executor_jobs import ignore, plan
 
-from harness import catalogue
+from harness import fetching
 from harness.caches import remove_spare
-from harness.catalogue.models import record_commit
 from harness.encoders.features import cached_features
 from harness.errors import UserError
-from harness.execution.executors.base import execute
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.run_job import RunJob
+from harness.fetching.models import record_commit
 from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
 from harness.store.attempts import begin_attempt, in_progress
+from harness.work.base import execute
+from harness.work.jobs import jobs_of
+from harness.work.run_job import RunJob
 
 
 def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) -> None:
@@ -86,10 +86,10 @@ def test_another_error_of_the_file_system_is_itself(tmp_path: Path, monkeypatch:
 
 def in_place_of_locks(results: Path, data: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
     """Each lock on which something stands or falls, and what takes it; caches go on in a spare folder."""
-    entry = catalogue.entry("wiki1m")
+    entry = fetching.entry("wiki1m")
     yield (
         data / ".catalogue" / "wiki1m.lock",
-        lambda: catalogue.fetch(data, entry, print, lambda _: lambda *_: None, True),
+        lambda: fetching.fetch(data, entry, print, lambda _: lambda *_: None, True),
     )
     yield data / ".catalogue" / "models.lock", lambda: record_commit(data, "owner/a", "a" * 40, print)
     made = plan(results, "none")
@@ -98,7 +98,7 @@ def in_place_of_locks(results: Path, data: Path) -> Iterator[tuple[Path, Callabl
 
 
 def test_a_folder_in_place_of_a_lock_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.execution.executors.slurm.states", dict)
+    monkeypatch.setattr("harness.work.slurm.states", dict)
     for path, take in in_place_of_locks(tmp_path / "results", tmp_path / "data"):
         path.mkdir(parents=True)
         with pytest.raises(UserError, match=f"the lock {re.escape(str(path))} is a folder; remove it"):

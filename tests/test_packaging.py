@@ -31,7 +31,7 @@ def test_three_top_level_names(installed: Path) -> None:
     ("pattern", "source"),
     [
         ("harness/profiles/*.toml", "harness/profiles/*.toml"),
-        ("harness/catalogue/**/*.toml", "harness/catalogue/**/*.toml"),
+        ("harness/fetching/**/*.toml", "harness/fetching/**/*.toml"),
         ("harness/cli/starts/*", "harness/cli/starts/*"),
         ("harness/corpora/toy/**/*.safetensors", "harness/corpora/toy/**/*.safetensors"),
         ("harness/corpora/toy/**/*.json", "harness/corpora/toy/**/*.json"),

@@ -14,13 +14,13 @@ from harness.corpora.noise import Noisy
 from harness.corpora.toy.corpora import ToyTriplets
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.plan import Plan, make_plan
-from harness.execution.request import Request
-from harness.execution.train import Bench, run_features
-from harness.execution.training_data import training_data
 from harness.method import by_batches
+from harness.planning.plan import Plan, make_plan
+from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
+from harness.runs.train import Bench, run_features
+from harness.runs.training_data import training_data
 from harness.setting import kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store

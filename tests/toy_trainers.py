@@ -9,15 +9,15 @@ from pathlib import Path
 import torch
 
 from harness.encoders.student import Student
-from harness.execution.events import Event
-from harness.execution.ingredients import Experiment, Experiments
-from harness.execution.inventory import Inventory
-from harness.execution.train import Bench, build_method, run_features
-from harness.execution.training_data import training_data
 from harness.grid import resolve
 from harness.method import method_named
+from harness.planning.events import Event
+from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import names
+from harness.runs.train import Bench, build_method, run_features
+from harness.runs.training_data import training_data
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.training.streams import TrainingData

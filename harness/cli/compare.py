@@ -38,7 +38,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
     variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
-    from harness.execution.spellings import stored_spelling
+    from harness.planning.spellings import stored_spelling
     from harness.reporting.seeds.sides import of_group
 
     loaded = read_results(results, only["profile"])

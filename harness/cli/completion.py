@@ -74,7 +74,7 @@ def from_papers(*kinds: Literal["tables", "neighbours", "figures"]) -> Offer:
 
 def data_sets(_: str) -> Iterable[str]:
     """Data sets of the catalogue."""
-    from harness.catalogue import entries
+    from harness.fetching import entries
 
     return entries()
 

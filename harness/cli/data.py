@@ -15,7 +15,7 @@ from harness.cli.tables import plain_table
 from harness.errors import MissingData, UserError
 
 if TYPE_CHECKING:
-    from harness.catalogue import Entry
+    from harness.fetching import Entry
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
@@ -35,16 +35,16 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 
     With NAMEs, show the details of those data sets.
     """
-    from harness import catalogue
-    from harness.execution.inventory import Inventory
-    from harness.execution.needs import disk_needs, needed_files
+    from harness import fetching
+    from harness.planning.inventory import Inventory
+    from harness.planning.needs import disk_needs, needed_files
     from harness.profiles import load_profile
     from harness.sources import data_root as find_root
 
     root = find_root(data_root)
     if names:
         for name in names:
-            _details(catalogue.entry(name), root)
+            _details(fetching.entry(name), root)
         return
     loaded = load_profile(profile)
     echo(f"profile {loaded.name}, data root {root or 'not set; give --data-root DIR or set HARNESS_DATA'}")
@@ -52,7 +52,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     plain_table(("for", "files", "state", "entry"), needed_files(inventory))
     plain_table(("disk space for", "about"), disk_needs(inventory))
     head = ("entry", "state", "to fetch", "how", "what", "licence")
-    plain_table(head, [_row(entry, root) for entry in catalogue.entries().values()])
+    plain_table(head, [_row(entry, root) for entry in fetching.entries().values()])
     echo("`harness data list NAME` shows an entry's sources, pinned revisions, checksums and counts")
 
 
@@ -63,14 +63,14 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 @new_data_option
 def fetch(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
     """Download data sets; an interrupted download resumes."""
-    from harness import catalogue
+    from harness import fetching
 
     root = _root(data_root)
-    wanted = [catalogue.entry(name) for name in names]
-    catalogue.require_consent(catalogue.terms_of(root, wanted), accept_licences)
-    with catalogue.shown() as (say, watch):
+    wanted = [fetching.entry(name) for name in names]
+    fetching.require_consent(fetching.terms_of(root, wanted), accept_licences)
+    with fetching.shown() as (say, watch):
         for entry in wanted:
-            catalogue.fetch(root, entry, say, watch, offline)
+            fetching.fetch(root, entry, say, watch, offline)
 
 
 @data.command("import")
@@ -83,10 +83,10 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
 
     They are checked first, and then copied to the data root.
     """
-    from harness import catalogue
+    from harness import fetching
 
-    with catalogue.shown() as (say, watch):
-        catalogue.import_folder(_root(data_root), catalogue.entry(name), folder.expanduser(), link, say, watch)
+    with fetching.shown() as (say, watch):
+        fetching.import_folder(_root(data_root), fetching.entry(name), folder.expanduser(), link, say, watch)
 
 
 @data.command("verify")
@@ -98,11 +98,11 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 
     Exit code 1 if one differs.
     """
-    from harness import catalogue
+    from harness import fetching
 
     root = _root(data_root)
-    asked = [catalogue.entry(name)] if name else list(catalogue.entries().values())
-    there = [entry for entry in asked if catalogue.state(root, entry).word in ("present", "unchecked", "part")]
+    asked = [fetching.entry(name)] if name else list(fetching.entries().values())
+    there = [entry for entry in asked if fetching.state(root, entry).word in ("present", "unchecked", "part")]
     if not there:
         raise MissingData(
             f"nothing to verify: {name or 'every entry'} is missing below {root}; "
@@ -110,7 +110,7 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
         )
     failed = False
     for entry in there:
-        wrong = catalogue.verify(root, entry)
+        wrong = fetching.verify(root, entry)
         failed = failed or bool(wrong)
         echo(f"{entry.name}: {'; '.join(wrong) or 'OK'}")
     context.exit(int(failed))
@@ -121,12 +121,12 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 @data_option
 def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
-    from harness import catalogue
+    from harness import fetching
 
-    root, entry = _root(data_root), catalogue.entry(name)
+    root, entry = _root(data_root), fetching.entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
-    absent = catalogue.state(root, entry).absent
+    absent = fetching.state(root, entry).absent
     if absent:
         raise MissingData(f"{name}: {', '.join(absent)} missing below {root}; {entry.how}")
     for output in entry.outputs:
@@ -143,10 +143,10 @@ def _root(given: Path | None) -> Path:
 
 
 def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
-    from harness import catalogue
+    from harness import fetching
 
-    word = catalogue.state(root, entry).word
-    size = catalogue.readable(entry.about) if entry.origins else ""
+    word = fetching.state(root, entry).word
+    size = fetching.readable(entry.about) if entry.origins else ""
     return entry.name, _STATES.get(word, word), size, entry.how, entry.title, entry.licence
 
 

@@ -14,8 +14,8 @@ from harness.cli.tables import plain_table
 from harness.command_line import DEFAULT_PROFILE, harness_command
 
 if TYPE_CHECKING:
-    from harness.execution.fetch import FetchList
-    from harness.execution.needs import Need
+    from harness.fetching.fetch_list import FetchList
+    from harness.planning.needs import Need
 
 #: names of missing inputs that a line shows
 SHOWN = 3
@@ -31,12 +31,12 @@ def doctor(data_root: Path | None, results: Path) -> None:
     downloads it. `harness data list` shows the files of a profile one by one.
     """
     from harness.caches import cache_folder
-    from harness.execution.environment import machine, package_versions
-    from harness.execution.inventory import Inventory
-    from harness.execution.lacking import paper_needs
-    from harness.execution.needs import all_needs
+    from harness.planning.inventory import Inventory
+    from harness.planning.lacking import paper_needs
+    from harness.planning.needs import all_needs
     from harness.profiles import load_profile
     from harness.profiles import shipped_profiles as names
+    from harness.runs.environment import machine, package_versions
     from harness.sources import data_root as find_root
     from harness.store import Store
 
@@ -74,7 +74,7 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
     `entries` has the option that selects an entry, and what it lacks.
     """
-    from harness.execution.fetch import FetchList
+    from harness.fetching.fetch_list import FetchList
 
     lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
     ready = [name for name in entries if name not in lists]

@@ -66,14 +66,14 @@ def export_command(
         if to is not None:
             echo(f"{run} is in {to}; {loads}")
         if push is not None:
-            from harness.execution.export import push_model
+            from harness.runs.export import push_model
 
             echo(f"{run} is in {push} at commit {push_model(folder, push, run)}; {loads}")
 
 
 def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: Path | None) -> str:
     """Write the model's folder; return who loads it."""
-    from harness.execution.export import export
+    from harness.runs.export import export
 
     done = export(run, folder, results, profile, encoder)
     warn(done.problems)
@@ -84,7 +84,7 @@ def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: 
 
 
 def _scores(run: str, mteb: Path, results: Path, named: str | None, profile: str | None) -> None:
-    from harness.execution.mteb_files import export_mteb, hub_name
+    from harness.runs.mteb_files import export_mteb, hub_name
 
     done = export_mteb(run, mteb, results, hub_name(named) if named else None, profile)
     for line in done.left_out:

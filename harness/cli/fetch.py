@@ -12,7 +12,7 @@ from harness.cli.tables import plain_table
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
-    from harness.execution.fetch import FetchList
+    from harness.fetching.fetch_list import FetchList
 
 
 @click.command()
@@ -53,7 +53,7 @@ def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
 
 
 def _show(found: FetchList) -> None:
-    from harness.catalogue import readable
+    from harness.fetching import readable
 
     if found.items:
         echo(f"to fetch  {count_of(len(found.items), 'item')}, {found.size_text}")

@@ -20,7 +20,7 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
     RUN is its key, a part of the key that no other run has, or six or more digits of its fingerprint.
     """
-    from harness.execution.spellings import find_run
+    from harness.planning.spellings import find_run
     from harness.store import Store
     from harness.store.logs import find_log
     from harness.store.logs import follow as follow_log

@@ -19,8 +19,8 @@ from harness.cli.completion import (
     tasks_of_profile,
 )
 from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
-from harness.execution.resources import DeviceChoice, Jobs
 from harness.plaintext import LONGEST_NAME
+from harness.runs.resources import DeviceChoice, Jobs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -82,7 +82,7 @@ def _accepted(context: click.Context, param: click.Parameter, value: str) -> lis
     """The names that were given. Raises UserError for one that nothing has."""
     given = [name.strip() for name in value.split(",")] if value else []
     if given:
-        from harness.catalogue.consent import check_names
+        from harness.fetching.consent import check_names
 
         check_names(given)
     return given

@@ -32,9 +32,9 @@ from harness.plaintext import one_line
 from harness.spec import UNTRAINED
 
 if TYPE_CHECKING:
-    from harness.execution.plan import Plan, PlannedRun
-    from harness.execution.resources import DeviceChoice, Jobs
+    from harness.planning.plan import Plan, PlannedRun
     from harness.reporting.results import Results
+    from harness.runs.resources import DeviceChoice, Jobs
     from harness.store import Result
 
 _NOTES = {
@@ -120,8 +120,8 @@ def run(
     --redo, an old result moves to RESULTS/.superseded once the new one is complete.
     """
     from harness import api
-    from harness.execution.executors.time_limit import seconds_of
-    from harness.execution.tracking.installed import tracker_places
+    from harness.work.time_limit import seconds_of
+    from harness.work.tracking.installed import tracker_places
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
@@ -131,7 +131,7 @@ def run(
     own |= {"table": slurm_table} if slurm_table else {}
     own |= {"wait": "yes"} if wait else {}
     if executor or own:
-        from harness.execution.executors.base import check_executor  # imports torch
+        from harness.work.base import check_executor  # imports torch
 
         check_executor(executor, own, jobs)
     if fetch:
@@ -172,7 +172,7 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     names more models, or the folder of a run's encoder.
     """
     from harness import api
-    from harness.execution.tracking.installed import tracker_places
+    from harness.work.tracking.installed import tracker_places
 
     places = tracker_places(track, options["results"])
     plan = api.plan_model(model, **options)
@@ -200,9 +200,9 @@ def status(**grid: Any) -> None:
     damaged   its result cannot be read; restore it or move it away
     """
     from harness import api
-    from harness.execution.executors.whereabouts import whereabouts
     from harness.store import earlier_backends
     from harness.store.attempts import in_progress
+    from harness.work.whereabouts import whereabouts
 
     plan = api.plan(**grid)
     _describe(plan)
@@ -243,11 +243,11 @@ def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) ->
 
 def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
     """Print the GPUs of this machine, and the runs on each; nothing on the CPU."""
-    from harness.execution.environment import pick_device
+    from harness.runs.environment import pick_device
 
     if device == "cpu" or pick_device("auto") == "cpu":
         return
-    from harness.execution.executors.seats import most_on_cards, most_on_each, visible_names
+    from harness.work.seats import most_on_cards, most_on_each, visible_names
 
     cards = len(visible_names())
     each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else most_on_cards(cards, runs))
@@ -270,7 +270,7 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
-    from harness.execution.lacking import fetch_command, fetch_list, lacking
+    from harness.planning.lacking import fetch_command, fetch_list, lacking
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
@@ -296,7 +296,7 @@ def _problems(plan: Plan) -> Iterator[str]:
 def _estimate(plan: Plan) -> Iterator[str]:
     if not plan.todo:
         return
-    from harness.execution.estimate import estimate
+    from harness.planning.estimate import estimate
 
     expected = estimate(plan)
     if expected is None:
@@ -346,7 +346,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
 
 def _stored(plan: Plan, results: Results) -> Sequence[Result]:
     """A plan's results as the folder has them, with those of other variants, settings and encoders of the profile."""
-    from harness.execution.present import Present
+    from harness.planning.present import Present
     from harness.store import IndexedResults
 
     stored = read_results(plan.store.root, named={one.problem for one in plan.damaged}).runs

@@ -10,7 +10,7 @@ from harness.cli.tables import plain_table
 from harness.formatting import fixed
 
 if TYPE_CHECKING:
-    from harness.execution.overlap import PairOverlap
+    from harness.planning.overlap import PairOverlap
 
 _PLACE = ("setting", "suite", "task")
 _PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")

@@ -40,7 +40,7 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
     A run is given by its key, in any spelling of its options, or by its result file. A failed run is shown with its
     traceback and the end of its log.
     """
-    from harness.execution.spellings import find_run
+    from harness.planning.spellings import find_run
     from harness.registry import names
     from harness.store import Store
 
@@ -111,7 +111,7 @@ def _show_run(result: Result) -> None:
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
-    from harness.execution.used_values import used_values
+    from harness.planning.used_values import used_values
     from harness.profiles import load_profile
     from harness.reporting.site.methods import method_facts
 

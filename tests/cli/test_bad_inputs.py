@@ -213,7 +213,7 @@ def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> 
     assert ended.stderr.count("the cache /proc/.cache/harness cannot be used") == 1
 
 
-@pytest.mark.parametrize("module", ["harness.cli.main", "click", "harness.cli.data", "harness.catalogue"])
+@pytest.mark.parametrize("module", ["harness.cli.main", "click", "harness.cli.data", "harness.fetching"])
 def test_ctrl_c_is_one_line_from_the_first_import_on(module: str) -> None:
     code = (
         "import os, signal, sys\n"

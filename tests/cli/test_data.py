@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from click.testing import CliRunner
 
-from harness import catalogue
+from harness import fetching
 from harness.cli.main import cli
 from harness.errors import UserError
 
@@ -20,7 +20,7 @@ def test_the_list_names_what_a_profile_needs(data_root):
     assert "found" in rows["suite sts"]
     assert "senteval" in rows["suite sts"]
     assert "90 MB" in rows["the suite sts"]
-    for name in catalogue.entries():
+    for name in fetching.entries():
         assert name in rows
     assert "by hand" in rows["flickr-images"]
     assert "https://drive.google.com/file/d/10x7Kf5ZD406gxcxONNn_CBpoaxij6Jv0" in invoke("list", "flickr-resnet").output

@@ -17,10 +17,10 @@ from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
-from harness.execution.export import export
-from harness.execution.request import Selection, model_request
-from harness.execution.tracking import listener
+from harness.planning.request import Selection, model_request
+from harness.runs.export import export
 from harness.store import Store
+from harness.work.tracking import listener
 
 
 @pytest.fixture

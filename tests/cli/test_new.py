@@ -13,8 +13,8 @@ from plugin_packages import Install, install
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.execution.inventory import Inventory
 from harness.method.conformance import check_method
+from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 
 __all__ = ["install"]

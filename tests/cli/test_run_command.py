@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from harness.cli.main import cli
 from harness.cli.tables import show_paper_tables
 from harness.errors import UserError
-from harness.execution.plan import make_plan
-from harness.execution.request import Selection, make_request
+from harness.planning.plan import make_plan
+from harness.planning.request import Selection, make_request
 from harness.store import Store
 
 

@@ -9,8 +9,8 @@ import pytest
 from builders import result
 from cli_words import Typed
 
-from harness.execution.finished import find_result
-from harness.execution.spellings import stored_spelling
+from harness.planning.spellings import stored_spelling
+from harness.runs.finished import find_result
 from harness.store import Failure, Result, Spec, Store
 
 

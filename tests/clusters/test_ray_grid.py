@@ -16,15 +16,15 @@ import pytest
 from executor_jobs import ignore, jobs, plan
 from ray_nodes import NODE, cluster, ray, scores
 
-from harness.execution.events import Event, Listener
-from harness.execution.executors.base import ExecutorOptions, execute
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.queue import Queue
-from harness.execution.executors.ray import Ray
-from harness.execution.executors.ray_tasks import DEATHS, Tasks
-from harness.execution.executors.run_job import RunJob
-from harness.execution.resources import Allocation
+from harness.planning.events import Event, Listener
+from harness.runs.resources import Allocation
 from harness.store import Failure, Result, Store
+from harness.work.base import ExecutorOptions, execute
+from harness.work.jobs import jobs_of
+from harness.work.queue import Queue
+from harness.work.ray import Ray
+from harness.work.ray_tasks import DEATHS, Tasks
+from harness.work.run_job import RunJob
 
 pytestmark = pytest.mark.cluster
 log = logging.getLogger("cluster")

@@ -12,16 +12,16 @@ import pytest
 from executor_jobs import ignore, jobs, plan
 from slurm_nodes import preempt, real_slurm
 
-from harness.execution.events import Event
-from harness.execution.executors.base import ExecutorOptions, execute
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.whereabouts import whereabouts
+from harness.planning.events import Event
 from harness.store import Failure, Result, Store
 from harness.store.submissions import submission
+from harness.work.base import ExecutorOptions, execute
+from harness.work.jobs import jobs_of
+from harness.work.whereabouts import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
-from harness.execution.executors import slurm_watch
-from harness.execution.executors.slurm import Slurm
+from harness.work import slurm_watch
+from harness.work.slurm import Slurm
 
 pytestmark = pytest.mark.cluster
 log = logging.getLogger("cluster")

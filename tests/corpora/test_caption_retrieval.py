@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harness import catalogue
+from harness import fetching
 from harness.corpora.features import FeatureFile
 from harness.corpora.retrieval import (
     COCO,
@@ -153,7 +153,7 @@ def test_the_captions_of_the_papers_test_images(
         file["features"] = np.arange(images, dtype=np.float32)[:, None]
     assert task.pixels is not None
     assert [absent.what for absent in task.missing(data_root)] == [task.pixels.images]
-    assert catalogue.providers(task.pixels.images)
+    assert fetching.providers(task.pixels.images)
     data = task.load(tmp_path)
     assert np.bincount(data.image_of).tolist() == [5] * images
     assert data.images.features["clip"][:, 0].tolist() == list(range(images))

@@ -12,8 +12,8 @@ from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.figure_data import FiguresSuite
-from harness.execution.embedding import RunEmbedder
 from harness.metrics import ArrayName
+from harness.runs.embedding import RunEmbedder
 
 
 @pytest.fixture(scope="module")

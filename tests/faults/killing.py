@@ -22,9 +22,9 @@ from faults_tools import outcome, short_run
 from hooks.sitecustomize import arm
 
 import harness
-from harness.execution.executors.forkserver import LATE
 from harness.store import Store
 from harness.store import index as store_index
+from harness.work.forkserver import LATE
 
 HOOKS = Path(__file__).parent / "hooks"
 GRID = (
@@ -52,7 +52,7 @@ HEAD = ("head",)
 LOST = "error: the head of the Ray cluster"
 MAIN = "import sys; from harness.cli.main import main; sys.argv[0] = 'harness'; main()"
 #: before it, where SLURM is to be asked every second
-ASKS = "from harness.execution.executors import slurm_watch; slurm_watch.ASK_S = 1.0; "
+ASKS = "from harness.work import slurm_watch; slurm_watch.ASK_S = 1.0; "
 
 
 class Kill(NamedTuple):

@@ -1,7 +1,7 @@
 """Payloads in data: each would touch a file, name a command or end the process; each is shown or refused.
 
 Model folders with code of their own are in tests/encoders/test_foreign_code.py, archives in
-tests/catalogue/test_extract.py.
+tests/fetching/test_extract.py.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from harness.corpora.features import FeatureFile
 from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.execution.executors.event_file import EventReader
 from harness.profiles import load_profile
 from harness.reporting.build import write_report
 from harness.sources import read_arrays
 from harness.store import Store
 from harness.store.submissions import submissions
 from harness.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from harness.work.event_file import EventReader
 
 DEEP = 10_000
 

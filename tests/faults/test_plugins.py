@@ -14,15 +14,15 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import PlugInError
-from harness.execution.executors import base, processes
-from harness.execution.executors.job import Job
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.processes import sendable
-from harness.execution.executors.run_job import RunJob
-from harness.execution.plan import Plan
-from harness.execution.resources import Allocation
+from harness.planning.plan import Plan
+from harness.runs.resources import Allocation
 from harness.store import Store
 from harness.store.attempts import attempt
+from harness.work import base, processes
+from harness.work.job import Job
+from harness.work.jobs import jobs_of
+from harness.work.processes import sendable
+from harness.work.run_job import RunJob
 
 CODE = Path(__file__).with_name("bad_methods.py").read_text()
 #: what a failure says, by method

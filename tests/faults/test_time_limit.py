@@ -16,16 +16,16 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import UserError
-from harness.execution.executors import time_limit
-from harness.execution.executors.base import _report_death
-from harness.execution.executors.jobs import jobs_of
-from harness.execution.executors.run_job import RunJob
-from harness.execution.executors.software import Software
-from harness.execution.executors.time_limit import seconds_of
-from harness.execution.resources import Allocation
+from harness.runs.resources import Allocation
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
 from harness.store.attempts import Attempt, attempt, begin_attempt
+from harness.work import time_limit
+from harness.work.base import _report_death
+from harness.work.jobs import jobs_of
+from harness.work.run_job import RunJob
+from harness.work.software import Software
+from harness.work.time_limit import seconds_of
 
 SLOW = """
 import time
@@ -124,7 +124,7 @@ def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
 
 def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
-    from harness.execution.executors import slurm_task
+    from harness.work import slurm_task
 
     released = threading.Event()
     monkeypatch.setattr(slurm_task, "GRACE_LATE_S", 0.2)

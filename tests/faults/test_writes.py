@@ -21,8 +21,8 @@ from faults_tools import SHORT, Disk, Place, contents, in_child, outcome, places
 import harness
 from harness.caches import cache_folder, remove_spare
 from harness.errors import UserError
-from harness.execution.export import export as write_export
 from harness.locks import try_lock
+from harness.runs.export import export as write_export
 from harness.sources import replaced, write_bytes
 from harness.store import Spec, Store
 from harness.store.merge import merge

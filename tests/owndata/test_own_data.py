@@ -14,7 +14,7 @@ from harness.cli.main import cli
 from harness.corpora.base import Media, Triplets
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.execution.inventory import Inventory
+from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.store import Store
 

@@ -10,10 +10,10 @@ import pytest
 import harness
 from harness.corpora.toy import student_folder
 from harness.errors import UserError
-from harness.execution.plan import PlannedRun
-from harness.execution.request import Selection, make_request
-from harness.execution.tally import result_text
+from harness.planning.plan import PlannedRun
+from harness.planning.request import Selection, make_request
 from harness.store import Result
+from harness.work.tally import result_text
 
 BOTH = {"my-pairs", "ToySTS"}
 

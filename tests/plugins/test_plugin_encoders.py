@@ -59,7 +59,7 @@ def test_a_pooling_is_evaluated_and_exported(install: Install, tmp_path: Path, m
     done = harness.run("tiny", methods="none[pooling=max],none[pooling=mean]", suites="sts")
     values = done.frame[done.frame["metric"] == "spearman"].groupby("variant")["value"].first()
     assert values["none[pooling=max]"] != values["none[pooling=mean]"]
-    from harness.execution.export import export
+    from harness.runs.export import export
 
     export("none[pooling=max]/none/toy-bert/seed-0", tmp_path / "model", tmp_path / "results")
     mine = harness.load_model("none[pooling=max]/none/toy-bert/seed-0").encode(["a red circle", "a ring"])

@@ -12,7 +12,7 @@ from harness.errors import UserError
 
 CODE = '''\
     """Performs every job where it stands."""
-    from harness.execution.executors.base import Executor
+    from harness.work.base import Executor
 
 
     class Inline(Executor):

@@ -12,15 +12,15 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import UserError
-from harness.execution.events import Event
-from harness.execution.tracking import listener
+from harness.planning.events import Event
+from harness.work.tracking import listener
 
 CODE = '''\
     """Trackers: one that writes a diary, and three that cannot."""
     import json
     import time
 
-    from harness.execution.tracking.base import Tracker
+    from harness.work.tracking.base import Tracker
 
 
     class Diary(Tracker):

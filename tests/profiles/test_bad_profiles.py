@@ -20,8 +20,8 @@ from pydantic import BaseModel, ValidationError
 
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
-from harness.execution.inventory import Inventory
 from harness.method import method_named
+from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
 from harness.registry import get, get_class, names
 

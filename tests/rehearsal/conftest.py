@@ -8,13 +8,13 @@ import pytest
 from counts import SHORT
 from world import World, world
 
-from harness import catalogue
+from harness import fetching
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A machine with nothing on it, beside publishers of every entry of the catalogue."""
-    entries = [name for name, entry in catalogue.entries().items() if entry.origins]
+    entries = [name for name, entry in fetching.entries().items() if entry.origins]
     with world(tmp_path_factory.mktemp("machine"), SHORT, entries) as empty:
         yield empty
         (empty.folder / "transcript.txt").write_text(empty.printed())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 
-from harness import catalogue
+from harness import fetching
 
 CAPTIONS = 5
 LANGUAGES = ("de", "fr", "ru", "zh")
@@ -64,7 +64,7 @@ class Counts:
 
     def rows_of(self, name: str, path: str) -> int:
         """The rows of a table of the entry `name` that is one of SentEval's or of the multilingual STS Benchmark."""
-        (rows,) = (output.rows for output in catalogue.entry(name).outputs if output.path == path)
+        (rows,) = (output.rows for output in fetching.entry(name).outputs if output.path == path)
         assert rows is not None
         return rows if self.most is None else min(rows, self.most)
 
@@ -73,7 +73,7 @@ class Counts:
         tables = {
             output.path: self.rows_of(name, output.path)
             for name in ("senteval", "stsb-multi")
-            for output in catalogue.entry(name).outputs
+            for output in fetching.entry(name).outputs
         }
         return tables | {
             "nli/nli_for_simcse.csv": self.nli,

@@ -20,7 +20,7 @@ from benchmark import publish_tasks
 from counts import FULL
 from world import World, printed_commands, world
 
-from harness import catalogue
+from harness import fetching
 from harness.profiles import load_profile
 
 ENTRIES = (
@@ -47,7 +47,7 @@ def stage(machine: World, command: str, **variables: str) -> None:
 def rehearse(machine: World, tasks: list[str]) -> None:
     """Everything that a user types: the mission's command, COCO, mteb and the public weights."""
     offline = {"HF_HUB_OFFLINE": "1"}
-    restricted = [name for name, entry in catalogue.entries().items() if entry.restricted]
+    restricted = [name for name, entry in fetching.entries().items() if entry.restricted]
     accepted = f"--accept-licences {','.join([*restricted, *tasks])}"
     _, fetches, imports, runs, reports = printed_commands("docs/data.md", "From nothing to a table")
     stage(machine, fetches)

@@ -10,7 +10,7 @@ import numpy as np
 from counts import Counts
 from words import Writer, pictures
 
-from harness import catalogue
+from harness import fetching
 
 SPEAKERS = 251
 
@@ -24,7 +24,7 @@ def add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def cifar(path: Path, counts: Counts, name: str) -> None:
     """The archive of binary files of CIFAR-10 or CIFAR-100."""
-    options = catalogue.entry(name).options
+    options = fetching.entry(name).options
     rng = np.random.default_rng(20)
     with tarfile.open(path, "w:gz", compresslevel=1) as packed:
         names = "".join(f"class{number}\n" for number in range(10))

@@ -12,8 +12,8 @@ from captioned import Coco, Flickr, caption_datasets
 from counts import Counts
 from standin import StandIn
 
-from harness import catalogue
-from harness.catalogue.entries import Origin
+from harness import fetching
+from harness.fetching.entries import Origin
 
 #: writes a file, or the shards below a folder
 Maker = Callable[[Path], None]
@@ -50,7 +50,7 @@ class Publishers:
         """Put the files of entries on the hub, the drive and at their addresses; the path of each `ENTRY/FILE`."""
         made = {}
         for name in names:
-            for origin in catalogue.entry(name).origins:
+            for origin in fetching.entry(name).origins:
                 if origin.hand is None and origin.output is None:
                     made |= self._served(standin, name, origin)
         return made

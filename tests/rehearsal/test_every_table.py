@@ -10,11 +10,11 @@ import pytest
 from world import ROOT, World
 
 import harness
-from harness import catalogue
+from harness import fetching
 from harness.cli.fetch import fetch
 from harness.evaluation.mteb_tasks import MissingTask
-from harness.execution.lacking import fetch_list, lacking
 from harness.papers.published import read_papers
+from harness.planning.lacking import fetch_list, lacking
 
 BY_HAND = ("flickr-images", "imagenet60", "cc12m-1", "cc12m-2")
 TABLES = [f"{paper.name}:{name}" for paper in read_papers() for name in paper.run_tables]
@@ -28,7 +28,7 @@ UNFIT = {"dalr[text=clip]@official/wiki+flickr", "dalr[image=resnet,text=clip]@o
 @pytest.fixture(scope="module")
 def filled(machine: World) -> World:
     """The machine with everything that the tables and figures need."""
-    restricted = ",".join(name for name, entry in catalogue.entries().items() if entry.restricted)
+    restricted = ",".join(name for name, entry in fetching.entries().items() if entry.restricted)
     chosen = f"--table {','.join(name for name in TABLES if name != OF_MTEB)} --figure {','.join(FIGURES)}"
     machine.well(f"harness fetch {chosen} --readings paper,official --accept-licences {restricted}")
     for name in BY_HAND:

@@ -10,7 +10,7 @@ import pytest
 from counts import FULL
 from world import World, printed_commands
 
-from harness import catalogue
+from harness import fetching
 
 #: the loss terms of each method
 TERMS = {
@@ -23,7 +23,7 @@ def test_full_counts_are_those_of_the_catalogue() -> None:
     """The stand-in publishes full counts where the project's catalogue has them, so its checks are kept."""
     counted = {
         output.path: output.rows or output.files
-        for entry in catalogue.entries().values()
+        for entry in fetching.entries().values()
         for output in entry.outputs
         if output.rows or output.files
     }

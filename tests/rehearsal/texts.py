@@ -13,9 +13,9 @@ from counts import Counts
 from senteval_layout import senteval_layout
 from words import Writer
 
-from harness import catalogue
-from harness.catalogue.recipes.base import write_parquet, write_table
-from harness.catalogue.recipes.senteval import STS
+from harness import fetching
+from harness.fetching.recipes.base import write_parquet, write_table
+from harness.fetching.recipes.senteval import STS
 
 SHARDS = 4
 
@@ -63,7 +63,7 @@ def senteval_tar(path: Path, counts: Counts) -> None:
     """SentEval's archive."""
     with tempfile.TemporaryDirectory() as folder:
         tables, layout = Path(folder, "tables"), Path(folder, "layout")
-        for output in catalogue.entry("senteval").outputs:
+        for output in fetching.entry("senteval").outputs:
             _table(tables / output.path, counts.rows_of("senteval", output.path))
         senteval_layout(tables, layout)
         with tarfile.open(path, "w") as packed:

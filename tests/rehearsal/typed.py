@@ -35,7 +35,7 @@ def main() -> None:
     import requests
     from standin import DRIVE_HOSTS
 
-    from harness.catalogue.entries import Entry, read_entries
+    from harness.fetching.entries import Entry, read_entries
 
     path = Path(sys.argv.pop(1))
     differences = json.loads(path.read_text())

@@ -20,7 +20,7 @@ from publishers import Publishers
 from standin import StandIn, client_variables, serving
 from typed import changed, write_differences
 
-from harness import catalogue
+from harness import fetching
 from harness.profiles import load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,8 +80,8 @@ class World:
     def imported(self, name: str) -> None:
         """Import what comes by hand, as `harness data import` does."""
         differences = json.loads((self.folder / "differences.json").read_text())
-        entry = changed(catalogue.entry(name), differences)
-        catalogue.import_folder(
+        entry = changed(fetching.entry(name), differences)
+        fetching.import_folder(
             self.data, entry, self.publishers.by_hand(name), False, lambda line: None, lambda name: lambda *_: None
         )
 

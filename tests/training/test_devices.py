@@ -20,12 +20,12 @@ from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
-from harness.execution import teachers
-from harness.execution.embedding import HeadSpace, RunEmbedder
-from harness.execution.train import Bench, run_features
-from harness.execution.training_data import training_data
 from harness.method import method_named
+from harness.planning import teachers
 from harness.registry import names
+from harness.runs.embedding import HeadSpace, RunEmbedder
+from harness.runs.train import Bench, run_features
+from harness.runs.training_data import training_data
 from harness.store import Store
 from harness.training.stepper import Stepper
 

@@ -1,0 +1,292 @@
+"""The sources that a profile names, each found once: encoders, corpora, patch embeddings, tasks and suites."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from harness.corpora.base import CorpusSource
+from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
+from harness.errors import UserError
+from harness.evaluation.retrieval import RetrievalTask
+from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite, Task
+from harness.fetching import recorded_commit
+from harness.grid import Resolved, UnfitSettingError
+from harness.inputs import Stream
+from harness.keywords import check_keywords
+from harness.planning.own_tasks import own_task
+from harness.plugin_code import code_of, code_of_module
+from harness.profiles import Profile
+from harness.profiles.schema import ModelTable
+from harness.registry import errors_of, get, get_class, get_instance, suggest
+from harness.setting import read_with
+from harness.sources import Missing, digest, placed
+from harness.store import Protocol as EvaluationProtocol
+from harness.store import Result
+
+
+class Checkable(Protocol):
+    """A source of data, or several."""
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """Missing inputs below the data root."""
+
+    def fingerprint(self, root: Path | None) -> str:
+        """A hash of the content (hex)."""
+
+
+S = TypeVar("S", bound=Checkable, covariant=True)
+T = TypeVar("T", bound=Checkable)
+
+
+@dataclass(frozen=True)
+class Ingredient(Generic[S]):
+    """One source that a run reads, below a data root; `source` loads it.
+
+    What is missing and the fingerprint are computed once and travel with the ingredient to other processes.
+    """
+
+    source: S
+    root: Path | None
+
+    @cached_property
+    def missing(self) -> tuple[Missing, ...]:
+        """Missing inputs below the data root."""
+        return tuple(self.source.missing(self.root))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the content, and of the code of another package that reads it; or which part of it is absent."""
+        if self.missing:
+            return f"absent: {self.missing[0].what}"
+        return read_by(self.source.fingerprint(self.root), code_of_module(type(self.source).__module__))
+
+
+def read_by(content: str, code: str) -> str:
+    """The fingerprint of what code of another package reads or computes; the content's own for code ''."""
+    return digest(content, code) if code else content
+
+
+@dataclass(frozen=True)
+class UsedCorpus:
+    """A corpus of a profile, `plain`, and as a run reads it, `read`.
+
+    `stored` are image features in files beside it, by teacher, and `pixels` its images, if it has them. Where the
+    images are there, files that are missing are left out, since the teacher computes the features.
+    """
+
+    name: str
+    read: Ingredient[CorpusSource]
+    plain: Ingredient[CorpusSource]
+    stored: Mapping[str, Ingredient[Checkable]]
+    pixels: Ingredient[Checkable] | None
+
+    @property
+    def stream(self) -> Stream:
+        """What its rows are: sentences, pairs, triplets, images or audio."""
+        return self.read.source.stream
+
+    @cached_property
+    def images(self) -> str:
+        """The fingerprint of its images, whichever captions are rows."""
+        source = self.plain.source
+        return read_by(source.images_fingerprint(self.plain.root), code_of_module(type(source).__module__))
+
+
+class Inventory:
+    """The sources of a profile as ingredients. The same name always gives the same ingredient."""
+
+    def __init__(
+        self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource], chosen: Collection[str] = ()
+    ) -> None:
+        """`root` is the data root; `given` are encoders, by name, that the profile need not have.
+
+        `chosen` are the only tasks that its suites have, where there are any.
+        """
+        self.profile, self.root, self.given, self.chosen = profile, root, given, tuple(chosen)
+        self._found: dict[object, Ingredient[Any]] = {}
+        self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
+        self._protocols: dict[str, EvaluationProtocol] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""
+        made = {"corpora", "suites", "tasks", "_corpora"}
+        return {**{name: value for name, value in vars(self).items() if name not in made}, "_corpora": {}}
+
+    def once(self, source: T) -> Ingredient[T]:
+        """The ingredient of a source, the same for equal sources."""
+        return self._found.setdefault(source, Ingredient(source, self.root))
+
+    def encoder(self, name: str) -> Ingredient[ModelSource]:
+        """An encoder by a name of the command line or the profile, or a hub model. Raises UserError."""
+        released = self.profile.released.get(name)
+        beside = released.heads or "" if released else ""
+        if name in self.given:
+            return self.once(replace(self.given[name], beside=beside))
+        if name in self.profile.encoders:
+            return self.once(self.place("encoder", self.profile.encoders[name]))
+        if released:
+            return self.once(replace(self.place("encoder", released), beside=beside))
+        if "/" in name:
+            return self.once(self._hub_model(name, MAIN))
+        hint = suggest(name, sorted(self.profile.encoders))
+        raise UserError(
+            f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
+            "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
+        )
+
+    def patches(self, name: str) -> Ingredient[ModelSource]:
+        """A pretrained image patch embedding of the profile. Raises UserError."""
+        if name not in self.profile.patches:
+            hint = suggest(name, sorted(self.profile.patches))
+            raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
+        return self.once(self.place("teacher", self.profile.patches[name]))
+
+    def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
+        """Where a model of the profile is found; `kind` is that of registered ones."""
+        if table.hub is not None:
+            return self._hub_model(table.hub, str(table.revision), table.about)
+        if table.registered is not None:
+            with errors_of(kind, table.registered):
+                return FolderModel(get(kind, table.registered)())
+        folder = Path(str(table.folder))
+        if self.root is None and not folder.is_absolute():
+            return FolderModel(folder, "set the data root that contains it: --data-root or HARNESS_DATA")
+        return FolderModel(placed(self.root, str(folder)))
+
+    @cached_property
+    def corpora(self) -> dict[str, UsedCorpus]:
+        """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or option."""
+        found = {}
+        for name, table in self.profile.corpora.items():
+            with self._table(f"corpora.{name}"):
+                kind = get_class("corpus", table.kind, CorpusSource)
+                check_keywords(kind, table.options, self._place(f"corpora.{name}"))
+                plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
+            found[name] = self._used(name, plain, plain)
+        return found
+
+    def corpus(self, name: str, run: Resolved) -> UsedCorpus:
+        """A corpus as a run reads it: with the captions and the noise of its method and setting.
+
+        Raises UnfitSettingError for a corpus that cannot be read in that way.
+        """
+        key = (name, str(run.spec.setting), *(type(option).__name__ for option in run.options))
+        if key not in self._corpora:
+            known = self.corpora[name]
+            source = read_with(run.options, known.plain.source)
+            try:
+                source.check(self.root)
+            except UserError as error:
+                raise UnfitSettingError(f"{error}; change the option, corpus or setting") from error
+            unchanged = source is known.plain.source
+            self._corpora[key] = known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
+        return self._corpora[key]
+
+    def dev(self, name: str) -> Ingredient[SimilarityTask]:
+        """A similarity task, to select the best checkpoint."""
+        return self._task(SIMILARITY, name)
+
+    def retrieval_content(self, task: str) -> str:
+        """The fingerprint of a retrieval task's captions, images and stored features."""
+        return self.retrieval_task(task).fingerprint
+
+    def retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
+        """A task with images and captions."""
+        return self._task(RETRIEVAL, name)
+
+    @cached_property
+    def tasks(self) -> dict[str, OwnTask]:
+        """The profile's own tasks. Raises UserError for the name of a registered one."""
+        return {name: own_task(name, table) for name, table in self.profile.tasks.items()}
+
+    def check_tasks(self, suite: str) -> None:
+        """Read the profile's own tasks of a suite. Raises UserError naming file and line."""
+        for name in self.part(suite) or self.profile.suites[suite].tasks:
+            if name in self.tasks and not self.tasks[name].missing(self.root):
+                self.tasks[name].fingerprint(self.root)
+
+    @cached_property
+    def suites(self) -> dict[str, Suite]:
+        """The profile's evaluation suites. Raises UserError for an unknown task or option."""
+        return {name: self._made(name, self.part(name) or table.tasks) for name, table in self.profile.suites.items()}
+
+    def part(self, suite: str) -> tuple[str, ...]:
+        """The chosen tasks of a suite, where these are some of its tasks."""
+        tasks = self.profile.suites[suite].tasks
+        found = tuple(task for task in tasks if task in self.chosen)
+        return found if len(found) < len(tasks) else ()
+
+    def _made(self, name: str, tasks: Sequence[str]) -> Suite:
+        options = self.profile.suites[name].options
+        with self._table(f"suites.{name}"):
+            suite = get_class("suite", name, Suite)
+            check_keywords(suite, options, self._place(f"suites.{name}"))
+            return suite([self.tasks.get(task, task) for task in tasks], **options)
+
+    def suite(self, name: str) -> Suite:
+        """A suite of the profile. Raises UserError for an unknown name."""
+        if name not in self.suites:
+            hint = suggest(name, sorted(self.suites))
+            raise UserError(f"the profile '{self.profile.name}' has no suite '{name}'; {hint}")
+        return self.suites[name]
+
+    def protocol(self, suite: str) -> EvaluationProtocol:
+        """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
+        if suite not in self._protocols:
+            found = self._protocol_of(self.suites[suite])
+            # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
+            part = {"data": digest("some tasks", found.data)} if self.part(suite) else {}
+            self._protocols[suite] = found.model_copy(update=part)
+        return self._protocols[suite]
+
+    def protocols(self, suite: str) -> list[EvaluationProtocol]:
+        """Those whose scores count for a suite: its own, and that of all its tasks where only some are chosen."""
+        if not self.part(suite):
+            return [self.protocol(suite)]
+        whole = self._made(suite, self.profile.suites[suite].tasks)
+        return [self.protocol(suite), self._protocol_of(whole)]
+
+    def scored(self, result: Result, suite: str) -> bool:
+        """Whether a result has the scores of a suite, or of all its tasks where only some are chosen."""
+        return any(result.evaluated(suite, protocol) for protocol in self.protocols(suite))
+
+    def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
+        data = read_by(suite.identity(self.root), code_of("suite", suite.name))
+        return EvaluationProtocol(version=suite.version, data=data, metrics=suite.metrics)
+
+    def _hub_model(self, hub: str, revision: str, about: int | None = None) -> HubModel:
+        """A hub model; for 'main', at the commit that was recorded when it was fetched, if there is one."""
+        recorded = recorded_commit(self.root, hub) if revision == MAIN else None
+        return HubModel(hub, recorded or revision, about=about)
+
+    def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
+        pixels = Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
+        stored = {key: Ingredient(file, self.root) for key, file in plain.source.stored.items()}
+        if pixels is not None and not pixels.missing:
+            stored = {key: file for key, file in stored.items() if not file.missing or key not in self.profile.teachers}
+        return UsedCorpus(name, read, plain, stored, pixels)
+
+    def _task(self, kind: str, name: str) -> Ingredient[Any]:
+        if (kind, name) not in self._found:
+            own = self.tasks.get(name)
+            source = own if own is not None and own.kind == kind else get_instance(kind, name, Task)
+            self._found[kind, name] = Ingredient(source, self.root)
+        return self._found[kind, name]
+
+    @contextmanager
+    def _table(self, name: str) -> Iterator[None]:
+        """Convert the TypeError of an unknown option into a UserError that names the profile's table."""
+        try:
+            yield
+        except TypeError as error:
+            reason = str(error).rpartition("__init__() ")[2]
+            raise UserError(f"{self._place(name)}: {reason}") from error
+
+    def _place(self, table: str) -> str:
+        """A table of the profile in messages."""
+        return f"the profile {self.profile.name}, table [{table}]"

@@ -1,0 +1,224 @@
+"""The plan: the runs of a request, which are done, and which inputs are missing, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.declarations import declarations
+from harness.errors import PlugInError, UserError
+from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
+from harness.method.declared import declared_method
+from harness.planning.changes import changes
+from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.inventory import Inventory
+from harness.planning.request import Request
+from harness.sources import Missing, data_root, digest
+from harness.spec import RunSpec
+from harness.store import Failure, Result, Spec, Store
+from harness.store.attempts import has_training
+from harness.store.names import check_names
+from harness.store.redo import begins_to_redo, redo_of
+
+#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results;
+#: `damaged`: it has a result that cannot be used; `redo`: it is trained anew, whatever is kept of it; `kept`: there are
+#: the weights of a training that ended, and no result
+RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged", "redo", "kept"]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
+
+    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. Of a
+    stale one, `changed` says in what it differs from its newest result. `redo` is the command that asked to train it
+    anew (see `harness.store.redo`).
+    """
+
+    experiment: Experiment
+    state: RunState
+    todo: tuple[str, ...]
+    result: Result | None = None
+    failure: Failure | None = None
+    absent: tuple[Missing, ...] = ()
+    problem: str = ""
+    changed: tuple[str, ...] = ()
+    redo: str = ""
+
+    @property
+    def key(self) -> str:
+        """The run's key."""
+        return self.experiment.key
+
+    @property
+    def group(self) -> str:
+        """What the run shares with its other seeds."""
+        return self.experiment.group
+
+    @property
+    def resolved(self) -> Resolved:
+        """The run's values."""
+        return self.experiment.resolved
+
+    @property
+    def fingerprint(self) -> str:
+        """The identity of the run's training."""
+        return self.experiment.fingerprint
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a request in their order, teachers before the first run that needs them."""
+
+    request: Request
+    store: Store
+    inventory: Inventory
+    runs: tuple[PlannedRun, ...]
+    skipped: tuple[Skipped, ...]
+    without_data: Mapping[str, tuple[Missing, ...]]
+
+    @property
+    def done(self) -> list[PlannedRun]:
+        """Runs whose every suite is evaluated."""
+        return [run for run in self.runs if run.state == "done"]
+
+    @property
+    def todo(self) -> list[PlannedRun]:
+        """Runs still to train or to evaluate."""
+        return [run for run in self.runs if run.state not in ("done", "damaged")]
+
+    @property
+    def damaged(self) -> list[PlannedRun]:
+        """Runs whose result cannot be used; they are neither done nor to do."""
+        return [run for run in self.runs if run.state == "damaged"]
+
+    @property
+    def missing(self) -> list[Missing]:
+        """All missing inputs of the runs to do, each once."""
+        return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
+
+
+def make_plan(request: Request, store: Store) -> Plan:
+    """Expand a request and look up what is done. Loads no data and no model.
+
+    Runs are skipped whose corpora cannot be read as they ask, and rows of a paper's table whose teachers cannot be
+    found or whose code in another package fails. Raises UserError.
+    """
+    inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
+    without_data = suites_without_data(request, inventory)
+    for name in request.suites:
+        inventory.check_tasks(name)
+    runs, skipped = _resolved(request)
+    experiments = Experiments(inventory, request.overrides)
+    ordered: dict[str, Experiment] = {}
+    for run in runs:
+        try:
+            experiment = experiments.of(run)
+            _ = experiment.fingerprint
+        except UserError as error:
+            # a table's other rows are run; what a user combined by hand is refused
+            if request.wanted is None and not isinstance(error, UnfitSettingError):
+                raise
+            skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
+        else:
+            ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
+    declarations().save()
+    failures = store.failures()
+    specs = {run.spec for run in runs}
+    asked = {one.fingerprint for one in ordered.values() if one.resolved.spec in specs}
+    redo = _to_redo(request, asked, ordered.values(), store)
+    planned = []
+    for experiment in ordered.values():
+        wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
+        suites = [name for name in wanted if name not in without_data]
+        planned.append(_planned(experiment, inventory, suites, store, failures, redo.get(experiment.fingerprint, "")))
+        for name in without_data.keys() & wanted:
+            more = experiment.missing_for(inventory.suites[name], inventory.root)
+            without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
+    return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
+
+
+def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:
+    """The runs to train again, by fingerprint: those of stopped commands, and those asked for.
+
+    The same command again goes on with what it has not done, rather than from the start.
+    """
+    noted = {one.fingerprint: redo_of(store, one.fingerprint) for one in experiments}
+    found = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
+    command = digest(sorted(asked))
+    if request.selection.redo and (command not in found.values() or begins_to_redo(store, command)):
+        found = dict.fromkeys(asked, command) | found
+    return found
+
+
+def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
+    """The runs, seeds outermost, and what cannot be trained or is not in the profile."""
+    profile, overrides = request.profile, request.overrides
+    if request.wanted is None:
+        return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
+    check_overrides(request.methods, overrides)
+    runs, skipped = [], []
+    for spec in sorted(request.wanted, key=lambda one: one.seed):
+        try:
+            _check_names(request, spec)
+            runs.append(resolve(profile, spec, overrides))
+        except (UnfitSettingError, PlugInError) as error:
+            skipped.append(Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error)))
+    return runs, skipped
+
+
+def _check_names(request: Request, spec: RunSpec) -> None:
+    """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
+    if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
+        raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
+    if declared_method(spec.variant.name).trains:
+        try:
+            check_setting(request.profile, spec.setting)
+        except UserError as error:
+            raise UnfitSettingError(str(error)) from error
+
+
+def _planned(
+    experiment: Experiment,
+    inventory: Inventory,
+    suites: Sequence[str],
+    store: Store,
+    failures: Sequence[Failure],
+    redo: str,
+) -> PlannedRun:
+    place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+    check_names(*place, suites)
+    try:
+        result = store.find(*place, experiment.fingerprint)
+    except UserError as error:
+        return PlannedRun(experiment, "damaged", (), problem=str(error))
+    if redo:
+        result = None
+    failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
+    todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
+    state: RunState = "missing"
+    changed: tuple[str, ...] = ()
+    if redo:
+        state = "redo"
+    elif result is not None and not todo:
+        state = "done"
+    elif failure is not None:
+        state = "failed"
+    elif result is not None:
+        state = "trained"
+    elif has_training(store, experiment.fingerprint):
+        state = "kept"
+    elif store.has_key(*place):
+        state = "stale"
+        others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)
+        changed = changes(others[-1], experiment) if others else ()
+    absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
+    absences = tuple(dict.fromkeys(absent))
+    return PlannedRun(experiment, state, todo, result, failure, absences, changed=changed, redo=redo)
+
+
+def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
+    """Requested suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
+    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in request.suites}
+    return {name: missing for name, missing in absent.items() if missing}

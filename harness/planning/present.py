@@ -1,0 +1,109 @@
+"""Which results are those that a plan would make or find done now, and what has changed since the others.
+
+Tables show these first, so everything here is asked by label and group, never by run.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+
+from harness.declarations import declarations
+from harness.errors import UserError
+from harness.grid import resolve
+from harness.planning.changes import changes, known_changes
+from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.inventory import Inventory
+from harness.profiles import load_profile
+from harness.sources import data_root
+from harness.spec import RunSpec
+from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
+from harness.store.columns import ColumnArray
+
+#: what a suite's scores differ in under another protocol
+_PROTOCOL = "tasks or test data"
+_GROUP = ("profile", "variant", "setting", "encoder", "overrides", "group")
+
+
+class Present:
+    """Compares results with what their profiles, the code and the data are now; a `harness.store.Judge`."""
+
+    def __init__(self, profile: str | None = None, inventory: Inventory | None = None) -> None:
+        """`profile` may be the file of one of the results' profiles, `inventory` is that of a plan."""
+        given = load_profile(profile) if profile else None
+        known = {given.name: Inventory(given, data_root(), {})} if given else {}
+        self._given = known | ({inventory.profile.name: inventory} if inventory else {})
+        self._inventory = cache(self._found)
+        self._experiments: dict[tuple[str, str], Experiments] = {}
+
+    def __call__(self, results: IndexedResults) -> tuple[ColumnArray, list[str]]:
+        """Of each evaluation PRESENT, UNKNOWN or what has changed since: places in texts, and the texts."""
+        tables = results.tables
+        runs, evaluations = tables.runs, tables.evaluations
+        of_run = evaluations["run"]
+        firsts, group_of = _distinct([runs[name] for name in _GROUP])
+        trainings = [self._training(results[row]) for row in firsts]
+        columns = [runs["profile"][of_run], evaluations["suite"], evaluations["key"]]
+        places, protocol_of = _distinct(columns)
+        texts = ([tables.text(column, at) for column in columns] for at in places)
+        protocols = [self._protocol(*named) for named in texts]
+        pairs, pair_of = _distinct([group_of[of_run], protocol_of])
+        states: dict[str, int] = {}
+        codes = [
+            states.setdefault(_joined(trainings[group_of[of_run[at]]], protocols[protocol_of[at]]), len(states))
+            for at in pairs
+        ]
+        declarations().save()
+        return np.array(codes or [0], dtype=np.int32)[pair_of], list(states) or [UNKNOWN]
+
+    def _found(self, name: str) -> Inventory | None:
+        try:
+            return self._given.get(name) or Inventory(load_profile(name), data_root(), {})
+        except UserError:
+            return None
+
+    def _training(self, result: Result) -> str:
+        """How the training of a group, of which this is a run, compares with that of its label now."""
+        inventory = self._inventory(result.profile)
+        if inventory is None:
+            return UNKNOWN
+        try:
+            experiment = self._experiment(inventory, result)
+            if experiment.fingerprint == result.fingerprint:
+                return PRESENT
+            whole = result.whole()
+        except UserError:
+            return UNKNOWN
+        return "; ".join(known_changes(whole, experiment) if experiment.missing else changes(whole, experiment))
+
+    def _experiment(self, inventory: Inventory, result: Result) -> Experiment:
+        place = (result.profile, json.dumps(result.overrides, sort_keys=True))
+        if place not in self._experiments:
+            self._experiments[place] = Experiments(inventory, result.overrides)
+        run = resolve(inventory.profile, RunSpec.parse(result.spec.key), result.overrides)
+        return self._experiments[place].of(run)
+
+    def _protocol(self, profile: str, suite: str, key: str) -> str:
+        inventory = self._inventory(profile)
+        try:
+            if inventory is None or suite not in inventory.suites or inventory.suites[suite].missing(inventory.root):
+                return UNKNOWN
+            return PRESENT if any(one.key == key for one in inventory.protocols(suite)) else _PROTOCOL
+        except UserError:
+            return UNKNOWN
+
+
+def _joined(training: str, protocol: str) -> str:
+    """One state of a training and the protocol of its scores."""
+    changed = [text for text in (training, protocol) if text not in (PRESENT, UNKNOWN)]
+    return "; ".join(changed) or (UNKNOWN if UNKNOWN in (training, protocol) else PRESENT)
+
+
+def _distinct(columns: list[ColumnArray]) -> tuple[list[int], ColumnArray]:
+    """The first row of each distinct combination of columns, and the combination of each row."""
+    if not len(columns[0]):
+        return [], np.zeros(0, np.int64)
+    _, firsts, numbers = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
+    return firsts.tolist(), numbers.reshape(-1)

@@ -1,0 +1,401 @@
+"""Runs as a user names them, resolved into a request under a profile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.command_line import DEFAULT_PROFILE
+from harness.encoders.locate import FolderModel, HubModel, ModelSource
+from harness.encoders.modules import declared_pooling
+from harness.errors import UserError
+from harness.evaluation.suites import Suite
+from harness.grid import Overrides
+from harness.method.declared import declared_method
+from harness.papers.needed import Runs, merged, wanted_runs
+from harness.papers.released import released_runs, released_spec
+from harness.planning.inventory import Inventory
+from harness.planning.model_names import model_name
+from harness.planning.sweep import listed_values, one_value_each, swept
+from harness.profiles import Profile, load_profile
+from harness.registry import get_class, names, suggest
+from harness.sources import data_root
+from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
+from harness.store import Store, find_results
+from harness.store.tunings import Tuning, make_tuning
+
+#: Several names: a sequence, or one text with commas.
+Names = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Runs as a user names them; None takes the profile's default.
+
+    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
+    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `tasks` are some of
+    the tasks of the suites. `seeds` is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping
+    or as texts KEY=VALUE, and makes variants of several values, in a list or joined by commas. `tune` are texts such as
+    `mcse:lambda=0.01|0.1`, of which `trials` configurations each are run, beside the `methods` if any are named.
+    `redo` trains all of them again, finished ones too.
+    """
+
+    profile: str = DEFAULT_PROFILE
+    methods: Names | None = None
+    settings: Names | None = None
+    encoders: Names | None = None
+    seeds: int | str | Sequence[int] | None = None
+    suites: Names | None = None
+    table: Names | None = None
+    figure: Names | None = None
+    paper: Names | None = None
+    readings: Names | None = None
+    set: Mapping[str, object] | Sequence[str] = ()
+    data_root: str | Path | None = None
+    released: bool = False
+    redo: bool = False
+    tasks: Names | None = None
+    tune: str | Sequence[str] = ()
+    trials: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A grid of runs, or the runs of `wanted` one by one, each with the suites to evaluate it on.
+
+    `given` are encoders by name that the profile need not have, `data` the data root. `entries` names the tables and
+    figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
+    `selection` is what the user named, and `tuning` which of the methods are trials.
+    """
+
+    profile: Profile
+    methods: Sequence[Variant]
+    settings: Sequence[Variant]
+    encoders: Sequence[str]
+    seeds: Sequence[int]
+    suites: Sequence[str]
+    overrides: Overrides = field(default_factory=dict)
+    given: Mapping[str, ModelSource] = field(default_factory=dict)
+    data: Path | None = None
+    wanted: Mapping[RunSpec, Sequence[str]] | None = None
+    entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
+    tasks: Sequence[str] = ()
+    selection: Selection = field(default_factory=Selection, compare=False)
+    tuning: Tuning | None = None
+
+
+def make_request(selection: Selection) -> Request:
+    """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
+    request = _of_all_tasks(selection)
+    return request if selection.tasks is None else _of_tasks(request, selection.tasks)
+
+
+def _of_tasks(request: Request, names: Names) -> Request:
+    """A request for some tasks of its suites; suites without one are left out. Raises UserError for an unknown task."""
+    tasks = {name: request.profile.suites[name].tasks for name in request.suites if name in request.profile.suites}
+    known = {task for each in tasks.values() for task in each}
+    chosen = _joined(_listed(names), known)
+    for name in chosen:
+        if name not in known:
+            hint = suggest(name, sorted(known))
+            raise UserError(f"--tasks {name}: no such task in the suites {', '.join(request.suites)}; {hint}")
+
+    def left(suites: Iterable[str]) -> list[str]:
+        return [name for name in suites if name not in tasks or {*tasks[name]} & {*chosen}]
+
+    wanted = None if request.wanted is None else {spec: left(suites) for spec, suites in request.wanted.items()}
+    return replace(request, suites=left(request.suites), wanted=wanted, tasks=chosen)
+
+
+def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
+    """Names of tasks that were split at commas, joined where a known one has commas itself: MTEB(eng, v1):STS."""
+    found, start = [], 0
+    while start < len(parts):
+        ends = range(len(parts), start, -1)
+        end = next((end for end in ends if ", ".join(parts[start:end]) in known), start + 1)
+        found.append(", ".join(parts[start:end]))
+        start = end
+    return list(dict.fromkeys(found))
+
+
+def _of_all_tasks(selection: Selection) -> Request:
+    _check_named(selection)
+    profile = load_profile(selection.profile)
+    data = Path(selection.data_root) if selection.data_root is not None else None
+    if data is not None and not data.is_dir():
+        raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    if (selection.tune or selection.trials is not None) and _other_runs(selection):
+        raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
+    if selection.released:
+        return replace(_released_request(selection, profile, data), selection=selection)
+    seeds = None if selection.seeds is None else _seeds(selection.seeds)
+    if selection.table or selection.figure or selection.paper:
+        return replace(_paper_request(selection, profile, seeds, data), selection=selection)
+    if selection.readings is not None:
+        raise UserError(
+            "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
+            "mcse,mcse@official"
+        )
+    encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
+    overrides, lists = listed_values(selection.set)
+    tuning = _tuning(selection, profile)
+    methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
+    return Request(
+        profile=profile,
+        methods=swept([*methods, *(tuning.variants if tuning else ())], overrides, lists),
+        settings=[parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings],
+        encoders=encoders,
+        seeds=seeds if seeds is not None else tuple(range(profile.defaults.seeds)),
+        suites=_listed(selection.suites) or [name for name, table in profile.suites.items() if not table.asked],
+        overrides=overrides,
+        given=given,
+        data=data,
+        selection=selection,
+        tuning=tuning,
+    )
+
+
+def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
+    texts = [selection.tune] if isinstance(selection.tune, str) else list(selection.tune)
+    if not texts and selection.trials is None:
+        return None
+    if not texts or selection.trials is None:
+        raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
+    overrides = one_value_each(selection.set, "--tune draws its own values")
+    tuning = make_tuning(profile.name, overrides, texts, selection.trials)
+    for method in tuning.methods:
+        if not declared_method(Variant.parse(method.base).name).trains:
+            raise UserError(
+                f"--tune {method.base}: it trains nothing, so there is nothing to tune; use --methods {method.base}"
+            )
+    return tuning
+
+
+def _other_runs(selection: Selection) -> str:
+    """The option that selects runs instead of a grid; empty for none."""
+    return next((name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), "")
+
+
+def _check_named(selection: Selection) -> None:
+    """Refuse an empty list of names, such as that of an unset shell variable, which would stand for the default."""
+    for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
+        given = getattr(selection, option)
+        if given is not None and not _listed(given):
+            raise UserError(f"--{option} is empty; give a name, or leave the option out for the default")
+
+
+def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...] | None, data: Path | None) -> Request:
+    """The runs of tables and figures, each once. Encoders may be given folders, not chosen."""
+    option = next(name for name in ("table", "figure", "paper") if getattr(selection, name))
+    encoders, given = _encoders(_listed(selection.encoders))
+    chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
+    chosen |= {} if len(given) == len(encoders) else {"encoders": selection.encoders}
+    for name, value in chosen.items():
+        if value is not None:
+            raise UserError(
+                f"--{option} selects its own runs; remove --{name} (--seeds, --readings, --set and --encoders "
+                "NAME=DIR are allowed)"
+            )
+    tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
+    entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
+    runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
+    return replace(runs, overrides=one_value_each(selection.set, f"--{option} selects its own runs"))
+
+
+def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
+    """Public weights on the suites of the tables that they should reproduce, or all of them on the suites given.
+
+    By default those are all that are not opt-in, the suites of images for weights with published heads. Encoders may
+    be given folders, not chosen.
+    """
+    encoders, given = _encoders(_listed(selection.encoders))
+    tables, papers = _listed(selection.table), _listed(selection.paper)
+    refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
+    refused += ["suites", "tasks"] if tables or papers else []
+    refused += ["encoders"] if len(given) < len(encoders) or set(encoders) - set(profile.released) else []
+    for name in refused:
+        if getattr(selection, name):
+            raise UserError(
+                f"--released evaluates the public weights that the profile lists; remove --{name} (--table, --paper, "
+                "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
+            )
+    if tables or papers:
+        entries = released_runs(profile, tables, papers)
+        return _listed_runs(profile, merged(entries.values()), given, data, entries)
+    if not profile.released:
+        raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
+    default = {
+        name: get_class("suite", name, Suite).needs_images for name, one in profile.suites.items() if not one.asked
+    }
+    wanted = {
+        released_spec(name, weights): tuple(
+            _listed(selection.suites) or (suite for suite, images in default.items() if weights.heads or not images)
+        )
+        for name, weights in profile.released.items()
+    }
+    return _listed_runs(profile, wanted, given, data, {})
+
+
+def _listed_runs(
+    profile: Profile, wanted: Runs, given: Mapping[str, ModelSource], data: Path | None, entries: Mapping[str, Runs]
+) -> Request:
+    """A request for runs one by one."""
+    return Request(
+        profile=profile,
+        methods=list(dict.fromkeys(spec.variant for spec in wanted)),
+        settings=list(dict.fromkeys(spec.setting for spec in wanted)),
+        encoders=list(dict.fromkeys(spec.encoder for spec in wanted)),
+        seeds=sorted({spec.seed for spec in wanted}),
+        suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
+        given=given,
+        data=data,
+        wanted=wanted,
+        entries=entries,
+    )
+
+
+def model_request(
+    model: str | None,
+    pooling: str | None,
+    selection: Selection,
+    store: Store,
+    *,
+    trusted: bool = False,
+    name: str | None = None,
+) -> Request:
+    """Evaluate a model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT]; and encoders as such.
+
+    A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
+    one of sentence-transformers; `trusted` allows code in its repository to be executed. `name` is what a folder's
+    model is called (see `model_name`). Of a run, `encoders` of the selection give the folder of its encoder.
+    """
+    _check_named(selection)
+    spec = None if model is None else _run_spec(model)
+    if spec is None:
+        models = [*([] if model is None else [model]), *_listed(selection.encoders)]
+        if not models:
+            raise UserError("no model is given; give a folder, a hub name, a run's key or --encoders")
+        if name is not None and (model is None or not Path(model).expanduser().is_dir()):
+            raise UserError("--name works only for the model of a folder; remove it")
+        return _together(
+            [
+                _outside_request(one, pooling, selection, trusted, store, name if one == model else None)
+                for one in models
+            ]
+        )
+    if name is not None:
+        raise UserError("a run is named by its key; remove --name")
+    if pooling is not None:
+        raise UserError("the pooling of a run is fixed by its method; remove --pooling")
+    if trusted:
+        raise UserError("--trust-remote-code does not apply to a run; remove it")
+    request = make_request(replace(selection, encoders=selection.encoders or spec.encoder))
+    if list(request.encoders) != [spec.encoder]:
+        raise UserError(f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none")
+    first, *others = find_results(store, str(spec), request.profile.name)
+    if any(other.overrides != first.overrides for other in others):
+        raise UserError(
+            f"{store.root} has runs {spec} that differ by --set; `harness run --suites ...` with the options of one "
+            "adds suites to it"
+        )
+    runs = replace(request, methods=[spec.variant], settings=[spec.setting], seeds=(spec.seed,))
+    return replace(runs, overrides=first.overrides)
+
+
+def _run_spec(model: str) -> RunSpec | None:
+    """The run that a key names; None for what is no key of a registered method."""
+    try:
+        spec = RunSpec.parse(model)
+    except SpecError:
+        return None
+    return spec if spec.variant.name in names("method") else None
+
+
+def _together(requests: Sequence[Request]) -> Request:
+    """The models of several requests as one; they may differ in their pooling."""
+    first, *others = requests
+    if not others:
+        return first
+    wanted = {RunSpec(one.methods[0], Variant(UNTRAINED), one.encoders[0], 0): tuple(one.suites) for one in requests}
+    given = {name: source for one in requests for name, source in one.given.items()}
+    if len(wanted) < len(requests):
+        raise UserError("two of the models have the same name; give each its own with --encoders NAME=FOLDER")
+    runs = _listed_runs(first.profile, wanted, given, first.data, {})
+    return replace(runs, tasks=first.tasks, selection=first.selection)
+
+
+def _outside_request(
+    model: str, pooling: str | None, selection: Selection, trusted: bool, store: Store, called: str | None
+) -> Request:
+    folder, encoder = Path(model).expanduser(), model
+    if folder.is_dir():
+        found = FolderModel(folder.resolve(), trusted=trusted)
+        inventory = Inventory(load_profile(selection.profile), data_root(selection.data_root), {})
+        encoder = f"{model_name(found, called, inventory, store)}={folder}"
+    elif model.startswith((".", "/", "~")):
+        raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
+    request = make_request(replace(selection, encoders=encoder))
+    (name,) = request.encoders
+    source = Inventory(request.profile, data_root(request.data), request.given).encoder(name).source
+    pooling = pooling or _known_pooling(source, request.profile)
+    if pooling is None:
+        raise UserError(
+            f"{model} does not state its pooling; give --pooling cls, mean or avg-first-last, or pooler for a model "
+            "that is used through its trained head"
+        )
+    given = {**request.given, name: replace(source, trusted=True)} if trusted else request.given
+    return replace(request, methods=[Variant.make("none", {"pooling": pooling})], seeds=(0,), given=given)
+
+
+def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
+    """The pooling that the profile gives the same hub model as released weights or a teacher, or its own files name."""
+    named = {table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"}
+    named |= {table.hub: table.pooling for table in profile.released.values()}
+    if isinstance(source, HubModel) and source.hub in named:
+        return named[source.hub]
+    return declared_pooling(source.path())
+
+
+def _listed(names: Names | None) -> list[str]:
+    parts = split(names) if isinstance(names, str) else names or ()
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
+    return parse_seeds(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds)
+
+
+def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
+    """Names, and the places of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
+    found: list[str] = []
+    given: dict[str, ModelSource] = {}
+    for item in items:
+        name, equals, place = item.partition("=")
+        if not equals and item.startswith((".", "/", "~")):
+            name, place = Path(item).expanduser().resolve().name, item
+        hub, at, commit = name.partition("@")
+        name = parse_encoder(hub)
+        if place:
+            given[name] = _folder(place)
+        elif at:
+            given[name] = _pinned(hub, commit)
+        found.append(name)
+    return found, given
+
+
+def _folder(place: str) -> FolderModel:
+    folder = Path(place).expanduser().resolve()
+    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+        raise UserError(
+            f"the encoder folder {place} has no config.json; give a folder saved by transformers or "
+            "sentence-transformers"
+        )
+    return FolderModel(folder)
+
+
+def _pinned(hub: str, commit: str) -> HubModel:
+    if "/" not in hub or not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise UserError(f"'{hub}@{commit}' does not pin a hub model; write OWNER/NAME@ and the 40 digits of a commit")
+    return HubModel(hub, commit)

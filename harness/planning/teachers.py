@@ -1,0 +1,445 @@
+"""Teachers of every kind: what each needs, what identifies it, and how its features are computed.
+
+A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the profile's
+image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the captions in another
+order (MCSE Table 2), 'random' gives each caption those of a random row, with replacement (an option of MCSE's public
+code), 'noise' replaces them by standard normal noise. Image features that lie in a file beside a corpus are read; all
+others are computed once and kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness.corpora.pixels import Pixels
+from harness.encoders.features import Stacked, cached_features
+from harness.encoders.locate import MissingModel, ModelSource
+from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
+from harness.errors import UserError
+from harness.grid import Resolved
+from harness.inputs import FeatureKind
+from harness.method import Feature
+from harness.planning.events import Stage
+from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus, read_by
+from harness.planning.pairs import FeatureContext, KnownPairs
+from harness.plugin_code import code_of
+from harness.registry import suggest
+from harness.seeds import generator
+from harness.sources import Generated, Missing, Source, digest
+from harness.spec import CONTROLS
+
+if TYPE_CHECKING:
+    from harness.encoders.lit import Projections
+
+RUN = "run:"
+#: Increased when the fit of `lit` teachers changes its result.
+LIT_VERSION = 1
+#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
+LIT_DEEPEST = 5
+#: the kind of teacher that is fitted here, and what it gives
+LIT = "lit"
+LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
+#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
+BY_MODEL_ALONE = ("open-clip", "timm")
+#: Rows between two reports, and the most that an interrupted computation loses.
+CHUNK = 512
+#: the rows of features `start` to `stop`, (stop - start, ...)
+Compute = Callable[[int, int], np.ndarray]
+
+
+class _Maker(ABC):
+    """Computes a teacher's features of pairs."""
+
+    @abstractmethod
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """What features of a corpus depend on besides the corpus itself; None stands for test images."""
+
+    @property
+    @abstractmethod
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute features of whatever pairs."""
+
+    @property
+    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
+        """The features of corpora that it is fitted on before it computes any."""
+        return []
+
+    @abstractmethod
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        """Names everything that the features of these pairs depend on; known without loading a model."""
+
+    @abstractmethod
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        """A function that computes rows of features; models are loaded on its first call."""
+
+
+@dataclass(frozen=True)
+class FrozenModel(Source):
+    """A pretrained model and how it is read."""
+
+    kind: str
+    pooling: str
+    precision: str
+    model: ModelSource
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The model's missing files."""
+        absent = self.model.missing(root)
+        return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The model's with the kind, the pooling if the kind depends on it, their code, and a precision below fp32."""
+        fingerprint = self.model.fingerprint(root)
+        if self.precision != "fp32":
+            fingerprint = digest(self.precision, fingerprint)
+        fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind))
+        if declared_teacher(self.kind).pooled:
+            return digest(self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling)))
+        return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
+
+    def folder(self, context: FeatureContext) -> Path:
+        """The model's folder."""
+        return self.model.path()
+
+
+@dataclass(frozen=True)
+class RunModel(Source):
+    """The encoder of a run, finished or not: the run's missing data, its fingerprint and its pooling."""
+
+    absent: tuple[Missing, ...]
+    training: str
+    pooling: str
+    kind: ClassVar[str] = "text"
+    precision: ClassVar[str] = "fp32"
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """The run's missing data."""
+        return list(self.absent)
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The run's fingerprint."""
+        return self.training
+
+    def folder(self, context: FeatureContext) -> Path:
+        """The model folder of the finished run."""
+        return context.trained(self.training)
+
+
+@dataclass(frozen=True)
+class _ModelTeacher(_Maker):
+    """A pretrained model, or the encoder of a run."""
+
+    name: str
+    model: Ingredient[FrozenModel | RunModel]
+
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """The model, and the corpus's image files if it reads them."""
+        pixels = corpus.pixels if corpus is not None and of == "image" else None
+        return [self.model] if pixels is None else [self.model, pixels]
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The model."""
+        return [self.model]
+
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        """Images and model, or captions, model and length."""
+        if of != "image":
+            return digest(known.captions, self.model.fingerprint, of, context.max_length)
+        files = known.pairs.images
+        content = known.images + (files.content() if isinstance(files, Pixels) else "")
+        return digest(content, self.model.fingerprint, of, None)
+
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        teacher = cache(lambda: self._opened(of, context))
+        pairs = known.pairs
+
+        def computed(start: int, stop: int) -> np.ndarray:
+            if of == "caption":
+                return teacher().captions(pairs.texts[start:stop])
+            if of == "tokens":
+                return teacher().tokens(pairs.texts[start:stop], context.max_length)
+            if pairs.images is None:
+                raise UserError("the corpus has no images; name a teacher whose features of it are stored")
+            return teacher().images(pairs.images[start:stop])
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            from harness.encoders.precision import autocast, float32_products  # imports torch
+
+            precision, device = self.model.source.precision, context.device
+            with float32_products(precision, device), autocast(precision, device):
+                return computed(start, stop)
+
+        return rows
+
+    def _opened(self, of: FeatureKind, context: FeatureContext) -> Teacher:
+        source, length = self.model.source, context.max_length
+        folder = source.folder(context)
+        if of == "tokens":
+            check_vocabulary(context.student, folder, self.name)
+        return open_teacher(source.kind, folder, pooling=source.pooling, max_length=length, device=context.device)
+
+
+@dataclass(frozen=True)
+class _LitTeacher(_Maker, Generated):
+    """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
+
+    images: NamedTeacher
+    captions: NamedTeacher
+    corpus: UsedCorpus
+
+    def fingerprint(self, root: Path | None) -> str:
+        """The version of the fit; what is fitted counts separately."""
+        return digest(LIT, LIT_VERSION)
+
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        """The fit, and both teachers' needs on the corpus and on the one of the fit."""
+        found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
+        for place in filter(None, (corpus, self.corpus)):
+            found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
+        return found
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """Those of both teachers."""
+        return [*self.images.models, *self.captions.models]
+
+    @property
+    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
+        """Both teachers' features of the corpus of the fit."""
+        return [(self.images, self.corpus), (self.captions, self.corpus)]
+
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        """The features that are projected, and all that the projections are fitted on."""
+        fitted = [need.fingerprint for need in self.needs(self.corpus, of)]
+        inner = self._side(of).key(known, context)
+        return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
+
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        """Fit both projections and apply the one of `of`."""
+        fitted = cache(lambda: self._fitted(context))
+        features = cache(lambda: self._side(of).features(known, context))
+
+        def rows(start: int, stop: int) -> np.ndarray:
+            tower = fitted().images if of == "image" else fitted().captions
+            return tower(np.asarray(features()[start:stop], dtype=np.float32))
+
+        return rows
+
+    def _side(self, of: FeatureKind) -> NamedTeacher:
+        return self.images if of == "image" else self.captions
+
+    def _fitted(self, context: FeatureContext) -> Projections:
+        from harness.encoders.lit import fit  # imports torch
+
+        known = KnownPairs.of_corpus(self.corpus)
+        return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
+
+
+@dataclass(frozen=True)
+class NamedTeacher:
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker.
+
+    Without a maker, the text is the reason.
+    """
+
+    name: str
+    of: FeatureKind
+    maker: _Maker | str
+
+    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        if corpus is not None and self.is_stored(corpus):
+            return [corpus.stored[self.name]]
+        return self._made.needs(corpus, self.of)
+
+    def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
+        """What its features of a corpus depend on, without loading any of it. Raises UserError."""
+        content = corpus.images if self._sees_images else corpus.read.fingerprint
+        return self._identity(content, self.needs(corpus), max_length)
+
+    def test_identity(self, content: str, max_length: int) -> list[object]:
+        """What its features of the images or captions of a task depend on; `content` is the task's fingerprint."""
+        fitted = [corpus.read for _, corpus in self.fitted_on]
+        return self._identity(content, [*self.models, *fitted], max_length)
+
+    def _identity(self, content: str, needs: Sequence[Ingredient[Checkable]], max_length: int) -> list[object]:
+        read = [need.fingerprint for need in needs]
+        return [self.name, self.of, content, read, None if self._sees_images else max_length]
+
+    @property
+    def _sees_images(self) -> bool:
+        """Whether its features depend on images alone."""
+        return self.of == "image" and not isinstance(self.maker, _LitTeacher)
+
+    def is_stored(self, corpus: UsedCorpus) -> bool:
+        """Whether its features of a corpus are read from a file beside it."""
+        return self.of == "image" and self.name in corpus.stored
+
+    @property
+    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
+        """The features of corpora that it is fitted on before it computes any."""
+        return [] if isinstance(self.maker, str) else self.maker.fitted_on
+
+    @property
+    def runs(self) -> set[str]:
+        """The fingerprints of the runs that must be trained before it computes features."""
+        sources = (model.source for model in self.models)
+        return {source.training for source in sources if isinstance(source, RunModel)}
+
+    @property
+    def models(self) -> list[Ingredient[Checkable]]:
+        """The models that compute its features of pairs of no corpus; none if it has none."""
+        return [] if isinstance(self.maker, str) else self.maker.models
+
+    def source(self, corpus: UsedCorpus) -> str:
+        """Where its features of a corpus come from: the path of a file, or 'computed'."""
+        return ", ".join(corpus.plain.source.stored[self.name].files) if self.is_stored(corpus) else "computed"
+
+    def key(self, known: KnownPairs, context: FeatureContext) -> str:
+        """Names everything that its features of these pairs depend on."""
+        if self._is_stored(known):
+            return digest("stored", known.images, known.stored[self.name])
+        return self._made.key(known, self.of, context)
+
+    def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
+        """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
+        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
+        return cached_features(
+            self.key(known, context),
+            known.rows(self.of),
+            self._from_file(known) if self._is_stored(known) else self._made.compute(known, self.of, context),
+            dtype="float16" if self.of == "tokens" else "float32",
+            chunk=CHUNK,
+            report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
+        )
+
+    def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
+        """One feature a caption, over several corpora one after the other."""
+        parts = Stacked([self.features(known, context) for known in listed])
+        if self.of != "image":
+            return parts
+        pairs = [known.pairs for known in listed]
+        starts = np.cumsum([0, *(one.image_count for one in pairs)])
+        numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
+        return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
+
+    @property
+    def _made(self) -> _Maker:
+        if isinstance(self.maker, str):
+            raise UserError(self.maker)
+        return self.maker
+
+    def _is_stored(self, known: KnownPairs) -> bool:
+        return self.of == "image" and self.name in known.stored
+
+    def _from_file(self, known: KnownPairs) -> Compute:
+        values = cache(lambda: known.pairs.features[self.name])
+        return lambda start, stop: values()[start:stop]
+
+
+@dataclass(frozen=True)
+class RoleFeatures:
+    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora.
+
+    Without corpora, they are those of test images alone.
+    """
+
+    asked: Feature
+    teacher: NamedTeacher
+    corpora: tuple[UsedCorpus, ...]
+
+    @cached_property
+    def needs(self) -> tuple[Ingredient[Checkable], ...]:
+        """What the features depend on besides the corpora themselves. Raises UserError."""
+        return tuple(need for corpus in self.corpora or (None,) for need in self.teacher.needs(corpus))
+
+    @property
+    def source(self) -> str:
+        """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
+
+    @property
+    def identity(self) -> list[object]:
+        """What they are in the identity of a run."""
+        found: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
+        return found if self.asked.of == "image" else [*found, self.asked.of]
+
+    def load(self, listed: Sequence[KnownPairs], seed: int, context: FeatureContext) -> Stacked | np.ndarray:
+        """One feature a caption of the run's pair corpora, (n, ...); controls are drawn by the run's seed."""
+        found = self.teacher.stacked(listed, context)
+        rows = len(found)
+        if self.asked.teacher == "shuffled":
+            return found.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
+        if self.asked.teacher == "random":
+            return found.in_order(generator(axis="random images", seed=seed).integers(rows, size=rows))
+        if self.asked.teacher == "noise":
+            return generator(axis="noise images", seed=seed).standard_normal(found.shape, dtype=np.float32)
+        return found
+
+
+@dataclass(frozen=True)
+class TeacherFinder:
+    """Finds the teachers of one run by name; `find_run` gives the encoder of a run by its name, `run:KEY`."""
+
+    run: Resolved
+    inventory: Inventory
+    find_run: Callable[[str], RunModel]
+
+    def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
+        """The features that a method asks for, over these pair corpora. Raises UserError."""
+        name = asked.teacher
+        if name in (*CONTROLS, "default"):
+            default = self.inventory.profile.images
+            if default is None:
+                variant = self.run.spec.variant
+                raise UserError(f"{variant} needs image features; give the profile a top-level key images = TEACHER")
+            asked = Feature(default, asked.of) if name == "default" else asked
+            name = default
+        return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
+
+    def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
+        """A teacher; `outer` are the `lit` teachers that read its features."""
+        if name in outer:
+            raise UserError(
+                f"the teacher '{name}' of the profile '{self.inventory.profile.name}' would read its own features; "
+                "name other teachers in its keys images and captions"
+            )
+        if len(outer) > LIT_DEEPEST:
+            raise UserError(
+                f"the teacher '{outer[0]}' of the profile '{self.inventory.profile.name}' is fitted on teachers that "
+                f"are fitted on others, {len(outer)} deep; name teachers that are models"
+            )
+        return NamedTeacher(name, of, self._maker(name, of, outer))
+
+    def _maker(self, name: str, of: FeatureKind, outer: tuple[str, ...]) -> _Maker | str:
+        """What computes the features, or why nothing does."""
+        profile = self.inventory.profile
+        table = profile.teachers.get(name)
+        if table is None and not name.startswith(RUN):
+            stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
+            hint = suggest(name, sorted({*profile.teachers, *stored}))
+            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
+        kind = RunModel.kind if table is None else table.kind
+        gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
+        if of not in gives:
+            given = " and ".join(gives)
+            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
+        if table is None:
+            return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
+        if kind != LIT:
+            model = FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
+            return _ModelTeacher(name, self.inventory.once(model))
+        if table.corpus not in profile.corpora:
+            hint = suggest(str(table.corpus), list(profile.corpora))
+            return f"the profile '{profile.name}' has no corpus '{table.corpus}' to fit the teacher '{name}' on; {hint}"
+        images = self._named(str(table.images), "image", (*outer, name))
+        captions = self._named(str(table.captions), "caption", (*outer, name))
+        return _LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))

@@ -1,0 +1,160 @@
+"""Device, threads, versions and code revision of a run. Recorded, never part of a fingerprint."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import harness
+from harness.errors import UserError
+from harness.processors import cores
+from harness.runs.resources import Allocation, Device, DeviceChoice
+
+#: Drivers of NVIDIA, its Jetson, AMD and Windows' Linux: without any there is no GPU that torch can use on Linux.
+GPU_FILES = ("/dev/nvidiactl", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
+
+PACKAGES = (
+    "sentence-harness",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "open_clip_torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "mteb",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of the packages that can change numbers, by package."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The device and the number of threads of a run, decided in the process that carries it out.
+
+    `chunk` is the number of rows of a batch that are encoded at a time in training; None encodes batches whole.
+    """
+
+    device: Device
+    threads: int
+    chunk: int | None = None
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Machine:
+        """Decide for a job that was given a share of a machine. Raises UserError for a device that is not available."""
+        return cls(pick_device(allocation.device), allocation.threads)
+
+    def hardware(self) -> dict[str, str | int]:
+        """Device, processor, cores, threads and rows at a time, as results record them."""
+        found: dict[str, str | int] = {
+            "device": self.device,
+            "processor": processor(),
+            "cores": cores(),
+            "threads": self.threads,
+        }
+        if self.chunk is not None:
+            found["chunk"] = self.chunk
+        if self.device == "cuda":
+            import torch
+
+            found["accelerator"] = torch.cuda.get_device_name()
+        return found
+
+
+def peak_memory_mb(device: str) -> float:
+    """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated() / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def pick_device(asked: DeviceChoice) -> Device:
+    """Resolve 'auto' to cuda where there is a device, else cpu. Raises UserError for a missing CUDA device."""
+    available = asked != "cpu" and _has_cuda()
+    if asked == "cuda" and not available:
+        raise UserError("--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`")
+    return "cuda" if available else "cpu"
+
+
+def _has_cuda() -> bool:
+    """Whether torch finds a CUDA device; it is not imported, which takes seconds, where there is certainly none."""
+    if sys.platform == "linux" and "torch" not in sys.modules and not any(map(os.path.exists, GPU_FILES)):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@cache
+def processor() -> str:
+    """Model name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, "") or platform.processor() or platform.machine()
+
+
+@cache
+def revision() -> str | None:
+    """Commit of the code, with '+' for uncommitted changes; None outside a checkout."""
+    folder = Path(harness.__file__).resolve().parent.parent
+    if not (folder / ".git").exists():
+        return None
+
+    def git(*words: str) -> str:
+        return subprocess.check_output(["git", "-C", folder, *words], stderr=subprocess.DEVNULL, text=True).strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def machine() -> dict[str, str]:
+    """Processor, cores, memory and CUDA devices of this machine, in words."""
+    import torch
+
+    found = {"processor": processor(), "cores": str(cores()), "memory": _memory()}
+    for index in range(torch.cuda.device_count()):
+        memory = torch.cuda.get_device_properties(index).total_memory / 2**30
+        found[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
+    return found if torch.cuda.is_available() else {**found, "cuda": "none; runs use the CPU"}
+
+
+def _memory() -> str:
+    try:
+        page = os.sysconf("SC_PAGE_SIZE") / 2**30
+        return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
+    except (ValueError, OSError):
+        return "unknown"
+
+
+def free_memory_mb() -> float:
+    """Memory that new processes can have, in MB: what is available of the machine and of this container."""
+    found = []
+    about = Path("/proc/meminfo")
+    if about.is_file():
+        fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
+        found.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        found.append((int(text) - int(used.read_text())) / 1e6)
+    return min(found, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)

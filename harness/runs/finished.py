@@ -1,0 +1,128 @@
+"""Finished runs: finding one, and loading its model again."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from harness.checksums import DamagedError
+from harness.command_line import harness_command
+from harness.encoders.locate import FolderModel
+from harness.encoders.sentence_modules import SentenceModules, open_model
+from harness.encoders.student import Student
+from harness.errors import UserError
+from harness.grid import Resolved, resolve
+from harness.planning.ingredients import Experiments
+from harness.planning.inventory import Inventory
+from harness.planning.spellings import find_run
+from harness.profiles import Profile, load_profile, shipped_profiles, typed_profile
+from harness.sources import data_root
+from harness.spec import RunSpec
+from harness.store import Result, Store
+from harness.store.redo import redo_of
+from harness.training.best import BEST, check_best
+
+
+def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
+    """Find the one result of a run's key, in any spelling, in a folder of results, or of a result file, with its store.
+
+    Raises UserError where there is none or more than one.
+    """
+    found = find_run(Store(results), what, profile)
+    store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
+    if len(found) > 1:
+        listed = ", ".join(str(store.path(result)) for result in found)
+        raise UserError(f"{results} has {len(found)} results of {what}; give the file of one of them: {listed}")
+    return found[0], store
+
+
+class FinishedRun:
+    """A result with the profile that it was made under."""
+
+    def __init__(self, result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> None:
+        """`profile` is needed for a profile file, `encoder` for an untrained encoder that was given as a folder.
+
+        Raises UserError for a missing or another profile.
+        """
+        self.result, self.store, self.given_profile, self.given_encoder = result, store, profile, encoder
+        self.profile = _profile(result, profile)
+        if encoder is not None and self.resolved.trains:
+            raise UserError(f"{result.spec.key} is a trained run with stored weights; remove --encoder")
+
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The run's values."""
+        return resolve(self.profile, RunSpec.parse(self.result.spec.key), self.result.overrides)
+
+    @property
+    def pooling(self) -> str:
+        """The pooling that the run was evaluated with."""
+        return str(self.result.hyperparameters["encoder"]["pooling"])
+
+    def student(self) -> Student | SentenceModules:
+        """Load the student at its best checkpoint. Raises UserError where its weights are missing or damaged."""
+        return open_model(self._best() if self.resolved.trains else self._untrained(), self.pooling)
+
+    def _best(self) -> Path:
+        if redo_of(self.store, self.result.fingerprint):
+            raise UserError(
+                f"{self.result.spec.key} is being trained again, and its former weights are in "
+                f"{self.store.root / '.superseded'}; `{self._command(self.store.root)}` finishes that"
+            )
+        best = self.store.work(self.result.fingerprint) / BEST
+        if not (best / "config.json").is_file():
+            raise UserError(
+                f"the weights of {self.result.spec.key} are not in {self.store.root / '.work'}; train the run again in "
+                f"another folder with `{self._command()}` and use that folder"
+            )
+        try:
+            check_best(best.parent)
+        except DamagedError as error:
+            raise UserError(
+                f"the weights of {self.result.spec.key} in {best} are damaged ({error}); restore them, or train the "
+                f"run again in another folder with `{self._command()}` and use that folder"
+            ) from error
+        return best
+
+    def _untrained(self) -> Path:
+        """The folder of an encoder that was not trained. Raises UserError where it has changed since."""
+        key, name = self.result.spec.key, self.result.spec.encoder
+        given = {} if self.given_encoder is None else {name: FolderModel(self.given_encoder.expanduser().resolve())}
+        if name not in given and not self._is_named(name):
+            raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
+        inventory = Inventory(self.profile, data_root(), given)
+        folder = inventory.encoder(name).source.path()
+        if Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint != self.result.fingerprint:
+            raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
+        return folder
+
+    def _is_named(self, encoder: str) -> bool:
+        """Whether an encoder is found by its name alone."""
+        return encoder in self.profile.encoders or "/" in encoder
+
+    def _command(self, results: str | Path = "AGAIN") -> str:
+        """The command that trains the run, again in another folder unless one is given: in its own it is finished."""
+        spec = self.result.spec
+        return harness_command(
+            "run",
+            profile=self.given_profile or self.profile.name,
+            methods=spec.variant,
+            settings=spec.setting,
+            encoders=spec.encoder if self._is_named(spec.encoder) else f"{spec.encoder}=FOLDER",
+            seeds=f"{spec.seed},",
+            set=self.result.overrides,
+            results=results,
+        )
+
+
+def _profile(result: Result, given: str | None) -> Profile:
+    """The profile of a run. Raises UserError where it is not at hand, or another is given."""
+    if given is None and result.profile not in shipped_profiles():
+        raise UserError(
+            f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "
+            f"give its file with --profile {typed_profile(result.profile)}"
+        )
+    profile = load_profile(given or result.profile)
+    if profile.name != result.profile:
+        raise UserError(f"{result.spec.key} is a run of the profile '{result.profile}', not of '{profile.name}'")
+    return profile

@@ -1,0 +1,140 @@
+"""The log of a run: a line for each event worth keeping, written at once so that the lines of a killed run remain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from harness.plaintext import visible
+from harness.planning.events import Event, Stage
+from harness.store.logs import make_way
+
+#: The fraction of the training time above which waiting for images or recordings is worth a word.
+WAITS = 0.05
+#: Warnings kept per session of a run.
+WARNINGS = 200
+
+
+def stage_text(stage: Stage) -> str:
+    """Describe the progress of counted work."""
+    counted = f"{stage.done}" if stage.total is None else f"{stage.done}/{stage.total}"
+    if stage.what == "features":
+        return f"{stage.subject} {counted}"
+    if stage.what == "tasks":
+        return f"{stage.subject}: {stage.item}, {counted} tasks done"
+    return f"{stage.subject}: {counted} sentences {'tokenised' if stage.what == 'tokens' else 'embedded'}"
+
+
+class RunLog:
+    """A listener that appends lines with UTC times to a file, among them warnings of `logging`.
+
+    One line per event, none longer than a line of the file; of a preparation only its end is kept. The log of a
+    killed run is continued.
+    """
+
+    def __init__(self, path: Path, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """`key` is the run's own; lines about another run, its teacher, start with that run's key."""
+        self.path, self.key, self.now = path, key, now
+        self._pending: Event | None = None
+        self._training: set[str] = set()
+        self._handler = _Warnings(self)
+
+    def __enter__(self) -> RunLog:
+        make_way(self.path)
+        existing = self.path.read_bytes() if self.path.is_file() else b""
+        self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
+        if existing and not existing.endswith(b"\n"):
+            self._stream.write("\n")
+        logging.getLogger().addHandler(self._handler)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        logging.getLogger().removeHandler(self._handler)
+        with suppress(OSError):  # a full disk, which the run's own error reports
+            self._flush_pending()
+            if error is not None:
+                self._line(f"stopped by {type(error).__name__}: {_text(error)}")
+        with suppress(OSError):
+            self._stream.close()
+
+    def __call__(self, event: Event) -> None:
+        """Write the lines of an event; a preparation is held back until another one or another event follows."""
+        held, new = self._pending and self._pending.stage, event.stage if event.kind == "prepare" else None
+        if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
+            self._flush_pending()
+        if new:
+            self._pending = event
+        for text in self._texts(event):
+            self._line(text)
+
+    def write(self, text: str) -> None:
+        """Write one line, after the preparation that is held back."""
+        self._flush_pending()
+        self._line(text)
+
+    def text(self) -> str:
+        """All lines so far, those of earlier sessions included."""
+        return self.path.read_text(encoding="utf-8", errors="replace")
+
+    def _texts(self, event: Event) -> Iterator[str]:
+        if event.kind == "start":
+            yield f"start {event.run} on {event.device}"
+        elif event.progress:
+            made, run = event.progress, self._prefix(event)
+            if event.run not in self._training:
+                self._training.add(event.run)
+                start = f"resumes at step {made.first} of {made.steps}" if made.first else f"starts: {made.steps} steps"
+                yield f"{run}training {start}"
+            if made.scored:
+                waits = f", {made.waited:.0%} of the time waiting for inputs" if made.waited > WAITS else ""
+                yield f"{run}step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s{waits}"
+        elif event.kind == "suite":
+            yield f"suite {event.suite} starts"
+        elif event.kind == "evaluated":
+            yield f"suite {event.suite} took {event.seconds:.1f} s"
+        elif event.kind == "done":
+            yield "done"
+
+    def _flush_pending(self) -> None:
+        event, self._pending = self._pending, None
+        if event and event.stage:
+            self._line(f"{self._prefix(event)}{stage_text(event.stage)}")
+
+    def _prefix(self, event: Event) -> str:
+        return "" if event.run == self.key else f"{event.run}: "
+
+    def _line(self, text: str) -> None:
+        self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
+        self._stream.flush()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as odd:  # code of others
+        return f"its message cannot be read: {type(odd).__name__}"
+
+
+class _Warnings(logging.Handler):
+    """Writes up to WARNINGS warnings of `logging` into a run's log."""
+
+    def __init__(self, log: RunLog) -> None:
+        super().__init__(logging.WARNING)
+        self.log, self.count = log, 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; one that cannot be formatted is handled as `logging` does and stops no run."""
+        self.count += 1
+        try:
+            if self.count <= WARNINGS:
+                self.log.write(f"{record.levelname.lower()}, {record.name}: {record.getMessage()}")
+            elif self.count == WARNINGS + 1:
+                self.log.write(f"more than {WARNINGS} warnings; the rest are not recorded")
+        except (TypeError, ValueError, KeyError):
+            self.handleError(record)

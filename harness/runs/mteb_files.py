@@ -1,0 +1,198 @@
+"""A run's scores as the files that mteb's repository of results takes: DIR/results/OWNER__NAME/COMMIT/TASK.json.
+
+mteb's own file of a task is taken where the run's work folder still has it and its score is the stored one. Without
+it, a task's file is made from the stored score where nothing else is needed: one split, one subset, and the version of
+mteb that scored it. Everything else is left out, with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.command_line import harness_command
+from harness.errors import UserError, first_line
+from harness.metrics import AVERAGE
+from harness.profiles import load_profile, shipped_profiles
+from harness.registry import names
+from harness.runs.finished import find_result
+from harness.runs.whole_folder import check_new, write_whole
+from harness.sources import digest
+from harness.store import Evaluation, Result, Store
+from harness.store.attempts import SCORED_BY_MTEB
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+    from mteb.results import TaskResult
+
+_SUITE = "mteb"
+_NAMED = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)@([0-9a-f]{40})")
+
+
+class HubName(NamedTuple):
+    """A model on the hub at a commit."""
+
+    name: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class MTEBFiles:
+    """What was written: the model's name, its tasks, and one line for each task that was left out."""
+
+    model: HubName
+    tasks: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def hub_name(text: str) -> HubName:
+    """Read OWNER/NAME@COMMIT. Raises UserError."""
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        raise UserError(f"'{text}' is not OWNER/NAME@COMMIT with the 40 digits of a commit; give --as in that form")
+    return HubName(found[1], found[2])
+
+
+def export_mteb(
+    what: str, to: Path, results: Path, named: HubName | None = None, profile: str | None = None
+) -> MTEBFiles:
+    """Write mteb's result files of a run into the new folder `to`, completely or not at all.
+
+    `named` is the model's name on the hub; an untrained encoder of the hub has its own. For `what` and `profile` see
+    `find_result`. Raises UserError for a run without scores of mteb, a model without a name or another one, where no
+    task can be written, and where `to` is not new or empty.
+    """
+    check_new(to, "--mteb")
+    result, store = find_result(what, results, profile)
+    evaluation = result.latest(_SUITE)
+    if evaluation is None:
+        more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
+        raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
+    model = _model(result, named)
+    found, left_out = dict[str, "TaskResult"](), list[str]()
+    for task in evaluation.scores:
+        if task.partition("[")[0] == AVERAGE:
+            continue
+        try:
+            found[task] = _task_result(task, evaluation, result, store)
+        except UserError as error:
+            left_out.append(f"{task}: {error}")
+    if not found:
+        raise UserError(f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}")
+    write_whole(to, "--mteb", partial(_fill, meta=_meta(result, model), found=found))
+    return MTEBFiles(model, tuple(found), tuple(left_out))
+
+
+def _model(result: Result, named: HubName | None) -> HubName:
+    """The name of a run's model. Raises UserError where there is none, or the encoder scored is another one."""
+    own = None if result.hyperparameters["training"] else _encoder(result)
+    model = named or own
+    if model is None:
+        raise UserError(
+            f"{result.spec.key} has no name on the hub; give --as OWNER/NAME@COMMIT (`harness "
+            "export --push` uploads the model)"
+        )
+    scored = result.identity.get("encoder")
+    if not result.hyperparameters["training"] and scored not in (None, digest(*model), digest(*model, "trusted")):
+        raise UserError(f"{result.spec.key} evaluated another model than {model.name} at {model.commit}; give that one")
+    return model
+
+
+def _encoder(result: Result) -> HubName | None:
+    """The encoder of a run on the hub, as its profile pins it."""
+    if result.profile not in shipped_profiles():
+        return None
+    table = load_profile(result.profile).encoders.get(result.spec.encoder)
+    return HubName(table.hub, table.revision) if table and table.hub and table.revision else None
+
+
+def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store) -> TaskResult:
+    """A task's result in mteb's form. Raises UserError with the reason where there is none."""
+    if task in names("mteb task"):
+        raise UserError("not a task of mteb (it comes from this project or from a package)")
+    stored = evaluation.scores[task].get("main_score")
+    if stored is None:
+        raise UserError("its score is undefined")
+    kept = store.work(result.fingerprint) / SCORED_BY_MTEB / evaluation.protocol.data[:12] / "results"
+    for path in sorted(kept.glob(f"*/*/{task}.json")):
+        return _read(path, stored)
+    return _made(task, stored, evaluation, result)
+
+
+def _read(path: Path, stored: float) -> TaskResult:
+    from mteb.results import TaskResult
+
+    try:
+        found = TaskResult.from_disk(path)
+        score = 100 * round(float(found.get_score()), 6)
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"mteb's file {path} cannot be read ({first_line(error)})") from error
+    if score != stored:
+        raise UserError(f"mteb's file {path} has the score {score:g}, the result {stored:g}")
+    return found
+
+
+def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> TaskResult:
+    """A task's result from its stored score."""
+    import mteb
+    from mteb.results import TaskResult
+
+    used, installed = result.packages.get("mteb", "unknown"), mteb.__version__
+    if used != installed:
+        raise UserError(f"scored by mteb {used}, and {installed} is installed; install that version")
+    try:
+        known = mteb.get_task(task)
+    except KeyError:
+        raise UserError("not a task of mteb") from None
+    splits, subsets = known.eval_splits, known.hf_subsets
+    if len(splits) != 1 or len(subsets) != 1:
+        raise UserError(f"{len(splits)} splits and {len(subsets)} subsets, of which the result holds the mean only")
+    return TaskResult.model_validate(
+        {
+            "dataset_revision": known.metadata.revision,
+            "task_name": task,
+            "mteb_version": used,
+            "evaluation_time": None,
+            "scores": {
+                splits[0]: [
+                    {
+                        "main_score": round(stored / 100, 6),
+                        "hf_subset": subsets[0],
+                        "languages": known.metadata.hf_subsets_to_langscripts[subsets[0]],
+                    }
+                ]
+            },
+        }
+    )
+
+
+def _meta(result: Result, model: HubName) -> ModelMeta:
+    from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+    encoder = _encoder(result)
+    return ModelMeta.create_empty(
+        {
+            "name": model.name,
+            "revision": model.commit,
+            "reference": f"https://huggingface.co/{model.name}",
+            "framework": ["PyTorch"],
+            "similarity_fn_name": ScoringFunction.COSINE,
+            "use_instructions": False,
+            "adapted_from": encoder.name if encoder and result.hyperparameters["training"] else None,
+        }
+    )
+
+
+def _fill(folder: Path, meta: ModelMeta, found: dict[str, TaskResult]) -> None:
+    from mteb import ResultCache
+
+    cache = ResultCache(folder)
+    for task, one in found.items():
+        path = cache.get_task_result_path(task, meta)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        one.to_disk(path)
+    (path.parent / "model_meta.json").write_text(json.dumps(meta.to_dict(), default=str, indent=1) + "\n", "utf-8")

@@ -1,0 +1,230 @@
+"""One run: train or load its student, evaluate suite by suite, save the result."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from harness.checksums import content_hash, put_aside, read_note_on, write_note
+from harness.errors import first_line
+from harness.evaluation.embed import EmbedFunction
+from harness.planning.events import Event, Listener, Stage
+from harness.planning.inventory import Inventory
+from harness.planning.plan import PlannedRun
+from harness.planning.seen import RunTraining
+from harness.runs.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
+from harness.runs.environment import Machine, package_versions, peak_memory_mb, revision
+from harness.runs.log import RunLog
+from harness.runs.train import Bench, Trained, run_features, train
+from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
+from harness.store.arrays import NamedArrays, read_named_arrays, write_named_arrays
+from harness.store.attempts import SCORED_BY_MTEB
+from harness.store.logs import running_log
+from harness.store.redo import end_redo, new_results
+
+
+def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
+    """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
+
+    Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
+    """
+    started = _now()
+    with RunLog(log_file(store, run), run.key) as log:
+
+        def report(event: Event) -> None:
+            log(event)
+            listen(event)
+
+        report(Event("start", run.key, device=machine.device))
+        bench = Bench(store, machine.device, report, machine.chunk)
+        found = train(run.experiment, bench)
+        evaluations = _evaluate(run, inventory, found, bench)
+        log(Event("done", run.key))
+    result = _result(run, inventory, machine, found, started, evaluations)
+    into = new_results(store, run.fingerprint)
+    # arrays and log before the result: what counts as done is complete
+    for evaluation in evaluations:
+        arrays = _saved(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
+        if arrays.is_file():
+            into.save_arrays(result, evaluation, read_named_arrays(arrays))
+    into.save_log(result, log.text())
+    result = into.save(result)
+    end_redo(store, result.profile, result.spec, result.fingerprint)
+    _forget(store, run)
+    log.path.unlink()
+    listen(Event("done", run.key, result=result))
+    return result
+
+
+def log_file(store: Store, run: PlannedRun) -> Path:
+    """The log of a run in progress."""
+    return running_log(store, run.fingerprint)
+
+
+def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
+    """The file of one evaluation until the run ends; its arrays lie beside it."""
+    return store.work(run.fingerprint) / f"scores-{suite}-{protocol.key}.json"
+
+
+def _forget(store: Store, run: PlannedRun) -> None:
+    """Remove what was kept of evaluations until the run ended: the result has it. Damaged files stay aside.
+
+    mteb's own files move to where no evaluation looks for what it can leave out, for `harness export --mteb`.
+    """
+    work = store.work(run.fingerprint)
+    for path in work.glob("scores-*"):
+        if path.suffix in (".json", ".npz"):
+            path.unlink()
+    for folder in (work / "mteb").glob("*"):
+        (work / SCORED_BY_MTEB).mkdir(exist_ok=True)
+        shutil.rmtree(work / SCORED_BY_MTEB / folder.name, ignore_errors=True)
+        folder.rename(work / SCORED_BY_MTEB / folder.name)
+    shutil.rmtree(work / "mteb", ignore_errors=True)
+
+
+def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
+    """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
+    watch = _Watch(run.key, bench.listen)
+    embedders = _embedders(run, inventory, found, bench, watch)
+    evaluations = []
+    for name in run.todo:
+        suite, protocol = inventory.suites[name], inventory.protocol(name)
+        saved = _saved(bench.store, run, name, protocol)
+        evaluation = _kept(saved)
+        if evaluation is None:
+            watch.suite = name
+            bench.listen(Event("suite", run.key, suite=name))
+            clock = time.perf_counter()
+            scored = suite.evaluate(embedders[suite.remembers], inventory.root)
+            if inventory.part(name):
+                scored = scored.without_averages()
+            evaluation = Evaluation(
+                suite=name,
+                protocol=protocol,
+                scores=scored.scores,
+                parts=scored.parts,
+                seconds=time.perf_counter() - clock,
+                warnings=scored.warnings,
+                finished=_now(),
+            )
+            _keep(saved, evaluation, scored.arrays)
+            bench.listen(Event("evaluated", run.key, suite=name, seconds=evaluation.seconds))
+        evaluations.append(evaluation)
+    return evaluations
+
+
+def _keep(saved: Path, evaluation: Evaluation, arrays: NamedArrays) -> None:
+    """Keep an evaluation until the run ends; its file is written after its arrays, and has their hash."""
+    beside = saved.with_suffix(".npz")
+    beside.unlink(missing_ok=True)
+    if arrays:
+        write_named_arrays(beside, arrays)
+    write_note(saved, {"scores": evaluation.model_dump(mode="json"), "arrays": content_hash(beside) if arrays else ""})
+
+
+def _kept(saved: Path) -> Evaluation | None:
+    """The evaluation that an earlier process kept; None where there is none, or a damaged one, which is put aside."""
+    again = "the suite is evaluated again"
+    noted = read_note_on(saved, {"arrays": saved.with_suffix(".npz")}, again)
+    try:
+        return None if noted is None else Evaluation.model_validate(noted["scores"])
+    except (ValueError, KeyError) as error:  # of another version
+        put_aside(saved, first_line(error), again)
+        return None
+
+
+@dataclass
+class _Watch:
+    """Reports how far the evaluation of `suite` is; sentences once a second at most."""
+
+    run: str
+    listen: Listener
+    suite: str = ""
+    last: float = -math.inf
+
+    def task(self, name: str, done: int, total: int) -> None:
+        """Report that a task starts."""
+        self._tell(Stage("tasks", self.suite, done, total, name))
+
+    def sentences(self, done: int, total: int) -> None:
+        """Report sentences embedded."""
+        if done in (0, total) or time.monotonic() - self.last >= 1:
+            self.last = time.monotonic()
+            self._tell(Stage("sentences", self.suite, done, total))
+
+    def _tell(self, stage: Stage) -> None:
+        self.listen(Event("evaluate", self.run, stage=stage))
+
+
+def _embedders(
+    run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench, watch: _Watch
+) -> dict[bool, RunEmbedder]:
+    """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
+    heads = found.heads
+    keep = bench.folder(run.experiment)
+    corpora = run.experiment.ingredients.corpora
+    trained_on = RunTraining(corpora, found.rows) if found.rows else None
+    embedders = {}
+    counted = partial(found.student.embed, report=watch.sentences)
+    for caches in (True, False):
+        embed: EmbedFunction = CachedEmbedding(counted) if caches else counted
+        shared = teacher = None
+        if heads is not None:
+            contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
+            shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
+        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher, trained_on, watch.task)
+    return embedders
+
+
+def _result(
+    run: PlannedRun, inventory: Inventory, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
+) -> Result:
+    resolved, record, profile = run.resolved, found.record, inventory.profile
+    features = run.experiment.ingredients.features
+    return Result(
+        backend=BACKEND_VERSION,
+        spec=Spec.of(resolved.spec),
+        profile=profile.name,
+        profile_origin=profile.origin,
+        overrides=dict(resolved.overrides),
+        fingerprint=run.fingerprint,
+        group=run.group,
+        hyperparameters={
+            "method": dict(resolved.hyperparameters.named()),
+            "training": resolved.training.model_dump() if resolved.trains else {},
+            "encoder": {"pooling": resolved.pooling},
+        },
+        teachers={
+            role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of, source=used.source)
+            for role, used in features.items()
+        },
+        evaluations=evaluations,
+        dev=DevCurve(
+            task=resolved.dev,
+            metric="spearman",
+            steps=record.dev_steps,
+            scores=record.dev_scores,
+            best_step=record.best_step,
+            best_score=record.best,
+        ),
+        losses=LossCurves(steps=record.loss_steps, terms=record.losses),
+        train_seconds=record.seconds,
+        peak_memory_mb=peak_memory_mb(machine.device),
+        hardware=dict(machine.hardware()),
+        packages=package_versions(),
+        revision=revision(),
+        started=started,
+        finished=_now(),
+        warnings=list(found.warnings),
+        identity=run.experiment.identity,
+    )
+
+
+def _now() -> str:
+    """The time in UTC; as text, times of whole seconds, which results had at first, sort among those with fractions."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

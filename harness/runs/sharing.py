@@ -1,0 +1,112 @@
+"""Results in a data set repository of the hub: labs/LAB/PROFILE/... as in a store, with every check of a merge.
+
+What is pushed or pulled is merged with what is there in a folder beside, so that nothing is overwritten on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness.errors import UserError
+from harness.fetching.publishing import Remote, download, find_or_make, find_remote, upload
+from harness.formatting import count_of
+from harness.store import Store
+from harness.store.labs import check_lab, contributor, labs_of
+from harness.store.merge import Merged, merge
+
+#: the folder of a repository that has the labs
+_FOLDER = "labs"
+_PATTERNS = [f"{_FOLDER}/*.json", f"{_FOLDER}/*.npz"]
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The commit and the number of its files, 0 where there was nothing new; `merged` is what became of each result."""
+
+    commit: str
+    files: int
+    merged: Merged
+
+
+def pull(into: Store, repository: str, revision: str | None = None) -> tuple[Merged, str]:
+    """Merge the results of a repository into a store; return what became of them, and the commit.
+
+    Raises UserError for a repository that the hub does not show, or that has no results.
+    """
+    remote = find_remote(repository, "dataset", revision)
+    with _downloaded(remote) as (sources, problems):
+        if not sources:
+            raise UserError(f"{repository} has no results in its folder {_FOLDER}; name another repository")
+        done = merge(into, sources)
+        done.problems += problems
+    return done, remote.commit
+
+
+def push(store: Store, repository: str, lab: str) -> Pushed:
+    """Add a store's results to a repository, its own as those of `lab`; nothing that is there is overwritten.
+
+    Raises UserError for a store without results and a repository that cannot be written to.
+    """
+    check_lab(lab)
+    if not store.files():
+        raise UserError(f"{store.root} has no results to push; run some first")
+    remote = find_or_make(repository, "dataset")
+    with _downloaded(remote) as (theirs, damaged), TemporaryDirectory() as folder:
+        both = Store(Path(folder) / "results")
+        damaged += merge(both, theirs).problems
+        done = merge(both, {lab: store})
+        files = dict(_new_files(both, remote, theirs))
+        done.problems += damaged
+        commit = upload(remote, files, f"Add {count_of(len(files), 'file')} of results") if files else remote.commit
+    return Pushed(commit, len(files), done)
+
+
+@contextmanager
+def _downloaded(remote: Remote) -> Iterator[tuple[dict[str, Store], list[str]]]:
+    """The stores of a repository's labs that have results, and one line for each name that is none of a lab."""
+    names = sorted(
+        {name.split("/")[1] for name in remote.files if name.startswith(f"{_FOLDER}/") and name.count("/") > 1}
+    )
+    sources, problems = dict[str, Store](), list[str]()
+    with TemporaryDirectory() as folder:
+        if names:
+            download(remote, _PATTERNS, Path(folder))
+        for name in names:
+            store = Store(Path(folder) / _FOLDER / name)
+            try:
+                if store.files():
+                    sources[check_lab(name)] = store
+            except UserError as error:
+                problems.append(str(error))
+        yield sources, problems
+
+
+def _new_files(both: Store, remote: Remote, theirs: dict[str, Store]) -> Iterator[tuple[str, Path]]:
+    """What a repository lacks of merged results: files that are new, and results with more evaluations."""
+    for lab, held in labs_of(both).items():
+        for path in held.files():
+            name = f"{_FOLDER}/{lab}/{path.relative_to(held.root).as_posix()}"
+            result = held.read(path)
+            if name not in remote.files or _extends(path, theirs[lab], held):
+                yield name, path
+            if contributor(both, result) != lab:
+                continue
+            for evaluation in result.evaluations:
+                arrays = both.arrays_path(result, evaluation)
+                beside = f"{name.rpartition('/')[0]}/{arrays.name}"
+                if arrays.is_file() and beside not in remote.files:
+                    yield beside, arrays
+
+
+def _extends(path: Path, theirs: Store, held: Store) -> bool:
+    """Whether a merged result has more than the repository's, which can be read: a damaged one stays as it is."""
+    there = theirs.root / path.relative_to(held.root)
+    try:
+        theirs.read(there)
+    except UserError:
+        return False
+    return there.read_bytes() != path.read_bytes()

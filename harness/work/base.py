@@ -1,0 +1,209 @@
+"""The interface of executors, and how a plan is carried out by one."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from harness.caches import check_cache
+from harness.errors import UserError
+from harness.formatting import count_of
+from harness.locks import try_lock
+from harness.planning.events import Listener, both
+from harness.planning.plan import Plan
+from harness.registry import get_class, suggest
+from harness.runs.resources import Allocation, DeviceChoice, Jobs
+from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
+from harness.store import Failure, Result, Store
+from harness.store.attempts import LAST_AFTER, attempt, settle_attempt
+from harness.store.redo import begin_redo
+from harness.work.job import End, Job, Prepared
+from harness.work.jobs import jobs_of
+from harness.work.queue import Queue
+from harness.work.run_job import RunJob
+
+log = logging.getLogger(__name__)
+
+#: The executor of plans where none is named.
+DEFAULT = "local"
+
+
+@dataclass(frozen=True)
+class ExecutorOptions:
+    """What an executor may use: `jobs` runs at a time, each on `device`. `settings` are those of one executor alone."""
+
+    jobs: Jobs = 1
+    device: DeviceChoice = "auto"
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class Executor(ABC):
+    """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`.
+
+    `settings` names the options that only this executor has, each with a line about it.
+    """
+
+    settings: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        """Raises UserError for a setting that this executor does not have."""
+        self.options = options
+        for name in options.settings:
+            if name not in self.settings:
+                own = suggest(name, sorted(self.settings))
+                raise UserError(f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}")
+
+    def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
+        """Carry out all jobs; return the end of each, in the order in which they ended.
+
+        Raises UserError before anything runs where `check` refuses a job. At the first signal to stop, no job is
+        started any more, and those in work save what they have and stop; then Interrupted is raised.
+        """
+        for job in jobs:
+            self.check(job)
+        queue, signals = Queue(jobs, listen), list[int]()
+
+        def stop(number: int) -> None:
+            signals.append(number)
+            name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+            log.warning("%s: stopping after the current runs have saved; repeat to stop immediately", name)
+            queue.stop()
+            request_stop()
+
+        try:
+            with stop_on_signals(stop):
+                self.work(queue, both(queue.hear, listen))
+        finally:
+            withdraw_stop()
+        if signals:
+            raise Interrupted(signals[0])
+        return queue.ends
+
+    def check(self, job: Job) -> None:
+        """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs elsewhere."""
+        job.check(self.options.device)
+
+    @classmethod
+    def default_jobs(cls, device: DeviceChoice) -> Jobs:
+        """The runs at a time where no number is given."""
+        return 1
+
+    @property
+    def share(self) -> Allocation:
+        """An equal share of this machine for each of the jobs at a time."""
+        jobs = self.options.jobs
+        return Allocation.equal(self.options.device, 1 if jobs == "auto" else jobs)
+
+    @abstractmethod
+    def work(self, queue: Queue, listen: Listener) -> None:
+        """Take jobs from the queue until it is empty and report the end of each to it.
+
+        Once `queue.stopping` is set, jobs in other processes are to be asked to stop (`harness.stopping`).
+        """
+
+
+def execute(
+    plan: Plan,
+    listen: Listener,
+    *,
+    jobs: Jobs | None = None,
+    device: DeviceChoice = "auto",
+    executor: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    chunk: int | None = None,
+    limit_s: float | None = None,
+) -> list[Result | Failure]:
+    """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
+
+    None is the executor's own number. An executor that hands runs over and does not wait for them returns no ends.
+
+    `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
+    of them for None. A job that takes a process longer than `limit_s` seconds fails. A failed run is recorded and the
+    others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
+    executor or a setting that does not exist here.
+    """
+    with _left_as_it_was(plan.store.root):
+        _check_writable(plan.store)
+        ends = _carried_out(plan, listen, jobs, device, executor, settings or {}, chunk, limit_s)
+    return [end for end in ends if not isinstance(end, Prepared)]
+
+
+def _carried_out(
+    plan: Plan,
+    listen: Listener,
+    jobs: Jobs | None,
+    device: DeviceChoice,
+    executor: str | None,
+    settings: Mapping[str, str],
+    chunk: int | None,
+    limit_s: float | None,
+) -> list[End]:
+    """Carry out a plan in a folder that can be written."""
+    check_cache()
+    _begin_to_redo(plan)
+    listed = jobs_of(plan, chunk, limit_s)
+    runs = [job for job in listed if isinstance(job, RunJob)]
+    for run in runs:
+        _report_death(run)
+    kind = get_class("executor", executor or DEFAULT, Executor)
+    chosen = kind.default_jobs(device) if jobs is None else jobs
+    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings)
+    return kind(options).execute(listed, listen)
+
+
+@contextmanager
+def _left_as_it_was(root: Path) -> Iterator[None]:
+    """Remove a results folder that was made for a command that is refused."""
+    made = not root.exists()
+    try:
+        yield
+    except UserError:
+        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks"}:
+            shutil.rmtree(root)
+        raise
+
+
+def _begin_to_redo(plan: Plan) -> None:
+    """Note the runs to train again, by the commands that asked for it, and move their former work away."""
+    asked: dict[str, dict[str, str]] = {}
+    for run in plan.todo:
+        if run.redo:
+            asked.setdefault(run.redo, {})[run.fingerprint] = run.key
+    for command, runs in asked.items():
+        begin_redo(plan.store, runs, command)
+
+
+def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | None) -> None:
+    """Raise UserError for an executor that does not exist, and for what it does not have."""
+    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(jobs or 1, settings=settings))
+
+
+def _report_death(run: RunJob) -> None:
+    """Say that an earlier process with a run ended without a word, if one did."""
+    if not attempt(run.store, run.id).running:
+        return
+    with run.store.lock(run.id) as free:
+        if free and settle_attempt(run.store, run.id):
+            deaths = attempt(run.store, run.id).deaths
+            order = ", after all others" if deaths >= LAST_AFTER else ""
+            times = count_of(deaths, "time")
+            log.warning("%s: the process died %s; resuming from the last checkpoint%s", run.key, times, order)
+
+
+def _check_writable(store: Store) -> None:
+    try:
+        store.root.mkdir(parents=True, exist_ok=True)
+        probe = store.root / ".writable"
+        with try_lock(probe):
+            probe.unlink(missing_ok=True)
+        tempfile.TemporaryFile(dir=store.root).close()  # in /proc, a lock that cannot be made looks like one in use
+    except OSError as error:
+        raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error

@@ -1,0 +1,162 @@
+"""Jobs, which executors carry out: what a job needs, how it is performed, and how it ends.
+
+A job can be pickled and performed in any process that sees the results folder and the data. It reports by events,
+which can be pickled too, and its results are files in the store.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from harness.errors import UserError
+from harness.foreign import contained
+from harness.planning.events import Event, Listener
+from harness.planning.inventory import Inventory
+from harness.processors import keep_freed_memory, use_cores
+from harness.runs.environment import Machine
+from harness.runs.resources import Allocation, DeviceChoice, Resources
+from harness.stopping import Interrupted, Stopped, stop_here
+from harness.store import Failure, Result, Store
+from harness.work.estimates import Estimates
+
+#: The error of torch, which is not imported by the process that only distributes jobs.
+OUT_OF_MEMORY = "OutOfMemoryError"
+
+
+class Again(Enum):
+    """Why a job has not ended and waits for another turn."""
+
+    HELD = "another process is working on it"
+    STOPPED = "stopped on request; will resume from the last checkpoint"
+    LOST = "its process died; another one resumes from the last checkpoint"
+    MEMORY = "out of GPU memory beside other runs; will run alone on the GPU"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The end of a preparation; with an `error` the jobs that need it fail."""
+
+    id: str
+    error: str = ""
+    traceback: str = ""
+
+
+#: How a job ended: a run by a Result or a Failure, a preparation by Prepared.
+End = Result | Failure | Prepared
+
+
+def error_of(end: End) -> str:
+    """What went wrong, empty for a job that ended well."""
+    return "" if isinstance(end, Result) else end.error
+
+
+def cause(need: str, error: str) -> str:
+    """Why a job fails that needs another, whose key is given; the first cause where there is a chain of them."""
+    return error if " failed, which is needed here: " in error else f"{need} failed, which is needed here: {error}"
+
+
+@dataclass(frozen=True, eq=False)
+class Job(ABC):
+    """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts.
+
+    `limit_s` is the longest time for which a process may have it; None is for ever.
+    """
+
+    inventory: Inventory
+    store: Store
+    needs: frozenset[str]
+    limit_s: float | None = field(default=None, kw_only=True)
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Its identity among all jobs; a run's is its fingerprint."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """Its readable name; the `run` of its events."""
+
+    @abstractmethod
+    def resources(self, known: Estimates) -> Resources:
+        """What it needs of a machine, by what is known of runs like it."""
+
+    @abstractmethod
+    def check(self, device: DeviceChoice) -> None:
+        """Raise UserError where this machine does not have what the job asks of a device."""
+
+    @abstractmethod
+    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+        """Do the work, under the job's lock. Raises whatever goes wrong."""
+
+    @abstractmethod
+    def fail(self, error: BaseException | str, listen: Listener) -> End:
+        """Record and report that the job failed."""
+
+    def perform(self, allocation: Allocation, listen: Listener) -> End | Again:
+        """Carry out the job in this process, unless another process is working on it.
+
+        An error is recorded and returned as the job's end. Where this process was asked to stop (`harness.stopping`),
+        the job saves what it has at its next event or step.
+        """
+
+        def report(event: Event) -> None:
+            listen(event)
+            if event.kind not in ("progress", "done", "prepared"):  # training saves, then stops by itself
+                stop_here()
+
+        try:
+            with use_cores(allocation.cpus), contained(), self.store.lock(self.id) as acquired:
+                return self._carried_out(allocation, report, listen) if acquired else Again.HELD
+        except (OSError, UserError) as error:  # of the lock
+            return self.fail(error, listen)
+
+    def _carried_out(self, allocation: Allocation, report: Listener, listen: Listener) -> End | Again:
+        """Carry out the job under its lock, whatever the code of others raises."""
+        try:
+            return self.carry_out(allocation, report)
+        except Stopped:
+            return Again.STOPPED
+        except Interrupted:
+            raise
+        except BaseException as error:  # sys.exit and the like are no reason to end the others
+            if type(error).__name__ != OUT_OF_MEMORY:
+                return self.fail(error, listen)
+            return Again.MEMORY if allocation.gpu_share < 1 else self.fail(_too_large(), listen)
+
+    @property
+    def log_path(self) -> Path | None:
+        """The file of its log; a preparation has none."""
+        return None
+
+    def log_text(self) -> str:
+        """Its log so far; empty where there is none."""
+        try:
+            return self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path else ""
+        except OSError:
+            return ""
+
+
+def _too_large() -> UserError:
+    """Say what helps a run that is out of memory alone on a card."""
+    advice = (
+        "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a smaller one"
+    )
+    return UserError(f"out of memory alone on the GPU: {advice}")
+
+
+def machine_of(allocation: Allocation) -> Machine:
+    """The machine of a job in this process, which keeps to its threads and its share of the GPU from here on."""
+    import torch
+
+    machine = Machine.of(allocation)
+    torch.set_num_threads(machine.threads)
+    keep_freed_memory()
+    if machine.device == "cuda":
+        if allocation.gpu_share < 1:
+            torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
+        torch.cuda.reset_peak_memory_stats()  # of the job before in this process
+    return machine

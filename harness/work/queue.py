@@ -1,0 +1,142 @@
+"""The queue from which executors take jobs.
+
+Two commands on one results folder share the work: whoever holds the lock of a job carries it out, the other continues
+with its next job and tries again later.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from bisect import insort
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from harness.planning.events import Event, Listener
+from harness.runs.resources import Resources
+from harness.store import Result
+from harness.work.estimates import Estimates
+from harness.work.job import Again, End, Job, cause, error_of
+from harness.work.run_job import RunJob
+
+log = logging.getLogger(__name__)
+
+#: Seconds before a job that another process holds is tried again.
+RETRY_S = 0.5
+#: Jobs that are asked at one look whether they fit: with thousands that wait, asking all would keep a core busy.
+ASKED = 200
+#: Seconds between two looks at a queue in which no job can start.
+LOOK_S = 0.05
+
+
+class Queue:
+    """Jobs that wait or run, and the ends of the others.
+
+    An executor takes a job, performs it wherever it likes and reports its end. Iterating gives one job after the
+    other, each once it can start, and waits where none can. A job can start once those that it needs have ended well;
+    where one failed, it fails too.
+    """
+
+    def __init__(self, jobs: Sequence[Job], listen: Listener = lambda event: None) -> None:
+        self._listen = listen
+        self._order = {job: number for number, job in enumerate(jobs)}
+        ids = {job.id for job in jobs}
+        #: of each job that cannot start yet, what it waits for; and the jobs that wait for an id
+        self._waits = {job: needs for job in jobs if (needs := set(job.needs & ids))}
+        self._dependents: dict[str, list[Job]] = {}
+        for job, needs in self._waits.items():
+            for need in needs:
+                self._dependents.setdefault(need, []).append(job)
+        self._runs = {job.key: job for job in jobs if isinstance(job, RunJob)}
+        self._ready = [job for job in jobs if job not in self._waits]
+        self._running = set[Job]()
+        self._retry_at: dict[Job, float] = {}
+        self._estimates: Estimates | None = None
+        self._said = False
+        self.stopping = False
+        self.ends: list[End] = []
+
+    def __len__(self) -> int:
+        """Jobs that have not ended; once the queue is stopped, those that still run."""
+        return len(self._running) + (0 if self.stopping else len(self._ready) + len(self._waits))
+
+    def __iter__(self) -> Iterator[Job]:
+        while self:
+            job = self.take()
+            if job is None:
+                time.sleep(LOOK_S)
+            else:
+                yield job
+
+    @property
+    def waiting(self) -> list[Job]:
+        """Jobs that have not started."""
+        return [*self._ready, *self._waits]
+
+    def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:
+        """Return the first job that can start now and `fits`, or None; the first ASKED of them are asked.
+
+        A job waits for those that it needs, and for RETRY_S after another process was found to hold it.
+        """
+        if self.stopping:
+            return None
+        now = time.monotonic()
+        can_start = (place for place, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0))
+        for place in islice(can_start, ASKED):
+            job = self._ready[place]
+            if fits(job):
+                del self._ready[place]
+                self._running.add(job)
+                return job
+        return None
+
+    def end(self, job: Job, end: End | Again) -> None:
+        """Report what `Job.perform` or `Job.fail` returned for a job; one that has not ended is put back."""
+        self._running.remove(job)
+        if isinstance(end, Again):
+            if end is Again.HELD:
+                self._say_held(job)
+                self._retry_at[job] = time.monotonic() + RETRY_S
+            insort(self._ready, job, key=self._order.__getitem__)
+        else:
+            self._close(job, end)
+
+    def _say_held(self, job: Job) -> None:
+        """Say once that another command is at work here: without a word, waiting looks like hanging."""
+        if not self._said:
+            log.warning("%s: another command is working on it; waiting for it after the other runs", job.key)
+        self._said = True
+
+    def resources(self, job: Job) -> Resources:
+        """What a job needs of a machine, by what runs like it took: finished ones of the store, and those in work."""
+        if self._estimates is None:
+            self._estimates = Estimates(job.store.indexed())
+        return job.resources(self._estimates)
+
+    def hear(self, event: Event) -> None:
+        """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
+        if event.memory_mb and self._estimates and event.run in self._runs:
+            self._runs[event.run].hear(event, self._estimates)
+
+    def stop(self) -> None:
+        """Give out no more jobs."""
+        self.stopping = True
+
+    def _close(self, job: Job, end: End) -> None:
+        """Keep the end of a job; the jobs that need it can start, or fail with it."""
+        self.ends.append(end)
+        self._retry_at.pop(job, None)
+        if self._estimates and isinstance(end, Result):
+            self._estimates.learn(end)
+        error = error_of(end)
+        for other in self._dependents.pop(job.id, ()):
+            waits = self._waits.get(other)
+            if waits is None:
+                continue  # another need of it failed before
+            waits.discard(job.id)
+            if error:
+                del self._waits[other]
+                self._close(other, other.fail(cause(job.key, error), self._listen))
+            elif not waits:
+                del self._waits[other]
+                insort(self._ready, other, key=self._order.__getitem__)

@@ -1,0 +1,198 @@
+"""A Ray cluster: joining it, comparing its nodes with this machine, and its free resources."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from harness.errors import UserError, first_line
+from harness.work.software import SHARED_VARIABLES, Software, code_folders
+
+#: Seconds in which a node must answer before anything runs; the first worker of a node has to be started for it.
+ANSWER_S = 300.0
+#: Seconds between two looks for the head, and after which one that does not answer is gone. A head may start again with
+#: what it knew; a process that needs it meanwhile is ended by Ray after a minute, without a word of ours.
+LOOK_S, GONE_S = 2.0, 20.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that can run jobs: the host, its cores, memory in bytes, GPUs, and the memory of each in MB."""
+
+    host: str
+    cpus: float
+    memory: float
+    gpus: float
+    card_mb: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes at the start; others may come and go."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def card_mb(self) -> float | None:
+        """Memory of the smallest GPU; None where there is none."""
+        return min((size for node in self.nodes if node.gpus for size in node.card_mb), default=None)
+
+    @property
+    def memory(self) -> float:
+        """Memory of the largest node, in bytes."""
+        return max(node.memory for node in self.nodes)
+
+    def slots(self, cpus: int) -> int:
+        """The number of jobs with so many cores that fit now."""
+        return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
+
+
+class Head:
+    """The head of the cluster that this process has joined."""
+
+    def __init__(self) -> None:
+        self.address: str = ray.get_runtime_context().gcs_address
+        self._looked = self._answered = time.monotonic()
+        self._here = True
+
+    def answers(self) -> bool:
+        """Whether it accepted connections at the last look. Raises UserError where it no longer answers."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return self._here
+        self._looked, self._here = now, _takes_connections(self.address, LOOK_S)
+        if self._here:
+            self._answered = now
+        elif now - self._answered > GONE_S:
+            raise UserError(
+                f"the head of the Ray cluster, {self.address}, no longer answers; start a cluster "
+                "or give another --executor, "
+                "and run the same command to resume"
+            )
+        return self._here
+
+
+def _takes_connections(address: str, seconds: float) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except (OSError, ValueError, OverflowError):  # no number, or none of a port
+        return False
+    return True
+
+
+@contextmanager
+def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
+    """Join the cluster at an address as a driver; default: RAY_ADDRESS, a cluster running here, or a new one.
+
+    Raises UserError where there is no cluster. A program that has joined one already stays in it.
+    """
+    if address and address.startswith("ray://"):
+        raise UserError(
+            f"--address {address}: the Ray Client cannot pass on what jobs report; give HOST:PORT of the "
+            "head on a machine of the cluster, or send the command there with `ray job submit`"
+        )
+    if ray.is_initialized():
+        yield
+        return
+    if address and ":" in address and not _takes_connections(address, GONE_S):
+        raise UserError(
+            f"the head of a Ray cluster does not answer at {address}; start one with `ray start --head`, or correct "
+            "--address"
+        )
+    # where GPUs are asked for by fraction, Ray otherwise warns of a change to come in tasks without any
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
+    with code_folders() if send_code else _nothing() as folders:
+        try:
+            ray.init(address=address, runtime_env={"py_modules": folders} if folders else None, **quiet)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise UserError(
+                f"the Ray cluster {address or 'of this machine'} cannot be joined: {first_line(error)}; start one "
+                "with `ray start --head`, or correct --address"
+            ) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _nothing() -> Iterator[list[str]]:
+    yield []
+
+
+def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
+    """The variables of a worker process: the driver's; the number of threads, which Ray would set; no GPU unless asked.
+
+    Ray hides no GPU from a task that asks for none.
+    """
+    found = {name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)}
+    found["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
+    found["OMP_NUM_THREADS"] = str(threads)
+    return found if on_gpu else {**found, "CUDA_VISIBLE_DEVICES": ""}
+
+
+def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
+    """Ask every node that can run jobs for its software and for folders that it must see, before anything runs.
+
+    The processes that answer are those of later jobs with so many threads, unless these have a GPU.
+    Raises UserError, one line, for the first node that differs or does not answer.
+    """
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    if not alive:
+        raise UserError("no node of the Ray cluster has a free core for jobs; add one with `ray start --address`")
+    ask = ray.remote(num_cpus=0, max_retries=0)(_describe)
+    paths = [str(path) for path in seen]
+    asked = [
+        ask.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            runtime_env={"env_vars": worker_environment(threads, on_gpu=node["Resources"].get("GPU", 0) > 0)},
+        ).remote(paths)
+        for node in alive
+    ]
+    return Cluster(tuple(_checked(node, answer, software) for node, answer in zip(alive, asked, strict=True)))
+
+
+def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]:
+    """Of this node: software, the paths that are not there, and the memory of its GPUs in MB.
+
+    A task that asks for no GPU sees all of them.
+    """
+    cards = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    missing = [path for path in paths if not Path(path).exists()]
+    return Software.here(), missing, tuple(card.total_memory / 1e6 for card in cards)
+
+
+def _checked(node: Mapping[str, Any], answer: Any, software: Software) -> Node:
+    host, resources = node["NodeManagerHostname"], node["Resources"]
+    try:
+        theirs, missing, cards = ray.get(answer, timeout=ANSWER_S)
+    except ray.exceptions.RayError as error:
+        why = getattr(error, "cause", None) or error
+        raise UserError(
+            f"the node {host} cannot run this project: {first_line(why)}; install the project "
+            "there, or send the code with "
+            "--executor-option send-code=yes"
+        ) from error
+    if difference := software.difference(theirs):
+        raise UserError(
+            f"the node {host} has other software than {socket.gethostname()}: {difference}; make them equal"
+        )
+    if missing:
+        raise UserError(
+            f"the node {host} cannot access {missing[0]}; share the folder, or use --no-shared-folder "
+            "and copy the data to the same path there"
+        )
+    return Node(host, resources["CPU"], resources.get("memory", 0), resources.get("GPU", 0), cards)

@@ -1,0 +1,197 @@
+"""What is known of the runs of a plan from their events: which are in progress, what they do, what is left to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.formatting import duration
+from harness.metrics import AVERAGE
+from harness.planning.events import Event, Stage
+from harness.runs.log import stage_text
+from harness.store import Evaluation, Result, Store
+from harness.store.logs import failed_log, running_log
+from harness.training.record import TrainingProgress
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Work:
+    """A run in progress, or what is prepared for several. `since` is when it started, by the tally's clock."""
+
+    key: str
+    since: float
+    doing: str = "loading"
+    training: TrainingProgress | None = None
+
+
+class Tally:
+    """Counts runs by state and estimates the time left. Keys that are not planned are shown and not counted."""
+
+    def __init__(self, planned: Mapping[str, str], store: Store, clock: Clock = time.monotonic) -> None:
+        """`planned` are the fingerprints of all runs to do, by their keys."""
+        self.planned, self.store, self.clock = planned, store, clock
+        self.began = clock()
+        self.running: dict[str, Work] = {}
+        self.done = 0
+        self.failed: list[str] = []
+        self._pace = Pace(clock)
+        self._seconds: list[float] = []
+
+    @property
+    def total(self) -> int:
+        """All runs to do."""
+        return len(self.planned)
+
+    @property
+    def ended(self) -> int:
+        """Runs that are done or failed."""
+        return self.done + len(self.failed)
+
+    @property
+    def active(self) -> list[Work]:
+        """Runs in progress."""
+        return [work for work in self.running.values() if work.key in self.planned]
+
+    @property
+    def preparing(self) -> int:
+        """What is prepared for several runs."""
+        return len(self.running) - len(self.active)
+
+    @property
+    def waiting(self) -> int:
+        """Runs that have not started."""
+        return max(0, self.total - self.ended - len(self.active))
+
+    def take(self, event: Event) -> None:
+        """Count an event."""
+        if event.kind in ("done", "failed"):
+            self._end(event)
+        elif event.kind == "prepared":
+            self.running.pop(event.run, None)
+        elif event.kind == "start":
+            self.running[event.run] = Work(event.run, self.clock())
+        elif event.kind != "evaluated":
+            work = self.running.setdefault(event.run, Work(event.run, self.clock()))
+            work.doing, work.training = self._doing(event), event.progress or work.training
+            if event.progress and event.progress.step == event.progress.steps and event.run not in self.planned:
+                del self.running[event.run]  # a teacher that was trained for a run
+
+    def _end(self, event: Event) -> None:
+        work = self.running.pop(event.run, None)
+        if event.kind == "failed":
+            self.failed.append(event.run)
+        else:
+            self.done += 1
+            self._seconds += [self.clock() - work.since] if work else []
+
+    def _doing(self, event: Event) -> str:
+        if event.progress is not None:
+            return progress_text(event.progress)
+        if event.stage is not None:
+            return self._pace.text(event.run, event.stage)
+        return f"evaluating {event.suite}"
+
+    def slowest(self) -> list[Work]:
+        """What is in progress, that which started first before the others."""
+        return sorted(self.running.values(), key=lambda work: work.since)
+
+    def log(self, key: str) -> Path | None:
+        """The log of a run, if there is one."""
+        if key not in self.planned:
+            return None
+        fingerprint = self.planned[key]
+        path = failed_log(self.store, fingerprint) if key in self.failed else running_log(self.store, fingerprint)
+        return path if path.is_file() else None
+
+    @property
+    def rate(self) -> float | None:
+        """Runs done per hour; None before the first."""
+        seconds = self.clock() - self.began
+        return 3600 * self.done / seconds if self.done and seconds > 0 else None
+
+    @property
+    def completed(self) -> float:
+        """Runs that ended, with the trained shares of those in progress."""
+        shares = (work.training.step / work.training.steps for work in self.active if work.training)
+        return self.ended + sum(shares)
+
+    def left(self) -> float | None:
+        """Seconds until all runs have ended; None while no run has reported.
+
+        Runs that wait are expected to take the mean of those done or, before the first is, of those in training, and
+        as many at a time as run now.
+        """
+        now, active = self.clock(), self.active
+        known = self._seconds or [now - work.since + _training_left(work) for work in active if work.training]
+        if not known:
+            return None
+        each = sum(known) / len(known)
+        rest = [max(_training_left(work), each - (now - work.since)) for work in active]
+        return max(max(rest, default=0.0), (sum(rest) + each * self.waiting) / max(1, len(active)))
+
+    def summary(self) -> str:
+        """Runs by state, the time left and the slowest, in one line."""
+        counts = f"{self.done} done, {len(self.failed)} failed, {len(self.active)} running, {self.waiting} waiting"
+        left, line = self.left(), f"[{self.ended}/{self.total}] {counts}"
+        line += "" if left is None else f", {duration(left)} left"
+        for slowest in self.slowest()[:1]:
+            line += f"; slowest {slowest.key}, {duration(self.clock() - slowest.since)}: {slowest.doing}"
+        return line
+
+
+class Pace:
+    """Rate and time left of counted work, since the first report of each kind of work on a subject."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        #: time and count of the first report, and the last count
+        self._since: dict[tuple[str, str, str], tuple[float, int, int]] = {}
+
+    def text(self, run: str, stage: Stage) -> str:
+        """Describe how far work is, with its rate and the time left where they are known."""
+        key, now = (run, stage.what, stage.subject), self._clock()
+        start, before, last = self._since.get(key, (now, stage.done, stage.done))
+        if stage.done < last:  # the same work on other rows
+            start, before = now, stage.done
+        self._since[key] = start, before, stage.done
+        parts = [stage_text(stage)]
+        if now > start and stage.done > before:
+            rate = (stage.done - before) / (now - start)
+            parts += [f"{rate:.1f}/s"] if stage.what != "tasks" else []
+            parts += [f"{duration((stage.total - stage.done) / rate)} left"] if stage.total is not None else []
+        return "  ".join(parts)
+
+
+def progress_text(progress: TrainingProgress) -> str:
+    """Step, time left, rate, dev score and loss terms: what matters most stands first, for narrow terminals."""
+    left = (progress.steps - progress.step) / progress.rate
+    parts = [f"step {progress.step}/{progress.steps}", f"{duration(left)} left", f"{progress.rate:.1f} steps/s"]
+    if progress.dev is not None:
+        parts.append(f"dev {progress.dev:.2f}")
+    return "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in progress.terms.items())])
+
+
+def result_text(result: Result) -> str:
+    """The mean scores of each suite, why tasks have none, and the time it all took."""
+    parts = []
+    for evaluation in result.current:
+        means = "  ".join(f"{metric} {value:.2f}" for metric, value in _means(evaluation).items())
+        parts.append(f"{evaluation.suite}: {'; '.join(filter(None, (means, evaluation.unscored)))}")
+    return " | ".join([*parts, duration(result.seconds)])
+
+
+def _means(evaluation: Evaluation) -> Mapping[str, float]:
+    """The averages over tasks; where only some tasks were scored, the first metric of each."""
+    if AVERAGE in evaluation.scores or not evaluation.protocol.metrics:
+        return evaluation.scores.get(AVERAGE, {})
+    metric = evaluation.protocol.metrics[0].name
+    return {f"{task} {metric}": row[metric] for task, row in evaluation.scores.items() if metric in row}
+
+
+def _training_left(work: Work) -> float:
+    made = work.training
+    return (made.steps - made.step) / made.rate if made else 0.0

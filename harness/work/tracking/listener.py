@@ -1,0 +1,160 @@
+"""Events of runs as messages to trackers; an error of a tracker causes one warning and fails no run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+from harness.planning.events import Event, Listener
+from harness.planning.plan import Plan, PlannedRun
+from harness.sources import digest
+from harness.store import BACKEND_VERSION, Store
+from harness.work.tracking.installed import tracker_folder
+
+#: Seconds that a tracker gets to finish its records after the last run, and those of them without a word.
+FINISH_S, QUIET_S = 120.0, 5.0
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
+    """Return a listener that records a plan's runs with trackers, and let them finish in the end."""
+    runs = {run.key: run for run in plan.todo}
+    processes = []
+    for name in trackers:
+        try:
+            processes.append(_Process(name, plan.store))
+        except OSError as error:
+            log.warning("the tracker '%s' cannot start; the runs continue without it: %s", name, error)
+
+    def listen(event: Event) -> None:
+        if run := runs.get(event.run):
+            for message in _messages(event, run, plan.inventory.profile.name):
+                for process in processes:
+                    process.send(message)
+
+    wait = True
+    try:
+        yield listen
+    except KeyboardInterrupt:
+        wait = False
+        raise
+    finally:
+        for process in processes:
+            process.finish(wait)
+
+
+class _Process:
+    """A tracker's process and the thread that writes to it, so that a slow tracker holds up nothing."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name = name
+        folder = tracker_folder(name, store.root)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "tracker.log"
+        with self.log.open("a", encoding="utf-8") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "harness.work.tracking.worker", name, str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # Ctrl-C is for the runs; their records are finished
+            )
+        self._given_up = False
+        self._messages: SimpleQueue[str | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+
+    def send(self, message: Sequence[object]) -> None:
+        """Queue a message; it is lost if the tracker has failed."""
+        self._messages.put(json.dumps(message))
+
+    def finish(self, wait: bool) -> None:
+        """Wait until the tracker has recorded everything, for FINISH_S seconds at most.
+
+        Without `wait` only for QUIET_S seconds; after them the tracker finishes by itself.
+        """
+        self._messages.put(None)
+        self._writer.join(min(QUIET_S, FINISH_S))
+        if not wait:
+            return
+        if self._writer.is_alive() and QUIET_S < FINISH_S:
+            log.warning("waiting for the tracker '%s' to finish (at most %.0f s)", self.name, FINISH_S)
+            self._writer.join(FINISH_S - QUIET_S)
+        if self._writer.is_alive():
+            self._given_up = True
+            self.process.kill()
+            self._writer.join()
+            log.warning("the tracker '%s' did not finish within %.0f s and was stopped", self.name, FINISH_S)
+
+    def _write(self) -> None:
+        assert self.process.stdin is not None
+        try:
+            with self.process.stdin as stream:
+                while (line := self._messages.get()) is not None:
+                    stream.write(line + "\n")
+                    stream.flush()
+        except OSError:
+            pass  # it ended early; its exit code shows why
+        if self.process.wait() and not self._given_up:
+            log.warning(
+                "the tracker '%s' failed; the runs continue without it: %s (%s)", self.name, self._reason(), self.log
+            )
+
+    def _reason(self) -> str:
+        """The last line that the tracker printed."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+
+
+def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
+    """The message of an event to a tracker."""
+    if event.kind == "start":
+        id_ = digest(profile, run.fingerprint)[:16]
+        place = run.key.rpartition("/")[0]
+        yield ["begin", {"key": run.key, "id": id_, "place": place, "config": _config(run, profile)}]
+    elif event.progress is not None:
+        made = event.progress
+        values = {f"loss/{name}": value for name, value in made.terms.items()}
+        values |= {f"dev/{run.resolved.dev}": made.dev} if made.scored and made.dev is not None else {}
+        yield ["log", run.key, made.step, {**values, "steps_per_second": made.rate}]
+    elif event.kind == "failed":
+        yield ["end", run.key, "failed", {}]
+    elif event.result is not None:
+        scores = {
+            f"{one.suite}/{task}/{metric}": value
+            for one in event.result.current
+            for task, row in one.scores.items()
+            for metric, value in row.items()
+        }
+        yield ["end", run.key, "done", scores]
+
+
+def _config(run: PlannedRun, profile: str) -> Mapping[str, object]:
+    """What a run is, flat: its spec, its fingerprint and every hyperparameter."""
+    resolved, spec = run.resolved, run.resolved.spec
+    training = resolved.training.model_dump() if resolved.trains else {}
+    return {
+        "profile": profile,
+        "method": spec.variant.name,
+        "variant": str(spec.variant),
+        "setting": str(spec.setting),
+        "encoder": spec.encoder,
+        "seed": spec.seed,
+        "fingerprint": run.fingerprint,
+        "group": run.group,
+        "backend": BACKEND_VERSION,
+        "pooling": resolved.pooling,
+        **{f"method.{name}": value for name, value in resolved.hyperparameters.named().items()},
+        **{f"training.{name}": value for name, value in training.items()},
+    }

@@ -1,0 +1,229 @@
+"""Importing by hand, verifying, and resuming after a stop between two renames."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from harness import fetching
+from harness.errors import UserError
+from harness.fetching import bring
+from harness.fetching.entries import read_entries
+from harness.fetching.recipes import RECIPES
+
+SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
+
+
+def made(rows: int = 100, checksum: bool = True) -> fetching.Entry:
+    known = f', checksum = "sha256:{hashlib.sha256(SENTENCES.encode()).hexdigest()}"' if checksum else ""
+    text = f"""
+        [lines]
+        title = "lines"
+        licence = "none"
+        origins = [{{ file = "lines.txt", hand = "ask for lines.txt"{known} }}, {{ file = "more.txt", hand = "ask" }}]
+        outputs = [
+          {{ path = "y/lines.txt", origin = "lines.txt", rows = {rows} }},
+          {{ path = "y/more.txt", origin = "more.txt" }},
+        ]
+    """
+    return read_entries(text)["lines"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "downloads"
+    place.mkdir()
+    (place / "lines.txt").write_text(SENTENCES)
+    (place / "more.txt").write_text("more\n")
+    return place
+
+
+def import_given(root: Path, entry: fetching.Entry, folder: Path, link: bool = False) -> list[str]:
+    lines: list[str] = []
+    fetching.import_folder(root, entry, folder, link, lines.append, lambda _: lambda *_: None)
+    return lines
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
+    root = tmp_path / "root"
+    root.mkdir()
+    import_given(root, made(), folder, link)
+    assert (root / "y" / "lines.txt").read_text() == SENTENCES
+    assert (root / "y" / "lines.txt").is_symlink() == link
+    assert (folder / "lines.txt").read_text() == SENTENCES
+    assert fetching.state(root, made()).word == "present"
+    assert fetching.verify(root, made()) == []
+    assert "already present" in import_given(root, made(), folder)[0]
+    (root / "y" / "more.txt").write_text("Mora\n")
+    assert [line.split()[0] for line in fetching.verify(root, made())] == ["y/more.txt"]
+    (root / "y" / "more.txt").unlink()
+    assert fetching.verify(root, made()) == ["y/more.txt is missing"]
+    (folder / "more.txt").write_text("more\n")
+    import_given(root, made(), folder)
+    assert fetching.verify(root, made()) == []
+
+
+def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_path, folder):
+    root = tmp_path / "root"
+    root.mkdir()
+    with pytest.raises(UserError, match="there is no folder"):
+        import_given(root, made(), tmp_path / "nowhere")
+    (folder / "more.txt").unlink()
+    with pytest.raises(UserError, match=r"files of lines are missing in .*: more.txt \(ask\)"):
+        import_given(root, made(), folder)
+    (folder / "more.txt").write_text("more\n")
+    (folder / "lines.txt").write_text(SENTENCES + "harm\n")
+    with pytest.raises(UserError, match=r"lines.txt is not the file of the catalogue: sha256"):
+        import_given(root, made(), folder)
+    assert (folder / "lines.txt").read_text() == SENTENCES + "harm\n"
+    with pytest.raises(UserError, match="101 rows, expected 100"):
+        import_given(root, made(checksum=False), folder)
+    assert not (root / "y").exists()
+
+
+def test_a_file_of_another_origin_is_never_overwritten(tmp_path, folder):
+    root = tmp_path / "root"
+    (root / "y").mkdir(parents=True)
+    (root / "y" / "more.txt").write_text("mine\n")
+    with pytest.raises(UserError, match="move it away"):
+        import_given(root, made(), folder)
+    assert (root / "y" / "more.txt").read_text() == "mine\n"
+
+
+def test_a_stop_between_two_renames_is_gone_on_with(tmp_path, folder, monkeypatch):
+    root = tmp_path / "root"
+    root.mkdir()
+    replace, calls = Path.replace, []
+
+    def stop_at_second(self: Path, target: Path) -> Path:
+        if "/out/" in str(self):
+            calls.append(self)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", stop_at_second)
+        with pytest.raises(KeyboardInterrupt):
+            import_given(root, made(), folder)
+    assert fetching.state(root, made()).word == "part"
+    (folder / "lines.txt").unlink()
+    import_given(root, made(), folder)
+    assert fetching.state(root, made()).word == "present"
+    assert fetching.verify(root, made()) == []
+
+
+def test_a_folder_may_stand_for_an_archive(tmp_path):
+    import zipfile
+
+    text = """
+        [both]
+        title = "a folder"
+        licence = "none"
+        recipe = "unpack"
+        options = { inside = { "a.zip" = "a" } }
+        origins = [{ file = "a.zip", folder = "a", hand = "ask" }]
+        outputs = [{ path = "x/a", kind = "folder", origin = "a.zip", files = 2, pattern = "*.txt" }]
+    """
+    entry = read_entries(text)["both"]
+    source = tmp_path / "given" / "a"
+    source.mkdir(parents=True)
+    for name in ("1.txt", "2.txt", "notes.md"):
+        (source / name).write_text(name)
+    for root, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
+        root.mkdir()
+        import_given(root, entry, tmp_path / "given", link)
+        assert fetching.verify(root, entry) == []
+        assert (root / "x" / "a").is_symlink() == link
+    with zipfile.ZipFile(tmp_path / "given" / "a.zip", "w") as packed:
+        packed.write(source / "1.txt", "a/1.txt")
+    (tmp_path / "zipped").mkdir()
+    with pytest.raises(UserError, match="x/a has 1 files, expected 2"):
+        import_given(tmp_path / "zipped", entry, tmp_path / "given")
+
+
+def test_features_are_counted(tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    with h5py.File(given / "flickr_resnet.hdf5", "w") as file:
+        file["features"] = np.zeros((29782, 1), np.float32)
+    with pytest.raises(UserError, match="29782 rows, expected 29783"):
+        import_given(tmp_path, fetching.entry("flickr-resnet"), given)
+
+
+def test_the_captions_of_the_bundle_are_mcses(data_root, tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "flickr_random_captions.txt").symlink_to(data_root / "captions" / "flickr_random_captions.txt")
+    import_given(tmp_path, fetching.entry("flickr-captions"), given)
+    assert not (tmp_path / "flickr" / "captions.txt").is_symlink()
+    assert fetching.verify(tmp_path, fetching.entry("flickr-captions")) == []
+
+
+def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeypatch):
+    """A recipe that stops in the middle leaves nothing below the data root but the catalogue's own folder."""
+
+    def broken(entry, got, out, take):
+        (out / "y").mkdir()
+        (out / "y" / "lines.txt").write_text("half")
+        raise UserError("stopped")
+
+    monkeypatch.setitem(bring.RECIPES, "place", broken)
+    with pytest.raises(UserError, match="stopped"):
+        import_given(tmp_path, made(), folder)
+    assert not (tmp_path / "y").exists()
+    assert fetching.state(tmp_path, made()).word == "absent"
+
+
+def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path, monkeypatch):
+    text = f"""
+        [raw]
+        title = "raw"
+        licence = "none"
+        origins = [{{ file = "raw.txt", hub = "o/n", revision = "{40 * "c"}" }}]
+        outputs = [{{ path = "x/raw.txt", origin = "raw.txt" }}]
+
+        [doubled]
+        title = "doubled"
+        licence = "none"
+        recipe = "doubled"
+        origins = [{{ file = "in.txt", output = "x/raw.txt" }}]
+        outputs = [{{ path = "x/doubled.txt" }}]
+    """
+    known = read_entries(text)
+    monkeypatch.setattr(sys.modules[read_entries.__module__], "entries", lambda: known)
+    monkeypatch.setitem(RECIPES, "doubled", _doubled)
+    assert [entry.name for entry in fetching.with_inputs(known["doubled"])] == ["raw", "doubled"]
+    with pytest.raises(UserError, match=r"^raw: "):
+        fetching.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/raw.txt").write_text("ab")
+    fetching.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
+    assert (tmp_path / "x/doubled.txt").read_text() == "abab"
+    assert (tmp_path / "x/raw.txt").read_text() == "ab"
+    assert fetching.verify(tmp_path, known["doubled"]) == []
+
+
+def _doubled(entry, got, out, take):
+    (out / "x").mkdir()
+    (out / "x/doubled.txt").write_text(2 * got["in.txt"][0].read_text())
+
+
+def test_a_manifest_that_was_changed_is_named(tmp_path, folder):
+    root = tmp_path / "root"
+    root.mkdir()
+    import_given(root, made(), folder)
+    manifest = root / ".catalogue" / "lines.sha256"
+    text = manifest.read_text()
+    for damaged in (text[:-20], text.replace("more.txt", "less.txt"), text.replace("# lines", "# line")):
+        manifest.write_text(damaged)
+        with pytest.raises(UserError, match=r"lines\.sha256 was changed or damaged after it was written; remove it"):
+            fetching.verify(root, made())
+    manifest.write_text(text.partition("\n")[2])
+    assert fetching.verify(root, made()) == [], "of an earlier version, without a digest"

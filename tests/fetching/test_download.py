@@ -1,0 +1,175 @@
+"""Plain downloads: whole, cut and going on, refused, with the disk full."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from harness.fetching import places
+from harness.fetching.bring import fetch
+from harness.fetching.download import TRIES, download
+from harness.fetching.entries import read_entries
+
+CONTENT = os.urandom(3_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def get(standin, target: Path, path: str = "/plain/data.bin", lines: list[str] | None = None) -> None:
+    said = [] if lines is None else lines
+    download(f"{standin.address}{path}", target, "data", said.append, lambda *_: None, pause=0.0)
+
+
+def entry(standin, content: bytes = CONTENT, path: str = "/plain/data.bin") -> str:
+    return f"""
+        [data]
+        title = "data"
+        licence = "none"
+        origins = [
+          {{ file = "data.bin", url = "{standin.address}{path}", checksum = "md5:{hashlib.md5(content).hexdigest()}" }},
+        ]
+        outputs = [{{ path = "data/data.bin", origin = "data.bin" }}]
+    """
+
+
+def test_a_whole_file(standin, tmp_path):
+    standin.files["/plain/data.bin"] = CONTENT
+    seen = []
+    download(f"{standin.address}/plain/data.bin", tmp_path / "x", "data", print, lambda *pair: seen.append(pair))
+    assert (tmp_path / "x").read_bytes() == CONTENT
+    assert [item.name for item in tmp_path.iterdir()] == ["x"]
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
+def test_several_cuts_go_on_at_the_byte_that_came_last(standin, tmp_path):
+    standin.files["/plain/data.bin"] = CONTENT
+    standin.cuts["/plain/data.bin"] = [1_000_000, 10, 1_500_000]
+    lines: list[str] = []
+    get(standin, tmp_path / "x", lines=lines)
+    assert (tmp_path / "x").read_bytes() == CONTENT
+    assert standin.gets("/plain/data.bin") == ["", "bytes=1000000-", "bytes=1000010-", "bytes=2500010-"]
+    assert len(lines) == 3
+
+
+def test_a_later_command_goes_on(standin, tmp_path):
+    standin.files["/plain/data.bin"] = CONTENT
+    standin.cuts["/plain/data.bin"] = [1_000_000] + [0] * TRIES
+    with pytest.raises(UserError, match="1000000 bytes are kept"):
+        get(standin, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+    standin.cuts.clear()
+    standin.asked.clear()
+    get(standin, tmp_path / "x")
+    assert standin.gets("/plain/data.bin") == ["bytes=1000000-"]
+    assert (tmp_path / "x").read_bytes() == CONTENT
+
+
+def test_a_file_that_changed_in_between_starts_again(standin, tmp_path):
+    standin.files["/plain/data.bin"] = CONTENT
+    standin.cuts["/plain/data.bin"] = [1_000_000] + [0] * TRIES
+    with pytest.raises(UserError):
+        get(standin, tmp_path / "x")
+    standin.cuts.clear()
+    standin.files["/plain/data.bin"] = CONTENT[::-1]
+    get(standin, tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() == CONTENT[::-1]
+
+
+def test_a_server_without_ranges_starts_again(standin, tmp_path):
+    standin.ranges = False
+    standin.files["/plain/data.bin"] = CONTENT
+    standin.cuts["/plain/data.bin"] = [1_000_000]
+    get(standin, tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(404, "404"), (401, "requires a login"), (403, "refuses"), (410, "removed")]
+)
+def test_refusals_are_said_at_once(standin, tmp_path, status, words):
+    standin.refuse["/plain/data.bin"] = (status, "")
+    with pytest.raises(UserError, match=words):
+        get(standin, tmp_path / "x")
+    assert len(standin.gets("/plain/data.bin")) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unsteady_server_is_asked_again(standin, tmp_path):
+    standin.refuse["/plain/data.bin"] = (503, "")
+    with pytest.raises(UserError, match="answers 503"):
+        get(standin, tmp_path / "x")
+    assert len(standin.gets("/plain/data.bin")) == TRIES
+
+
+def test_nobody_there(tmp_path):
+    with pytest.raises(UserError, match="cannot be reached"):
+        download("http://127.0.0.1:9/x", tmp_path / "x", "data", lambda _: None, lambda *_: None, pause=0.0)
+
+
+def test_an_entry_with_a_wrong_checksum(standin, tmp_path):
+    standin.files["/plain/data.bin"] = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
+    (made,) = read_entries(entry(standin)).values()
+    with pytest.raises(UserError, match="moved to") as caught:
+        fetch(tmp_path, made, print, lambda _: lambda *_: None)
+    (aside,) = (tmp_path / ".catalogue" / "rejected").iterdir()
+    assert str(aside) in str(caught.value)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
+    """ENOSPC where the kernel reports it late: at the flush."""
+    standin.files["/plain/data.bin"] = CONTENT
+    (made,) = read_entries(entry(standin)).values()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "data.bin.part"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.fetching.download.os.fsync", full)
+        with pytest.raises(UserError, match="the disk is full"):
+            fetch(tmp_path, made, print, lambda _: lambda *_: None)
+    assert not (tmp_path / "data").exists()
+    assert not (tmp_path / ".catalogue" / "data.sha256").exists()
+    fetch(tmp_path, made, print, lambda _: lambda *_: None)
+    assert (tmp_path / "data" / "data.bin").read_bytes() == CONTENT
+
+
+def test_what_cannot_fit_is_refused_before(standin, tmp_path, monkeypatch):
+    (made,) = read_entries(entry(standin).replace('licence = "none"', 'licence = "none"\nabout = 5_000_000')).values()
+    usage = type("Usage", (), {"free": 4_000_000})
+    monkeypatch.setattr(places.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(UserError, match=r"needs about 5 MB, .* has only 4 MB free"):
+        fetch(tmp_path, made, print, lambda _: lambda *_: None)
+    assert standin.asked == []
+
+
+def test_a_killed_process_goes_on(standin, start, tmp_path):
+    standin.files["/plain/data.bin"] = CONTENT
+    # the client reads a mebibyte at a time
+    standin.hangs["/plain/data.bin"] = 2 * 2**20
+    part = tmp_path / ".catalogue" / "staging" / "data" / "files" / "data.bin.part"
+    process = start(tmp_path, entry(standin))
+    deadline = time.monotonic() + 120
+    while not part.is_file() or part.stat().st_size < 2**20:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=120)
+    kept = part.stat().st_size
+    standin.go_on.set()
+    standin.asked.clear()
+    process = start(tmp_path, entry(standin))
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    assert standin.gets("/plain/data.bin") == [f"bytes={kept}-"]
+    assert (tmp_path / "data" / "data.bin").read_bytes() == CONTENT

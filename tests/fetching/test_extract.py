@@ -1,0 +1,139 @@
+"""Malicious and damaged archives: nothing outside the target folder is ever changed."""
+
+from __future__ import annotations
+
+import io
+import stat
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from harness.fetching.extract import Limits, unpack
+
+
+def tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:
+        for info, content in members:
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+def zipped(path: Path, members: list[tuple[str, bytes, int]]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content, mode in members:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = mode << 16
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def outside(tmp_path: Path) -> set[str]:
+    """Everything that is not below the target."""
+    return {
+        item.relative_to(tmp_path).as_posix()
+        for item in tmp_path.rglob("*")
+        if not item.is_relative_to(tmp_path / "in" / "target")
+    }
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret.txt").write_text("untouched")
+    return tmp_path / "in" / "target"
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_a_tar_as_it_should_be(tmp_path, target, mode):
+    folder = member("./b", tarfile.DIRTYPE)
+    archive = tar(tmp_path / "a.tar", [(folder, b""), (member("./b/c.txt"), b"text"), (member("empty"), b"")], mode)
+    unpack(archive, target)
+    assert (target / "b" / "c.txt").read_bytes() == b"text"
+    assert (target / "empty").read_bytes() == b""
+
+
+def test_a_zip_as_it_should_be(tmp_path, target):
+    unpack(zipped(tmp_path / "a.zip", [("b/", b"", 0), ("b/c.txt", b"text", stat.S_IFREG | 0o777)]), target)
+    assert (target / "b" / "c.txt").read_bytes() == b"text"
+    assert not (target / "b" / "c.txt").stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize("name", ["../secret.txt", "/tmp/secret.txt", "a/../../secret.txt", "..", "a\\..\\b", "a\nb"])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_paths_that_leave_the_folder(tmp_path, target, name, kind):
+    if kind == "tar":
+        archive = tar(tmp_path / "a", [(member(name), b"harm")])
+    else:
+        archive = zipped(tmp_path / "a", [(name, b"harm", 0)])
+    before = outside(tmp_path)
+    with pytest.raises(UserError, match="outside the folder"):
+        unpack(archive, target)
+    assert outside(tmp_path) == before
+    assert (tmp_path / "secret.txt").read_text() == "untouched"
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE], ids=repr
+)
+def test_links_and_devices_of_a_tar(tmp_path, target, kind):
+    archive = tar(tmp_path / "a", [(member("x", kind, "../../secret.txt"), b""), (member("x/y"), b"harm")])
+    with pytest.raises(UserError, match="a link or a device"):
+        unpack(archive, target)
+    assert not (target / "x").is_symlink()
+    assert not (target / "x").exists()
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO], ids=repr)
+def test_links_and_devices_of_a_zip(tmp_path, target, kind):
+    archive = zipped(tmp_path / "a", [("x", b"../../secret.txt", kind | 0o777)])
+    with pytest.raises(UserError, match="a link or a device"):
+        unpack(archive, target)
+    assert not (target / "x").exists()
+
+
+@pytest.mark.parametrize("names", [("x", "x"), ("x", "x/y"), ("x/y", "x")])
+def test_a_name_that_comes_twice(tmp_path, target, names):
+    archive = tar(tmp_path / "a", [(member(name), b"z") for name in names])
+    with pytest.raises(UserError, match="twice"):
+        unpack(archive, target)
+
+
+def test_bombs_are_given_up(tmp_path, target):
+    archive = zipped(tmp_path / "a", [("zeros", bytes(3_000_000), 0)])
+    assert archive.stat().st_size < 5_000
+    with pytest.raises(UserError, match="unpacks to more than the limit"):
+        unpack(archive, target, Limits(bytes=2_000_000))
+    assert (target / "zeros").stat().st_size <= 2_000_000
+    with pytest.raises(UserError, match="unpacks to more than the limit"):
+        unpack(archive, tmp_path / "in" / "second", Limits(ratio=10))
+    many = tar(tmp_path / "b", [(member(f"{number}"), b"") for number in range(12)])
+    with pytest.raises(UserError, match="more than 10 members"):
+        unpack(many, tmp_path / "in" / "third", Limits(members=10))
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip", "text"])
+def test_damaged_archives_are_one_line(tmp_path, target, kind):
+    content = bytes(range(256)) * 2000
+    if kind == "tar":
+        archive = tar(tmp_path / "a", [(member("x"), content)])
+        archive.write_bytes(archive.read_bytes()[:-200])
+    elif kind == "zip":
+        archive = zipped(tmp_path / "a", [("x", content, 0)])
+        raw = bytearray(archive.read_bytes())
+        raw[100:140] = bytes(40)
+        archive.write_bytes(bytes(raw))
+    else:
+        archive = tmp_path / "a"
+        archive.write_text("<html>not found</html>")
+    with pytest.raises(UserError, match="cannot be read"):
+        unpack(archive, target)

@@ -1,0 +1,373 @@
+"""`harness fetch` and `harness run --fetch` against the stand-in hub, each command in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import mteb
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from harness.corpora.toy import clip_folder, student_folder
+from harness.fetching.models import recorded_commit
+from harness.planning.lacking import fetch_list
+from harness.sources import Missing
+
+COMMIT = "c" * 40
+#: the tests' vocabulary has colours and no numbers
+WORDS = b"".join(b"a %s circle number %d\n" % ((b"red", b"blue")[number % 2], number) for number in range(200))
+#: the command line with entries of the test's own
+MAIN = """
+import sys
+from importlib import import_module
+module = import_module("harness.fetching.entries")
+made = module.read_entries(open(sys.argv.pop(1)).read())
+module.entries = lambda: made
+from harness.cli.main import main
+main()
+"""
+PROFILE = f"""
+description = "words from the hub, pairs of the toy world, models from the hub"
+images = "clip"
+dev = "ToySTS-dev"
+[defaults]
+methods = ["mcse"]
+settings = ["mixed"]
+encoders = ["bert"]
+seeds = 1
+[corpora.words]
+kind = "sentences-file"
+file = "text/words.txt"
+how = "ask for words"
+[corpora.pairs]
+kind = "toy-pairs"
+size = 64
+[settings.mixed]
+corpora = ["words", "pairs"]
+[settings.plain]
+corpora = ["words"]
+[encoders.bert]
+hub = "owner/bert"
+revision = "{COMMIT}"
+about = 460_000
+[teachers.clip]
+hub = "owner/clip"
+revision = "main"
+[training]
+steps = 2
+batch_size = 8
+[suites.sts]
+tasks = ["ToySTS"]
+[suites.mteb]
+asked = true
+tasks = ["STSBenchmark", "SciFact"]
+"""
+#: the card of a retrieval data set, which names the files of its three tables
+CARD = """---
+configs:
+- config_name: default
+  data_files: [{split: test, path: qrels/test.jsonl}]
+- config_name: corpus
+  data_files: [{split: corpus, path: corpus.jsonl}]
+- config_name: queries
+  data_files: [{split: queries, path: queries.jsonl}]
+---
+"""
+Harness = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def world(standin, tmp_path: Path) -> Path:
+    """A folder with a profile, entries and an empty data root; the stand-in holds what they name."""
+    (tmp_path / "mine.toml").write_text(PROFILE)
+    (tmp_path / "root").mkdir()
+    _write_entries(tmp_path)
+    standin.hub_file("owner/words", "words.txt", WORDS)
+    for name, folder in (("owner/bert", student_folder()), ("owner/clip", clip_folder())):
+        for file in folder.iterdir():
+            standin.model_file(name, file.name, file.read_bytes())
+        standin.model_file(name, "pytorch_model.bin", b"another format")
+        standin.model_file(name, "tf_model.h5", b"another framework")
+    standin.cards |= {"owner/bert": {"license": "apache-2.0"}, "owner/clip": {"license": "mit"}}
+    return tmp_path
+
+
+def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9_000, more: str = "") -> None:
+    checksum = f"sha256:{hashlib.sha256(WORDS).hexdigest()}"
+    (folder / "entries.toml").write_text(f"""
+        [words]
+        title = "two hundred words"
+        licence = "for non-commercial research"
+        restricted = {str(restricted).lower()}
+        {f"about = {about}" if about else ""}
+        origins = [{{ file = "words.txt", hub = "owner/words", revision = "{COMMIT}", checksum = "{checksum}" }}]
+        outputs = [{{ path = "text/words.txt", origin = "words.txt", rows = 200 }}]
+        {more}
+    """)
+
+
+@pytest.fixture
+def harness(world: Path, client_env: dict[str, str]) -> Harness:
+    """Run a command with the test's profile and data root."""
+
+    def run(*words: str, profile: str = "./mine.toml", **env: str) -> subprocess.CompletedProcess[str]:
+        serial = ("--executor", "serial") if words[0] == "run" else ()
+        typed = [sys.executable, "-c", MAIN, "entries.toml", *words, *serial, "--profile", profile]
+        variables = client_env | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
+        done = subprocess.run(typed, cwd=world, env=variables, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+def snapshot(world: Path, hub: str) -> set[str]:
+    folder = world / "hf" / "hub" / f"models--{hub.replace('/', '--')}" / "snapshots" / COMMIT
+    return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+
+
+def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
+    missing = [Missing("flickr/captions.parquet", "fetch it")]
+    listed = ["flickr-captions", "flickr-matched", "flickr30k-entities"]
+    assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed
+    (tmp_path / "flickr").mkdir()
+    (tmp_path / "flickr/captions.txt").write_text("a caption\n")
+    assert sorted(item.name for item in fetch_list(missing, tmp_path, ask=False).items) == listed[1:]
+
+
+def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
+    _write_entries(world, restricted=True)
+    shown = harness("fetch", "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    weights = sum(file.stat().st_size for file in student_folder().iterdir())
+    assert "to fetch  3 items" in shown.stdout
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
+    assert "9 kB" in rows["words"]
+    assert f"{weights / 1000:.0f} kB" in rows["owner/bert"]
+    assert "licence   words: for non-commercial research" in shown.stdout
+    assert " needed, " in rows["disk"]
+    assert not any("/resolve/" in path for _, path, _ in standin.asked)
+    assert list((world / "root").iterdir()) == []
+
+
+def test_a_new_data_root_is_made(standin, world, harness):
+    brought = harness("fetch", "--data-root", str(world / "deep" / "new"))
+    assert brought.returncode == 0, brought.stderr
+    assert (world / "deep" / "new" / "text" / "words.txt").read_bytes() == WORDS
+
+
+def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness):
+    lacking = harness("run", HF_HUB_OFFLINE="1")
+    assert lacking.returncode == 2
+    assert "fetch     `harness fetch --profile ./mine.toml` downloads 3 items, 469 kB and more" in lacking.stdout
+    assert "run `harness fetch --profile ./mine.toml` (469 kB and more of unknown size)" in lacking.stderr
+    brought = harness("fetch")
+    assert brought.returncode == 0, brought.stderr
+    assert (world / "root" / "text" / "words.txt").read_bytes() == WORDS
+    for hub, folder in (("owner/bert", student_folder()), ("owner/clip", clip_folder())):
+        held = {file.name for file in folder.iterdir()}
+        assert snapshot(world, hub) <= held
+        assert "model.safetensors" in snapshot(world, hub) or "open_clip_model.safetensors" in snapshot(world, hub)
+    assert recorded_commit(world / "root", "owner/clip") == COMMIT
+    asked = len(standin.asked)
+    again = harness("fetch", HF_HUB_OFFLINE="1")
+    assert (again.returncode, again.stdout) == (0, "nothing to download: nothing is missing\n")
+    done = harness("run", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 run, 0 done, 1 to do" in done.stdout
+    assert len(standin.asked) == asked
+
+
+def test_run_fetches_first_where_asked(world, harness):
+    _write_entries(world, restricted=True)
+    refused = harness("run", "--fetch", "--settings", "plain", "--methods", "simcse")
+    assert refused.returncode == 2
+    assert "(words: for non-commercial research)" in refused.stderr
+    assert "add --accept-licences words" in refused.stderr
+    assert not (world / "root" / "text").exists()
+    accept = ("--accept-licences", "words")
+    done = harness("run", "--fetch", *accept, "--settings", "plain", "--methods", "simcse")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fetched   2 items" in done.stdout
+    assert snapshot(world, "owner/clip") == set()
+    assert list((world / "results").rglob("*.json"))
+
+
+def test_the_recorded_commit_is_used_when_main_moves(standin, world, harness):
+    assert harness("fetch").returncode == 0
+    for file in clip_folder().iterdir():
+        standin.model_file("owner/clip", file.name, b"newer", "d" * 40)
+    subprocess.run(["rm", "-r", str(world / "hf")], check=True)
+    assert harness("fetch").returncode == 0
+    assert "open_clip_config.json" in snapshot(world, "owner/clip")
+
+
+def test_one_failure_does_not_stop_the_others_and_is_made_good(standin, world, harness):
+    path = f"/owner/bert/resolve/{COMMIT}/model.safetensors"
+    standin.refuse[path] = (403, "GatedRepo")
+    failed = harness("fetch")
+    assert failed.returncode == 1
+    assert "failed    owner/bert: owner/bert is gated; accept its terms at https://huggingface.co/owner/bert" in (
+        failed.stderr
+    )
+    assert "1 of 3 failed; run the same command again to retry" in failed.stderr
+    assert (world / "root" / "text" / "words.txt").is_file()
+    del standin.refuse[path]
+    standin.asked.clear()
+    assert harness("fetch").returncode == 0
+    assert standin.gets(path) == [""]
+    assert standin.gets(f"/owner/bert/resolve/{COMMIT}/config.json") == []
+
+
+def test_a_cut_connection_goes_on(standin, world, harness):
+    path = f"/owner/bert/resolve/{COMMIT}/model.safetensors"
+    standin.cuts[path] = [100_000]
+    assert harness("fetch").returncode == 0
+    assert len(standin.gets(path)) == 2
+    held = world / "hf" / "hub" / "models--owner--bert" / "snapshots" / COMMIT / "model.safetensors"
+    assert held.read_bytes() == (student_folder() / "model.safetensors").read_bytes()
+
+
+def test_weights_that_differ_from_what_the_hub_states_are_removed(standin, world, harness):
+    standin.stated["model.safetensors"] = "0" * 64
+    failed = harness("fetch", "--methods", "none")
+    assert failed.returncode == 1
+    assert (
+        "failed    owner/bert: owner/bert: model.safetensors has another SHA-256 than the hub states" in failed.stderr
+    )
+    assert "model.safetensors" not in snapshot(world, "owner/bert")
+    standin.stated.clear()
+    assert harness("fetch", "--methods", "none").returncode == 0
+    assert "model.safetensors" in snapshot(world, "owner/bert")
+
+
+def test_sizes_that_the_catalogue_does_not_know_come_from_the_hub(world, harness):
+    _write_entries(world, about=None)
+    rows = {line.split()[0]: line for line in harness("fetch", "--dry-run").stdout.splitlines() if line.strip()}
+    assert f"{len(WORDS) / 1000:.0f} kB" in rows["words"]
+    offline = harness("fetch", "--dry-run", HF_HUB_OFFLINE="1").stdout
+    assert "unknown" in next(line for line in offline.splitlines() if line.split()[:1] == ["words"])
+
+
+def test_a_disk_too_small_is_said_before_anything_starts(standin, world, harness):
+    _write_entries(world, about=10**18)
+    refused = harness("fetch")
+    assert refused.returncode == 2
+    assert "about 1000000000.0 GB are needed on the disk of" in refused.stderr
+    assert not any("/resolve/" in path for _, path, _ in standin.asked)
+
+
+def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
+    for env in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
+        failed = harness("fetch", "--methods", "none", "--suites", "sts", **env)
+        assert failed.returncode == 1, failed.stdout
+        assert "failed    owner/bert: the hub cannot be reached" in failed.stderr or (
+            "failed    owner/bert: the connection to the hub failed" in failed.stderr
+        )
+        assert "give a folder instead" in failed.stderr
+    assert standin.asked == []
+
+
+def test_a_licence_of_the_hub_that_restricts_use_is_asked_for(standin, world, harness):
+    standin.cards["owner/bert"] = {"license": "cc-by-nc-4.0"}
+    refused = harness("fetch", "--methods", "none")
+    assert refused.returncode == 2
+    assert "owner/bert: cc-by-nc-4.0" in refused.stderr
+    assert harness("fetch", "--methods", "none", "--accept-licences", "owner/bert").returncode == 0
+
+
+def test_steps_by_hand_are_listed_and_the_rest_is_brought(world, harness):
+    (world / "mine.toml").write_text(PROFILE.replace("text/words.txt", "text/secret.txt"))
+    _write_entries(
+        world,
+        more="""
+        [secret]
+        title = "secret words"
+        licence = "theirs"
+        origins = [{ file = "secret.txt", hand = "write to the authors" }]
+        outputs = [{ path = "text/secret.txt", origin = "secret.txt" }]
+        """,
+    )
+    brought = harness("fetch", "--settings", "plain", "--methods", "simcse")
+    assert brought.returncode == 0, brought.stderr
+    steps = "secret.txt: write to the authors; then `harness data import secret FOLDER` (theirs)"
+    assert f"by hand   secret: {steps}" in brought.stdout
+    assert "model.safetensors" in snapshot(world, "owner/bert")
+    left = harness("run", "--settings", "plain", "--methods", "simcse")
+    assert left.returncode == 2
+    assert f"1 input missing: text/secret.txt; {steps}" in left.stderr
+
+
+@pytest.mark.long
+def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, harness):
+    for file in student_folder().iterdir():
+        standin.model_file("other/bert", file.name, file.read_bytes())
+    lacking = harness("eval", "other/bert", "--pooling", "cls")
+    assert lacking.returncode == 2
+    command = "harness fetch --profile ./mine.toml --methods 'none[pooling=cls]' --encoders other/bert"
+    assert command in lacking.stderr
+    assert harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode == 0
+    assert harness("eval", "other/bert", "--pooling", "cls", HF_HUB_OFFLINE="1").returncode == 0
+
+
+def _lines(rows: list[dict[str, object]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+@pytest.fixture
+def mteb_hub(standin) -> None:
+    """Data sets of two tasks of mteb in the hub's layouts, at the commits that mteb names."""
+    sts, scifact = (mteb.get_task(name).metadata.dataset for name in ("STSBenchmark", "SciFact"))
+    pairs = {"sentence1": ["a circle", "a ring", "blue"], "sentence2": ["a disc", "a ring", "red"]}
+    table = io.BytesIO()
+    parquet.write_table(pyarrow.table({**pairs, "score": [4.0, 5.0, 0.0]}), table)
+    file = "data/test-00000-of-00001.parquet"
+    standin.hub_file(sts["path"], file, table.getvalue(), sts["revision"])
+    numbers = [str(number) for number in range(4)]
+    files = {
+        "README.md": CARD.encode(),
+        "corpus.jsonl": _lines([{"_id": n, "title": "a title", "text": f"a red circle {n}"} for n in numbers]),
+        "queries.jsonl": _lines([{"_id": f"q{n}", "text": f"circle {n}"} for n in numbers]),
+        "qrels/test.jsonl": _lines([{"query-id": f"q{n}", "corpus-id": n, "score": 1} for n in numbers]),
+    }
+    for name, content in files.items():
+        standin.hub_file(scifact["path"], name, content, scifact["revision"])
+
+
+@pytest.mark.long
+def test_the_data_of_mteb_come_too_and_are_read_offline(standin, mteb_hub, world, harness):
+    typed = ("--methods", "none", "--suites", "mteb")
+    refused = harness("fetch", *typed)
+    assert refused.returncode == 2
+    assert "(SciFact: cc-by-nc-4.0)" in refused.stderr
+    brought = harness("fetch", *typed, "--accept-licences", "SciFact")
+    assert brought.returncode == 0, brought.stderr
+    asked = len(standin.asked)
+    done = harness("run", *typed, HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(standin.asked) == asked
+    (result,) = (file for file in (world / "results").rglob("*.json") if ".work" not in file.parts)
+    scores = json.loads(result.read_text())["evaluations"][0]["scores"]
+    assert {"STSBenchmark", "SciFact"} < set(scores)
+
+
+@pytest.mark.long
+def test_a_retrieval_set_that_is_there_in_part_is_fetched_again(standin, mteb_hub, world, harness):
+    typed = ("--methods", "none", "--suites", "mteb", "--accept-licences", "SciFact")
+    scifact = mteb.get_task("SciFact").metadata.dataset
+    path = f"/datasets/{scifact['path']}/resolve/{scifact['revision']}/corpus.jsonl"
+    standin.refuse[path] = (403, "")
+    failed = harness("fetch", *typed)
+    assert failed.returncode == 1
+    assert "failed    SciFact: " in failed.stderr
+    del standin.refuse[path]
+    assert "to fetch  1 item" in harness("fetch", *typed).stdout
+    assert harness("fetch", *typed).stdout == "nothing to download: nothing is missing\n"

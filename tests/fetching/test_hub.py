@@ -1,0 +1,208 @@
+"""Fetching from a hub with the real client, each time in a process with its own environment."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from senteval_layout import senteval_tar
+
+from harness import fetching
+
+CONTENT = b"".join(b"sentence number %d\n" % number for number in range(40_000))
+SUM = hashlib.sha256(CONTENT).hexdigest()
+
+
+def entry(checksum: str | None = f"sha256:{SUM}", rows: int = 40_000) -> str:
+    known = f', checksum = "{checksum}"' if checksum else ""
+    return f"""
+        [words]
+        title = "words"
+        licence = "none"
+        origins = [{{ file = "words.txt", hub = "owner/words", revision = "{"c" * 40}"{known} }}]
+        outputs = [{{ path = "text/words.txt", origin = "words.txt", rows = {rows} }}]
+    """
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, err = process.communicate(timeout=300)
+    assert "Traceback" not in err, err
+    return process.returncode, out
+
+
+def nothing_used(root: Path) -> bool:
+    return not (root / "text").exists() and not list((root / ".catalogue").glob("*.sha256"))
+
+
+def test_a_file_is_fetched_checked_and_recorded(standin, start, tmp_path):
+    standin.hub_file("owner/words", "words.txt", CONTENT)
+    code, out = finish(start(tmp_path, entry()))
+    assert code == 0, out
+    assert (tmp_path / "text" / "words.txt").read_bytes() == CONTENT
+    check = subprocess.run(
+        ["sha256sum", "--check", ".catalogue/words.sha256"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert check.stdout == "text/words.txt: OK\n"
+    assert not (tmp_path / ".catalogue" / "staging" / "words").exists()
+
+
+def test_the_hubs_own_checksum_stands_in_where_the_catalogue_has_none(standin, start, tmp_path):
+    path = standin.hub_file("owner/words", "words.txt", CONTENT)
+    assert finish(start(tmp_path, entry(checksum=None)))[0] == 0
+    assert [method for method, asked, _ in standin.asked if asked == path].count("HEAD") == 2
+
+
+def test_a_connection_cut_halfway_goes_on(standin, start, tmp_path):
+    """The client writes 10 MiB at a time, so that is where it goes on."""
+    block = 10 * 2**20
+    content = (
+        b"\n".join(hashlib.sha256(b"%d" % row).hexdigest().encode() for row in range(3 * block // 2 // 65)) + b"\n"
+    )
+    path = standin.hub_file("owner/words", "words.txt", content)
+    standin.cuts[path] = [block + 70_000]
+    checksum = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    code, out = finish(start(tmp_path, entry(checksum, content.count(b"\n"))))
+    assert code == 0, out
+    assert standin.gets(path) == ["", f"bytes={block}-"]
+    assert (tmp_path / "text" / "words.txt").read_bytes() == content
+
+
+def test_a_wrong_checksum_is_kept_aside_and_named(standin, start, tmp_path):
+    standin.hub_file("owner/words", "words.txt", CONTENT.replace(b"number 7\n", b"number 8\n"))
+    code, out = finish(start(tmp_path, entry()))
+    assert code == 2
+    (aside,) = (tmp_path / ".catalogue" / "rejected").iterdir()
+    assert str(aside) in out
+    assert SUM in out
+    assert nothing_used(tmp_path)
+    standin.hub_file("owner/words", "words.txt", CONTENT)
+    assert finish(start(tmp_path, entry()))[0] == 0
+
+
+def test_fewer_rows_than_promised_are_not_used(standin, start, tmp_path):
+    standin.hub_file("owner/words", "words.txt", CONTENT)
+    code, out = finish(start(tmp_path, entry(rows=50_000)))
+    assert code == 2
+    assert "40000 rows, expected 50000" in out
+    assert nothing_used(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (404, "EntryNotFound", "the hub has no owner/words/words.txt"),
+        (404, "RevisionNotFound", "(404)"),
+        (401, "GatedRepo", "owner/words is gated; accept its terms"),
+        (403, "GatedRepo", "owner/words is gated; accept its terms"),
+        (401, "RepoNotFound", "has no data set owner/words that you may see"),
+    ],
+)
+def test_refusals_are_one_line(standin, start, tmp_path, status, error, words):
+    path = standin.hub_file("owner/words", "words.txt", CONTENT)
+    standin.refuse[path] = (status, error)
+    code, out = finish(start(tmp_path, entry()))
+    assert code == 2
+    complaint = [line for line in out.splitlines() if line.startswith("error:")]
+    assert len(complaint) == 1
+    assert words in complaint[0]
+    assert "harness data import" in complaint[0]
+    assert nothing_used(tmp_path)
+
+
+def test_offline_takes_the_hub_cache_alone(standin, start, tmp_path):
+    code, out = finish(start(tmp_path, entry(), HF_HUB_OFFLINE="1"))
+    assert code == 2
+    assert "hf download owner/words words.txt --repo-type dataset" in out
+    cache = tmp_path / "hf" / "hub" / "datasets--owner--words"
+    (cache / "blobs").mkdir(parents=True)
+    (cache / "blobs" / SUM).write_bytes(CONTENT)
+    (cache / "snapshots" / ("c" * 40)).mkdir(parents=True)
+    (cache / "snapshots" / ("c" * 40) / "words.txt").symlink_to(cache / "blobs" / SUM)
+    assert finish(start(tmp_path, entry(), offline=True))[0] == 0
+    assert (tmp_path / "text" / "words.txt").read_bytes() == CONTENT
+    assert (cache / "blobs" / SUM).is_file()
+    assert standin.asked == []
+
+
+def test_of_two_processes_one_fetches_and_one_waits(standin, start, tmp_path):
+    path = standin.hub_file("owner/words", "words.txt", CONTENT)
+    standin.hangs[path] = 1000
+    first = start(tmp_path, entry())
+    while not standin.gets(path):
+        time.sleep(0.02)
+        assert first.poll() is None
+    second = start(tmp_path, entry())
+    assert "waiting" in second.stdout.readline()
+    standin.go_on.set()
+    results = [finish(first), finish(second)]
+    assert [code for code, _ in results] == [0, 0]
+    assert len(standin.gets(path)) == 1
+    assert "already present" in results[1][1]
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(standin, start, tmp_path):
+    """A real full disk: a file system of half a megabyte in a mount namespace of the test's own."""
+    enter = ("unshare", "--user", "--map-root-user", "--mount")
+    mount = 'mount -t tmpfs -o size=512k none "$0" && exec "$@"'
+    root = tmp_path / "small"
+    root.mkdir()
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*enter, "sh", "-c", mount, str(root), "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no mount namespaces here; the check on a really full disk did not run")
+    standin.hub_file("owner/words", "words.txt", CONTENT)
+    list_after = 'mount -t tmpfs -o size=512k none "$0" && "$@"; code=$?; find "$0" -type f; exit $code'
+    code, out = finish(start(root, entry(), before=(*enter, "sh", "-c", list_after, str(root))))
+    assert code == 2, out
+    assert "the disk is full" in out
+    assert "words.txt\n" not in out.split("error:")[1].split("\n", 1)[1]
+    assert ".sha256" not in out
+
+
+def test_files_of_a_pattern_are_drawn_by_seed(standin, start, tmp_path):
+    for number in range(6):
+        standin.hub_file("owner/shards", f"de/train-{number}-of-6.txt", b"%d\n" % number)
+    standin.hub_file("owner/shards", "fr/train-0-of-6.txt", b"x\n")
+    text = f"""
+        [shards]
+        title = "shards"
+        licence = "none"
+        origins = [{{ file = "de/train-*.txt", hub = "owner/shards", revision = "{"c" * 40}", pick = 1 }}]
+        outputs = [{{ path = "one.txt", origin = "de/train-*.txt", rows = 1 }}]
+    """
+    assert finish(start(tmp_path / "a", text))[0] == 0
+    assert finish(start(tmp_path / "b", text))[0] == 0
+    drawn = (tmp_path / "a" / "one.txt").read_bytes()
+    assert drawn == (tmp_path / "b" / "one.txt").read_bytes()
+    assert drawn in [b"%d\n" % number for number in range(6)]
+
+
+def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root, tmp_path):
+    """SentEval's archive at its full counts, by `harness data fetch`, from nothing to checked tables."""
+    made = fetching.entry("senteval")
+    archive = senteval_tar(data_root, tmp_path).read_bytes()
+    standin.hub_file(str(made.origins[0].hub), "senteval.tar", archive, str(made.origins[0].revision))
+    root = tmp_path / "root"
+
+    def data(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from harness.cli.main import main; main()", "data", *words]
+        env = client_env | {"HARNESS_DATA": str(root)}
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    refused = data("fetch", "senteval", "wiki1m")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: licences restrict the use of some data (senteval: each data set's own: ")
+    assert refused.stderr.endswith("to accept them, add --accept-licences senteval\n")
+    assert not any("/resolve/" in path for _, path, _ in standin.asked)
+    fetched = data("fetch", "senteval", "wiki1m", "--accept-licences", "senteval")
+    assert fetched.returncode == 2
+    assert fetched.stderr.splitlines()[-1].startswith("error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse")
+    assert fetching.state(root, made).word == "present"
+    assert fetching.verify(root, made) == []
+    assert data("verify").stdout == "senteval: OK\n"

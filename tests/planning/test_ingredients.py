@@ -1,0 +1,100 @@
+"""Experiments: their identity, which never changes, what they miss, and the runs that are their teachers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from harness.corpora.toy.corpora import ToyPairs
+from harness.errors import UserError
+from harness.grid import resolve
+from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.inventory import Inventory
+from harness.profiles import Profile, load_profile
+from harness.profiles.schema import Corpus, Setting, TeacherTable
+from harness.spec import RunSpec
+
+GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "training_identities.json").read_text())
+LIT = TeacherTable(
+    kind="lit", images="toy-clip", captions="run:none[pooling=mean]/none/toy-bert/seed-0", corpus="toy-pairs"
+)
+
+
+def profile() -> Profile:
+    """The toy profile with a teacher of kind `lit`."""
+    tiny = load_profile("tiny")
+    return tiny.model_copy(update={"teachers": {**tiny.teachers, "lit": LIT}})
+
+
+def experiment(key: str, under: Profile | None = None, root: Path | None = None) -> Experiment:
+    used = under or profile()
+    return Experiments(Inventory(used, root, {}), {}).of(resolve(used, RunSpec.parse(key), {}))
+
+
+@pytest.mark.parametrize("key", GOLDEN)
+def test_the_fingerprints_of_this_backend_stay(key: str) -> None:
+    """Digests of toy runs of backend 3: a change of one makes finished runs stale."""
+    assert experiment(key).fingerprint == GOLDEN[key]
+
+
+def test_seeds_share_a_group_that_options_leave() -> None:
+    one, other, tempered = (
+        experiment(f"simcse{options}/toy/toy-bert/seed-{seed}")
+        for options, seed in (("", 0), ("", 1), ("[temperature=0.1]", 0))
+    )
+    assert one.group == other.group != tempered.group
+    assert one.fingerprint_of(1) == other.fingerprint
+
+
+def test_teachers_of_teachers_come_first() -> None:
+    inner = "dalr[text=run:simcse/toy/toy-bert/seed-0]/toy/toy-bert/seed-0"
+    found = experiment(f"dalr[text=run:{inner}]/toy/toy-bert/seed-0")
+    assert [teacher.key for teacher in found.teachers] == ["simcse/toy/toy-bert/seed-0", inner]
+
+
+def test_the_runs_that_a_lit_teacher_reads_are_teachers() -> None:
+    found = experiment("kdmcse[images=lit]/toy/toy-bert/seed-0")
+    assert [teacher.key for teacher in found.teachers] == ["none[pooling=mean]/none/toy-bert/seed-0"]
+
+
+def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path) -> None:
+    tiny = profile()
+    files = Corpus(kind="captions-file", file="captions.parquet", how="fetch it", features={})
+    under = tiny.model_copy(
+        update={
+            "corpora": {**tiny.corpora, "files": files},
+            "settings": {**tiny.settings, "files": Setting(corpora=("files",))},
+        }
+    )
+    taught = "dalr[text=run:simcse/files/toy-bert/seed-0]/files/toy-bert/seed-0"
+    found = experiment(taught, under, tmp_path)
+    assert [str(item) for item in found.missing] == ["captions.parquet: fetch it"]
+    assert found.identity["corpora"] == ["absent: captions.parquet"]
+    assert found.teachers[0].missing == found.missing
+
+
+def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_again(monkeypatch) -> None:
+    found = experiment("mcse/toy-pairs/toy-bert/seed-0")
+    fingerprint = found.fingerprint
+    sent = pickle.dumps(found)
+
+    def again(self: object, root: object) -> str:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(ToyPairs, "fingerprint", again)
+    received = pickle.loads(sent)
+    assert received.fingerprint == fingerprint
+    assert [corpus.read.fingerprint for corpus in received.ingredients.corpora]
+
+
+def test_a_run_is_not_its_own_teacher() -> None:
+    """By way of the profile: the key of a run cannot hold itself."""
+    key = "kdmcse[images=own]/toy/toy-bert/seed-0"
+    tiny = load_profile("tiny")
+    own = LIT.model_copy(update={"captions": f"run:{key}"})
+    under = tiny.model_copy(update={"teachers": {**tiny.teachers, "own": own}})
+    with pytest.raises(UserError, match="would be its own teacher"):
+        experiment(key, under)

@@ -1,0 +1,150 @@
+"""What a plan lacks: which command brings it, which licences ask for consent, and whether it fits on the disk."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.encoders.locate import MissingModel
+from harness.errors import UserError
+from harness.fetching.fetch_list import Fetchable, FetchList
+from harness.planning.lacking import disk_need, fetch_command, fetch_list, paper_needs, restricts
+from harness.profiles import load_profile
+from harness.sources import Missing
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+def thing(name: str, bring=lambda say, watch: None, place: Path | None = Path("/"), **values) -> Fetchable:
+    return Fetchable(name, name, **{"size": 10, "spare": 0, "place": place, "terms": "", "bring": bring} | values)
+
+
+@pytest.mark.parametrize(
+    ("licence", "asks"),
+    [
+        (None, False), ("not specified", False), ("unknown", False), ("mit", False), ("apache-2.0", False),
+        ("cc-by-4.0", False), ("cc-by-sa-3.0", False), ("cc0-1.0", False), ("bsd-3-clause", False),
+        ("cc-by-nc-4.0", True), ("cc-by-nc-sa-3.0", True), ("msr-la-nc", True), ("other", True), ("openrail", True),
+        ("cc-by-nd-4.0", True), ("https://example.org/terms", True),
+    ],
+)  # fmt: skip
+def test_licences_that_restrict_use_ask_for_consent(licence: str | None, asks: bool) -> None:
+    assert restricts(licence) is asks
+
+
+def test_the_command_has_the_selection_of_the_plan(tmp_path: Path) -> None:
+    plan = harness.plan(methods="dalr,kdmcse", seeds=5, set={"epochs": 2}, results=tmp_path / "other results")
+    assert fetch_command(plan) == (
+        f"harness fetch --methods dalr,kdmcse --seeds 5 --set epochs=2 --results '{tmp_path}/other results'"
+    )
+    table = harness.plan(table="mcse:T1", readings=["paper", "official"], seeds=1, data_root=tmp_path)
+    assert fetch_command(table) == (
+        f"harness fetch --table mcse:T1 --readings paper,official --seeds 1 --data-root {tmp_path}"
+    )
+    assert fetch_command(harness.plan()) == "harness fetch"
+    assert fetch_command(harness.plan("tiny", tasks="ToySTS")) == "harness fetch --profile tiny --tasks ToySTS"
+    assert fetch_command(harness.plan(table="mcse:T1", released=True)) == "harness fetch --released --table mcse:T1"
+
+
+def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
+    missing = [
+        Missing("wiki/wiki1m_for_simcse.txt", "fetch it"),
+        Missing("flickr/images", "get it"),
+        Missing("sts/STS12.tsv", "fetch it"),
+        Missing("sts/STS13.tsv", "fetch it"),
+        Missing("secret/features.hdf5", "extract them"),
+        MissingModel("weights", "download", "owner/model", "c" * 40, about=7_000_000),
+        MissingModel("weights", "download", "owner/model", "c" * 40, "timm", about=7_000_000),
+    ]
+    found = fetch_list(missing, tmp_path, ask=False)
+    assert [(item.name, item.size, item.place) for item in found.items] == [
+        ("wiki1m", 120_000_000, tmp_path),
+        ("senteval", 90_000_000, tmp_path),
+        ("owner/model", 7_000_000, tmp_path / "hub"),
+    ]
+    assert [one.name for one in found.by_hand] == ["flickr-images", "secret/features.hdf5"]
+    assert "shannon.cs.illinois.edu" in found.by_hand[0].steps
+    assert "harness data import flickr-images FOLDER" in found.by_hand[0].steps
+    assert found.size_text == "217 MB"
+    assert disk_need(missing) == "217 MB and 2 of unknown size"
+
+
+def test_what_is_made_of_other_things_is_no_download(tmp_path: Path) -> None:
+    found = fetch_list([Missing("flickr/captions.parquet", "fetch it")], tmp_path, ask=False)
+    sizes = {item.name: item.size_text for item in found.items}
+    assert sizes["flickr-matched"] == "made here"
+    assert sizes["flickr-captions"] == "2 MB"
+    only = FetchList(tuple(item for item in found.items if item.name == "flickr-matched"), ())
+    assert only.size_text == "nothing to download"
+
+
+def test_a_model_at_main_needs_a_data_root_to_record_its_commit() -> None:
+    found = fetch_list([MissingModel("weights", "download", "owner/model", "main")], None, ask=False)
+    with pytest.raises(UserError, match="no data root is set"):
+        found.check(())
+
+
+def test_every_licence_is_named_with_its_terms_and_the_whole_option() -> None:
+    found = FetchList((thing("a", terms="for research"), thing("b"), thing("c", terms="ask first")), ())
+    with pytest.raises(UserError, match=r"\(c: ask first\).*--accept-licences a,c$"):
+        found.check(["a"])
+    found.check(["a", "c"])
+
+
+def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a_time(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two" / "not" / "there"
+    one.mkdir()
+    items = (
+        thing("a", place=one, size=100, spare=100),
+        thing("b", place=two, size=30, spare=40),
+        thing("c", place=one),
+    )
+    ((_, needed, free),) = FetchList(items, ()).room()
+    assert needed == 100 + 30 + 10 + (100 + 40)
+    many = [thing(str(spare), place=one, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
+    ((_, needed, _),) = FetchList(tuple(many), ()).room()
+    assert needed == 6 * (1 + 5) + 30 + 40 + 50 + 60, "four at a time, and the copies stay"
+    with pytest.raises(UserError, match=r"are needed on the disk of .* are free; free some space"):
+        FetchList((*items, thing("d", place=one, size=free)), ()).check(())
+
+
+def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
+    both = threading.Barrier(2, timeout=120)
+
+    def fail(say, watch) -> None:
+        raise UserError("it is gone")
+
+    items = (
+        thing("a", lambda say, watch: both.wait()),
+        thing("b", lambda say, watch: both.wait()),
+        thing("c", fail),
+        thing("d", lambda say, watch: {}["key"]),
+    )
+    said: list[str] = []
+    failed = FetchList(items, ()).carry_out(said.append, lambda name: lambda done, total: None)
+    assert failed == {"c": "it is gone", "d": "KeyError: 'key'"}
+    assert sorted(said) == ["c: failed", "d: failed"]
+
+
+def test_every_table_and_figure_has_a_line_of_what_it_lacks() -> None:
+    needs = {name: (option, found) for option, name, found in paper_needs(load_profile("paper"), None)}
+    option, found = needs["mcse:T1"]
+    assert option == "table"
+    assert {"wiki1m", "senteval", "flickr-captions", "google-bert/bert-base-uncased"} <= {i.name for i in found.items}
+    assert needs["mcse:F3"][0] == "figure"
+    assert {name.partition(":")[0] for name in needs} == {"mcse", "kdmcse", "dalr", "nonling"}
+    tiny = list(paper_needs(load_profile("tiny"), None))
+    assert all(not found.items and not found.by_hand for _, _, found in tiny)
+
+
+def test_every_model_of_the_paper_profile_has_a_size() -> None:
+    profile = load_profile("paper")
+    tables = {**profile.encoders, **profile.teachers, **profile.patches, **profile.released}
+    assert [name for name, table in tables.items() if table.hub and table.about is None] == []

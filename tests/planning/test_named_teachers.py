@@ -1,0 +1,250 @@
+"""Teachers by name: stored features, kinds of other packages, controls, and what is refused while planning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
+import pytest
+from PIL import Image
+
+from harness import registry
+from harness.corpora.toy import clip_folder, student_folder
+from harness.encoders.student import Student
+from harness.encoders.teachers import open_teacher
+from harness.errors import PlugInError, UserError
+from harness.grid import resolve
+from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.inventory import Inventory
+from harness.planning.pairs import FeatureContext, KnownPairs
+from harness.planning.plan import make_plan
+from harness.planning.request import Request
+from harness.planning.teachers import RoleFeatures
+from harness.profiles import Profile, load_profile
+from harness.profiles.schema import TeacherTable
+from harness.runs.train import Bench, run_features, train
+from harness.runs.training_data import training_data
+from harness.spec import RunSpec, Variant
+from harness.store import Store
+
+PACKAGE = """
+import numpy
+from harness.encoders.teachers import Teacher
+
+class Lengths(Teacher):
+    "Mean colour of a picture, and the number of letters and of words of a caption."
+    gives = ("image", "caption")
+
+    def __init__(self, folder, *, pooling, max_length, device):
+        assert list(folder.glob("*.json"))
+
+    def images(self, pixels):
+        return numpy.stack([image.mean((0, 1))[:2] for image in pixels]).astype(numpy.float32)
+
+    def captions(self, sentences):
+        return numpy.array([[len(text), len(text.split())] for text in sentences], dtype=numpy.float32)
+"""
+
+
+Install = Callable[[str], Profile]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install a package with a kind of teacher; returns the toy profile with a teacher of that kind."""
+
+    def package(code: str) -> Profile:
+        (tmp_path / "lengths.py").write_text(code)
+        info = tmp_path / "lengths-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lengths\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[harness.teacher_kinds]\nlengths = lengths:Lengths\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        registry._points.cache_clear()
+        return with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
+
+    yield package
+    registry._points.cache_clear()
+    sys.modules.pop("lengths", None)
+
+
+@pytest.fixture
+def package(install: Install) -> Profile:
+    return install(PACKAGE)
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("raise RuntimeError('no driver')", "RuntimeError: no driver"),
+        ("Lengths = 3", "is not a subclass of harness.encoders.teachers.Teacher"),
+        (PACKAGE.replace('gives = ("image", "caption")', ""), "does not define gives"),
+    ],
+)
+def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(
+    install: Install, code: str, what: str, tmp_path: Path
+) -> None:
+    request = Request(
+        profile=install(code),
+        methods=[Variant.parse(text) for text in ("mcse[images=lengths]", "mcse")],
+        settings=[Variant("toy")],
+        encoders=["toy-bert"],
+        seeds=(0, 1),
+        suites=["sts"],
+    )
+    with pytest.raises(PlugInError, match=what):
+        make_plan(request, Store(tmp_path / "results"))
+    assert make_plan(replace(request, methods=[Variant("mcse")]), Store(tmp_path / "results")).runs
+
+
+@pytest.mark.parametrize(("images", "captions"), [("own", "reader"), ("toy-clip", "own"), ("other", "reader")])
+def test_a_dual_encoder_of_its_own_features_is_refused_with_one_line(images: str, captions: str) -> None:
+    profile = with_teachers(
+        reader=TeacherTable(kind="text", registered="toy-clip"),
+        own=TeacherTable(kind="lit", images=images, captions=captions, corpus="toy-pairs"),
+        other=TeacherTable(kind="lit", images="own", captions="reader", corpus="toy-pairs"),
+    )
+    with pytest.raises(
+        UserError, match="the teacher 'own' of the profile 'tiny' would read its own features; name other"
+    ):
+        experiment("kdmcse[images=own]", profile)
+
+
+def with_teachers(**tables: TeacherTable) -> Profile:
+    tiny = load_profile("tiny")
+    return tiny.model_copy(update={"teachers": {**tiny.teachers, **tables}})
+
+
+def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
+    run = resolve(profile, RunSpec.parse(f"{variant}/toy-pairs/toy-bert/seed-0"), overrides)
+    return Experiments(Inventory(profile, None, {}), overrides).of(run)
+
+
+def features_of(found: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
+    features = run_features(found, Bench(Store(tmp_path), "cpu", lambda event: None))
+    tokenizer = Student.load(student_folder()).tokenizer
+    data = training_data(features, tokenizer)
+    return {role: values[np.arange(20)] for role, values in data.features.items()}
+
+
+def texts_of(found: Experiment) -> list[str]:
+    (corpus,) = (one for one in found.ingredients.corpora if one.stream == "pairs")
+    return list(corpus.read.source.texts(None))[:20]
+
+
+def test_a_kind_of_another_package_teaches_a_run(package: Profile, tmp_path: Path) -> None:
+    found = experiment("kdmcse[images=lengths]", package, steps=2, eval_every=2, batch_size=16)
+    features = features_of(found, tmp_path)
+    expected = [[len(text), len(text.split())] for text in texts_of(found)]
+    np.testing.assert_array_equal(features["caption"], np.array(expected, dtype=np.float32))
+    assert features["image"].shape == (20, 2)
+    trained = train(found, Bench(Store(tmp_path), "cpu", lambda event: None))
+    assert trained.record.best_step == 2
+
+
+def test_the_same_model_read_by_another_kind_is_another_experiment(package: Profile) -> None:
+    prints = {experiment(f"mcse[images={name}]", package).fingerprint for name in ("toy-clip", "lengths")}
+    assert len(prints) == 2
+    kinds = [experiment(f"mcse[images={name}]", package).ingredients.features["image"] for name in ("clip", "lengths")]
+    assert kinds[0].needs[0].fingerprint != kinds[1].needs[0].fingerprint, "cached features go by these"
+
+
+def test_the_pooling_of_a_text_teacher_is_in_its_identity() -> None:
+    tables = {name: TeacherTable(kind="text", registered="toy-clip", pooling=name) for name in ("cls", "mean")}
+    profile = with_teachers(**tables)
+    prints = {experiment(f"dalr[text={name}]", profile).fingerprint for name in tables}
+    assert len(prints) == 2
+
+
+def test_features_in_bf16_are_near_those_in_float32_and_kept_apart(tmp_path: Path) -> None:
+    tables = {name: TeacherTable(registered="toy-clip", precision=name) for name in ("fp32", "bf16")}
+    found = {name: experiment(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
+    assert len({one.fingerprint for one in found.values()}) == 2
+    exact, half = (features_of(one, tmp_path) for one in found.values())
+    for role, values in exact.items():
+        assert not np.array_equal(half[role], values)
+        np.testing.assert_allclose(half[role], values, atol=0.02 * np.abs(values).max())
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("mcse[images=reader]", "the teacher 'reader' (text) computes features of caption and tokens, not of image"),
+        ("mcse[images=nobody]", "the profile 'tiny' has no teacher 'nobody'"),
+        ("mcse[images=fitted]", "has no corpus 'toy-pears' to fit the teacher 'fitted' on; did you mean toy-pairs"),
+        ("mcse[images=run:simcse/toy/toy-bert/seed-0]", "(text) computes features of caption and tokens, not of image"),
+    ],
+)
+def test_what_no_teacher_gives_is_one_line_while_planning(variant: str, message: str) -> None:
+    profile = with_teachers(
+        reader=TeacherTable(kind="text", registered="toy-clip"),
+        fitted=TeacherTable(kind="lit", images="toy-clip", captions="reader", corpus="toy-pears"),
+    )
+    with pytest.raises(UserError) as refusal:
+        _ = experiment(variant, profile).fingerprint
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
+    plain, shuffled = (experiment(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
+    assert [need.fingerprint for need in shuffled.ingredients.features["image"].needs] == [
+        need.fingerprint for need in plain.ingredients.features["image"].needs
+    ]
+    assert shuffled.ingredients.features["image"].asked.teacher == "shuffled"
+    assert plain.ingredients.features["image"].asked.teacher == load_profile("tiny").images
+
+
+@pytest.fixture
+def paper_root(tmp_path: Path) -> Path:
+    """MCSE's lines of three images, their images and the file that they are matched to; no features."""
+    (tmp_path / "flickr/images").mkdir(parents=True)
+    lines, ids = ["one", "two", "three"], ["11.jpg", "5.jpg", "7.jpg"]
+    (tmp_path / "flickr/captions.txt").write_text("\n".join(lines))
+    rows = {"image_id": ids, "caption": lines, "captions": [[line, f"{line} more"] for line in lines]}
+    parquet.write_table(pyarrow.table(rows), tmp_path / "flickr/captions.parquet")
+    for number, name in enumerate(ids):
+        Image.new("RGB", (40, 30), (60 * number, 0, 200)).save(tmp_path / "flickr/images" / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("setting", ["flickr", "flickr[captions=all]"])
+def test_published_features_are_read_and_images_stand_in_for_missing_ones(paper_root: Path, setting: str) -> None:
+    """Both say which; features of images are computed once an image, whatever the number of captions."""
+    profile = load_profile("paper")
+    table = TeacherTable(kind="open-clip", registered="toy-clip")
+    profile = profile.model_copy(update={"teachers": {**profile.teachers, "resnet": table, "clip": table}})
+
+    def features(text: str) -> RoleFeatures:
+        run = resolve(profile, RunSpec.parse(f"{text}/{setting}/bert-base-uncased/seed-0"), {})
+        found = Experiments(Inventory(profile, paper_root, {}), {}).of(run).ingredients
+        return next(role for role in found.features.values() if role.asked.of == "image")
+
+    computed = features("mcse")
+    assert computed.source == features("kdmcse").source == "computed"
+    assert not [need for need in computed.needs if need.missing]
+    listed = [KnownPairs.of_corpus(corpus) for corpus in computed.corpora]
+    context = FeatureContext(student_folder(), 32, "cpu", lambda _: Path(), lambda _: None)
+    found = computed.load(listed, 0, context)
+    captions = 2 if "all" in setting else 1
+    assert len(found) == 3 * captions
+    expected = open_teacher("open-clip", clip_folder()).images(
+        [np.array(Image.open(paper_root / "flickr/images" / name)) for name in ("11.jpg", "5.jpg", "7.jpg")]
+    )
+    np.testing.assert_allclose(found[np.arange(len(found))], np.repeat(expected, captions, axis=0), atol=1e-5)
+
+    with h5py.File(paper_root / "flickr/resnet50.hdf5", "w") as file:
+        file["features"] = np.array([[1.0], [2.0], [3.0]], np.float32)
+    stored = features("mcse")
+    assert stored.source == "flickr/resnet50.hdf5"
+    assert features("kdmcse").source == "computed"
+    assert stored.identity != computed.identity
+    listed = [KnownPairs.of_corpus(corpus) for corpus in stored.corpora]
+    rows = stored.load(listed, 0, context)
+    assert rows[np.arange(len(rows))][:, 0].tolist() == np.repeat([1.0, 2.0, 3.0], captions).tolist()

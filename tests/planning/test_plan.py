@@ -1,0 +1,263 @@
+"""Plans and fingerprints: everything that can change a number is in, nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.encoders.locate import FolderModel
+from harness.errors import UserError
+from harness.planning.plan import Plan, make_plan
+from harness.planning.request import Request
+from harness.profiles import Training, load_profile
+from harness.profiles.schema import Corpus
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+
+
+def request(**changes: object) -> Request:
+    base = Request(
+        profile=load_profile("tiny"),
+        methods=[Variant.parse("mcse")],
+        settings=[parse_setting("toy")],
+        encoders=["toy-bert"],
+        seeds=(0,),
+        suites=["sts", "geometry"],
+    )
+    return replace(base, **changes)
+
+
+def plan(tmp_path: Path, **changes: object) -> Plan:
+    return make_plan(request(**changes), Store(tmp_path))
+
+
+def fingerprint(tmp_path: Path, **changes: object) -> str:
+    (run,) = plan(tmp_path, **changes).runs
+    return run.fingerprint
+
+
+OTHER = {
+    "batch_size": 32, "learning_rate": 5e-3, "epochs": 2, "steps": 10, "eval_every": 7, "max_length": 16,
+    "warmup_steps": 5, "weight_decay": 0.1, "adam_epsilon": 1e-6, "unreached": "rest", "max_grad_norm": 0.5,
+    "precision": "bf16",
+    "compile": True, "temperature": 0.1, "temperature_multimodal": 0.1, "lambda": 0.5, "projection_dim": 128,
+    "view_reduction": "mean", "images": "shuffled", "without": "info", "text_teacher": "toy-clip",
+}  # fmt: skip
+
+
+def test_the_list_of_values_below_is_whole() -> None:
+    from harness.registry import get
+
+    assert set(OTHER) == set(Training.model_fields) | set(get("method", "mcse").configure("paper").named())
+
+
+@pytest.mark.parametrize("key", OTHER)
+def test_every_hyperparameter_changes_the_fingerprint(tmp_path: Path, key: str) -> None:
+    assert fingerprint(tmp_path, overrides={key: OTHER[key]}) != fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"methods": [Variant.parse("simcse")]},
+        {"methods": [Variant.parse("mcse@official")]},
+        {"methods": [Variant.parse("mcse[images=random]")]},
+        {"seeds": (1,)},
+        {"settings": [parse_setting("toy-pairs")]},
+    ],
+    ids=str,
+)
+def test_every_axis_changes_the_fingerprint(tmp_path: Path, changes: dict[str, object]) -> None:
+    assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variant", "lacking"),
+    [
+        ("mcse", {"flickr/captions.txt", "flickr/resnet50.hdf5"}),
+        ("mcse[captions=all]", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/resnet50.hdf5"}),
+        ("kdmcse", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
+        ("kdmcse@official", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
+        ("dalr@official", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
+    ],
+)
+def test_what_a_setting_with_mcses_captions_lacks_can_be_got(tmp_path: Path, variant: str, lacking: set[str]) -> None:
+    """Published features need no ids; images and all captions need the matched file."""
+    setting = "flickr[captions=all]" if "captions" in variant else "flickr"
+    asked = {"profile": load_profile("paper"), "encoders": ["bert-base-uncased"], "suites": [], "data": tmp_path}
+    methods, settings = [Variant.parse(variant.partition("[")[0])], [parse_setting(setting)]
+    made = plan(tmp_path, methods=methods, settings=settings, **asked)
+    assert not made.skipped
+    assert {one.what for one in made.missing if one.what.startswith("flickr/")} == lacking
+
+
+def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tmp_path: Path) -> None:
+    profile = load_profile("paper")
+    alone = Corpus.model_validate({**profile.corpora["flickr"].model_dump(), "matched": None})
+    profile = profile.model_copy(update={"corpora": {**profile.corpora, "flickr": alone}})
+    asked = {"profile": profile, "encoders": ["bert-base-uncased"], "suites": []}
+    settings = [parse_setting("wiki+flickr"), parse_setting("wiki+coco")]
+    made = plan(tmp_path, methods=[Variant.parse("kdmcse@official")], settings=settings, **asked)
+    (skip,) = made.skipped
+    assert skip.what == "kdmcse@official/wiki+flickr"
+    assert skip.why.endswith("captions.txt has only one caption per image; change the option, corpus or setting")
+    assert [str(run.resolved.spec.setting) for run in made.runs] == ["wiki+coco"]
+
+
+def test_options_in_any_order_and_spelling_are_one_experiment(tmp_path: Path) -> None:
+    texts = ["mcse[lambda=0.5,projection_dim=64]", "mcse[ projection_dim=64.0, lambda=5e-1 ]"]
+    one, other = (fingerprint(tmp_path, methods=[Variant.parse(text)]) for text in texts)
+    by_set = fingerprint(tmp_path, overrides={"lambda": 0.5, "projection_dim": 64})
+    assert one == other == by_set
+
+
+def test_seeds_share_a_group_and_nothing_else_does(tmp_path: Path) -> None:
+    runs = plan(tmp_path, seeds=(0, 1), methods=[Variant.parse("mcse"), Variant.parse("simcse")]).runs
+    groups = {(run.resolved.spec.variant.name, run.group) for run in runs}
+    assert len(groups) == 2
+    assert len({run.fingerprint for run in runs}) == 4
+
+
+def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
+    folder = Path(str(files("harness.corpora.toy") / "student"))
+    found = []
+    for place in ("here", "there"):
+        shutil.copytree(folder, tmp_path / place)
+        found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / place)}))
+    with (tmp_path / "there" / "model.safetensors").open("r+b") as stream:
+        stream.seek(-1, 2)
+        stream.write(b"\x7f")
+    found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
+    assert found[0] == found[1] == fingerprint(tmp_path)
+    assert found[2] != found[0]
+
+
+def test_the_profile_and_its_name_are_not_in_it(tmp_path: Path) -> None:
+    copy = tmp_path / "mine.toml"
+    copy.write_text((files("harness.profiles") / "tiny.toml").read_text().replace("embedded toy", "other words"))
+    assert fingerprint(tmp_path, profile=load_profile(str(copy))) == fingerprint(tmp_path)
+
+
+def test_another_evaluation_task_is_the_same_experiment(tmp_path: Path) -> None:
+    copy = tmp_path / "mine.toml"
+    text = (files("harness.profiles") / "tiny.toml").read_text()
+    copy.write_text(text.replace('tasks = ["ToySTS"]', 'tasks = ["ToySTS-dev"]'))
+    (one,), (other,) = plan(tmp_path).runs, plan(tmp_path, profile=load_profile(str(copy))).runs
+    assert one.fingerprint == other.fingerprint
+
+
+def test_simcse_does_not_depend_on_pictures(tmp_path: Path) -> None:
+    simcse = [Variant.parse("simcse")]
+    profile = request().profile
+    without = profile.model_copy(update={"teachers": {}, "images": None})
+    assert fingerprint(tmp_path, methods=simcse) == fingerprint(tmp_path, methods=simcse, profile=without)
+    with pytest.raises(UserError, match="images = TEACHER"):
+        fingerprint(tmp_path, profile=without)
+
+
+def test_an_impossible_combination_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    made = plan(
+        tmp_path, settings=[parse_setting("toy-text")], methods=[Variant.parse("mcse"), Variant.parse("simcse")]
+    )
+    assert [str(run.resolved.spec.variant) for run in made.runs] == ["simcse"]
+    assert [skip.why for skip in made.skipped] == ["mcse needs image-caption pairs, the setting toy-text has none"]
+
+
+def test_an_untrained_encoder_is_one_run_whatever_settings_and_seeds(tmp_path: Path) -> None:
+    made = plan(
+        tmp_path,
+        methods=[Variant.parse("none[pooling=mean]")],
+        seeds=(0, 1),
+        settings=[parse_setting("toy"), parse_setting("toy-text")],
+    )
+    assert [run.key for run in made.runs] == ["none[pooling=mean]/none/toy-bert/seed-0"]
+
+
+def test_a_plan_of_what_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    profile = load_profile("small")
+    made = plan(
+        tmp_path,
+        profile=profile,
+        settings=[parse_setting("wiki+flickr8k")],
+        encoders=["all-minilm-l6-v2"],
+        suites=["sts"],
+    )
+    lacking = {item.what: item.how for item in made.missing}
+    assert {"wiki/enwiki_sentences.txt.gz", "paired/flickr8k/train_squeezenet.parquet", "sts/STSB-dev.tsv"} <= set(
+        lacking
+    )
+    assert set(made.without_data) == {"sts"}
+    assert all(lacking.values())
+
+
+def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    for changes, message in (
+        ({"methods": [Variant.parse("msce")]}, "unknown method 'msce'; did you mean mcse"),
+        ({"settings": [parse_setting("toi")]}, "no setting 'toi'; did you mean toy"),
+        ({"encoders": ["toy-bart"]}, "no encoder 'toy-bart'; did you mean toy-bert"),
+        ({"suites": ["stz"]}, "no suite 'stz'; did you mean sts"),
+        ({"overrides": {"lambada": 1}}, "--set lambada: no such hyperparameter; did you mean lambda"),
+        ({"overrides": {"batch_size": 0}}, "the training value 'batch_size' = 0 is refused"),
+        ({"methods": [Variant.parse("mcse[images=resnet]")]}, "no teacher 'resnet'; known: clip, toy-clip"),
+    ):
+        with pytest.raises(UserError, match=message):
+            plan(tmp_path, **changes)
+
+
+def test_planning_loads_neither_transformers_nor_pandas() -> None:
+    code = (
+        "import sys; from harness.cli.main import main\n"
+        "sys.argv = ['harness', 'run', '--profile', 'tiny', '--dry-run']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = ('transformers', 'pandas', 'open_clip', 'scipy', 'matplotlib')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "[]"
+
+
+def test_the_model_that_computes_features_of_test_images_is_missing_too(tmp_path: Path) -> None:
+    """MCSE trains on published features of its own images, and retrieval has others."""
+    chosen = {"methods": "mcse", "settings": "wiki+flickr", "seeds": 1, "results": tmp_path / "results"}
+    resnet = "the weights of timm/resnet50.tv_in1k"
+    bare = harness.plan(**chosen, suites="sts,retrieval")
+    assert any(item.what.startswith(resnet) for item in bare.without_data["retrieval"])
+    assert not any(item.what.startswith(resnet) for item in bare.missing)
+    assert not any(item.what.startswith(resnet) for item in harness.plan(**chosen, suites="sts").missing)
+    for file in (
+        "captions/flickr30k_captions.tsv.gz",
+        "captions/flickr30k_entities_captions.tsv.gz",
+        "captions/coco_karpathy_captions.tsv.gz",
+        "flickr/images/x",
+        "coco/val2014/x",
+    ):
+        (tmp_path / "data" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / file).write_text("")
+    there = harness.plan(**chosen, suites="retrieval", data_root=tmp_path / "data")
+    assert dict(there.without_data) == {}
+    assert any(item.what.startswith(resnet) for item in there.missing)
+    for name, folder in (("test", "flickr"), ("entities_test", "flickr"), ("test", "coco")):
+        (tmp_path / "data" / folder / f"{name}_resnet50.hdf5").write_text("")
+    stored = harness.plan(**chosen, suites="retrieval", data_root=tmp_path / "data")
+    assert not any(item.what.startswith(resnet) for item in stored.missing)
+
+
+def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_refused(tmp_path: Path) -> None:
+    """DALR's public code reads features of tokens, which CLIP, a row of Table 9, does not give."""
+    plan = harness.plan(table="dalr:T9", readings="paper,official", seeds=1, results=tmp_path / "results")
+    unfit = {skip.what: skip.why for skip in plan.skipped}
+    assert set(unfit) == {"dalr[text=clip]@official/wiki+flickr", "dalr[image=resnet,text=clip]@official/wiki+flickr"}
+    assert all("not of tokens; name another teacher" in why for why in unfit.values())
+    assert len(plan.runs) == 18
+    with pytest.raises(UserError, match="not of tokens; name another teacher"):
+        harness.plan(methods="dalr[text=clip]@official", settings="wiki+flickr", results=tmp_path / "results")

@@ -1,0 +1,105 @@
+"""What a run reports of its long stages: features and tokens before training, sentences and tasks of every suite."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from harness import sources
+from harness.corpora.files import SentencesFile
+from harness.planning.events import Event, Stage
+from harness.planning.plan import make_plan
+from harness.planning.request import Request
+from harness.profiles import load_profile
+from harness.sources import Hashing
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+from harness.work.base import execute
+
+SUITES = ["sts", "geometry", "retrieval", "mteb", "figures"]
+
+
+def stages(root: Path, method: str, setting: str, **overrides: int) -> Iterator[tuple[str, str, Stage]]:
+    """The stages of a run with the suite that is being evaluated and the key of who reports."""
+    request = Request(
+        profile=load_profile("tiny"),
+        methods=[Variant.parse(method)],
+        settings=[parse_setting(setting)],
+        encoders=["toy-bert"],
+        seeds=(0,),
+        suites=SUITES,
+        overrides=overrides,
+    )
+    events: list[Event] = []
+    execute(make_plan(request, Store(root)), events.append, device="cpu")
+    assert events[-1].kind == "done"
+    suite = ""
+    for event in events:
+        suite = event.suite or suite
+        if event.stage is not None:
+            assert event.kind == ("prepare" if event.stage.what in ("features", "tokens") else "evaluate")
+            yield suite, event.run, event.stage
+
+
+def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    found = list(stages(tmp_path / "results", "mcse", "toy", steps=2, eval_every=2, batch_size=8))
+    before = {(key, one.what, one.subject) for suite, key, one in found if not suite}
+    assert {"toy-text", "toy-pairs"} == {subject for _, what, subject in before if what == "tokens"}
+    featured = {(key, subject) for key, what, subject in before if what == "features"}
+    assert featured == {
+        (f"toy-clip features of the images of {place}", "toy-clip: features of images")
+        for place in ("toy-pairs", "ToyRetrieval")
+    }
+    for name, what, subject in before:
+        counted = [
+            (one.done, one.total)
+            for suite, key, one in found
+            if not suite and (key, one.what, one.subject) == (name, what, subject)
+        ]
+        assert counted == sorted(counted, key=lambda pair: pair[0])
+        if what == "features":
+            assert counted[0][0] == 0
+            assert counted[-1][0] == counted[-1][1]
+    for suite in SUITES:
+        tasks = [one for name, _, one in found if name == suite and one.what == "tasks"]
+        names = list(load_profile("tiny").suites[suite].tasks)
+        assert [one.item for one in tasks] == names or suite == "mteb"
+        assert [(one.subject, one.done, one.total) for one in tasks] == [
+            (suite, at, len(names)) for at in range(len(names))
+        ]
+        embedded = [(one.done, one.total) for name, _, one in found if name == suite and one.what == "sentences"]
+        assert all(total is not None and done <= total for done, total in embedded)
+    assert {"sts", "retrieval", "mteb"} <= {suite for suite, _, one in found if one.what == "sentences"}
+
+
+def test_a_text_file_says_how_many_sentences_to_expect(tmp_path: Path) -> None:
+    (tmp_path / "wiki.txt").write_text("one\ntwo\nthree\n")
+    assert SentencesFile("wiki.txt", "fetch it").expected(tmp_path) == 3
+    assert SentencesFile("wiki.txt", "fetch it", limit=2).expected(tmp_path) == 2
+
+
+def test_long_hashing_speaks_and_short_hashing_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each piece of 10 bytes takes 7 s here; the third look is 21 s after the start."""
+    content = bytes(range(70))
+    file = tmp_path / "weights"
+    file.write_bytes(content)
+    times = iter(range(0, 10**6, 7))
+    with caplog.at_level(logging.INFO, "harness.sources"):
+        hashing = Hashing(lambda: float(next(times)), piece=10)
+        assert hashing.file(file, len(content)) == sha256(content).hexdigest()
+    assert len(caplog.messages) == 2
+    assert all(line.startswith(f"hashing {file}: ") and line.endswith("/s") for line in caplog.messages)
+    assert "left" in caplog.messages[0]
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "harness.sources"):
+        quick = Hashing(lambda: 0.0, piece=10)
+        assert quick.file(file, len(content)) == sha256(content).hexdigest()
+    assert not caplog.messages
+    assert sources.LINE_EVERY_S <= 30

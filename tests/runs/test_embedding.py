@@ -1,0 +1,56 @@
+"""The embedder of a run: vectors computed once for all suites, dropout views, and spaces shared with images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.corpora.toy import student_folder
+from harness.encoders.student import Student
+from harness.evaluation.embed import HasFolder, HasSpaces, HasViews
+from harness.runs.embedding import CachedEmbedding, RunEmbedder
+
+TEXTS = ["the red circle", "the blue ring", "the red circle"]
+
+
+@pytest.fixture(scope="module")
+def student() -> Student:
+    return Student.load(student_folder())
+
+
+def test_each_sentence_is_embedded_once(student: Student) -> None:
+    asked: list[int] = []
+
+    def counting(sentences: Sequence[str]) -> np.ndarray:
+        asked.append(len(sentences))
+        return student.embed(sentences)
+
+    embed = CachedEmbedding(counting)
+    np.testing.assert_array_equal(embed(TEXTS), embed(TEXTS))
+    np.testing.assert_array_equal(embed(TEXTS)[0], embed(TEXTS)[2])
+    embed([*TEXTS, "another"])
+    assert asked == [2, 1]
+
+
+def test_an_embedder_offers_what_suites_ask_for(student: Student, tmp_path: Path) -> None:
+    embedder = RunEmbedder(student, student.embed, tmp_path)
+    assert embedder.device == "cpu"
+    assert all(isinstance(embedder, offer) for offer in (HasViews, HasSpaces, HasFolder))
+    assert embedder.shared is None
+    np.testing.assert_array_equal(embedder(TEXTS), student.embed(TEXTS))
+
+
+def test_views_depend_on_their_seed_alone_and_leave_the_callers_random_state(student: Student, tmp_path: Path) -> None:
+    embedder = RunEmbedder(student, student.embed, tmp_path)
+    state = torch.random.get_rng_state()
+    first = embedder.views(TEXTS[:2], 3, seed=5)
+    assert first.shape == (2, 3, student.width)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.rand(3)
+    np.testing.assert_array_equal(first, embedder.views(TEXTS[:2], 3, seed=5))
+    assert not np.allclose(first, embedder.views(TEXTS[:2], 3, seed=6))
+    assert not np.allclose(first[0, 0], first[0, 1]), "dropout is active"

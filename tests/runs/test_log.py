@@ -1,0 +1,225 @@
+"""The log of a run: which lines it keeps, across kills, failures and suites that are added."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from harness.planning.events import Event, Listener, Stage
+from harness.planning.plan import Plan, make_plan
+from harness.planning.request import Request
+from harness.profiles import load_profile
+from harness.runs import log as log_module
+from harness.runs.log import RunLog
+from harness.spec import Variant, parse_setting
+from harness.store import Store
+from harness.training.record import TrainingProgress
+from harness.work.base import execute
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "
+log = logging.getLogger("harness.some.room")
+
+
+def ticking() -> Iterator[datetime]:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    while True:
+        yield now
+        now += timedelta(seconds=1)
+
+
+def opened(path: Path) -> RunLog:
+    clock = ticking()
+    return RunLog(path, "mine", lambda: next(clock))
+
+
+def said(text: str) -> list[str]:
+    """Lines without their times, which every line has."""
+    lines = text.splitlines()
+    assert all(re.match(TIME, line) for line in lines), text
+    return [re.sub(TIME, "", line) for line in lines]
+
+
+def progress(step: int, run: str = "mine", *, scored: bool = False, first: int = 0) -> Event:
+    dev = 50.126 if step >= 40 else None
+    return Event("progress", run, progress=TrainingProgress(step, 100, 12.34, {"text": 1.0}, dev, scored, first))
+
+
+def features(subject: str, done: int, total: int) -> Event:
+    return Event("prepare", "mine", stage=Stage("features", subject, done, total))
+
+
+def test_what_is_worth_a_line(tmp_path: Path) -> None:
+    with opened(tmp_path / "work" / "run.log") as mine:
+        mine.write("start")
+        for done in (10, 20, 30):
+            mine(features("clip image", done, 30))
+        for done in (10, 20):
+            mine(features("clip text", done, 20))
+        for step in (10, 20, 40, 50):
+            mine(progress(step, scored=step == 40))
+        mine(Event("prepare", "mine", stage=Stage("tokens", "wiki", 7)))
+    assert mine.text().splitlines() == [
+        "2026-01-02T03:04:05Z  start",
+        "2026-01-02T03:04:06Z  clip image 30/30",
+        "2026-01-02T03:04:07Z  clip text 20/20",
+        "2026-01-02T03:04:08Z  training starts: 100 steps",
+        "2026-01-02T03:04:09Z  step 40/100, dev 50.13, 12.3 steps/s",
+        "2026-01-02T03:04:10Z  wiki: 7 sentences tokenised",
+    ]
+
+
+def test_a_teacher_that_is_trained_on_the_way_is_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "run.log") as mine:
+        mine(progress(40, "teacher", scored=True))
+        mine(progress(60, scored=True, first=50))
+    assert said(mine.text()) == [
+        "teacher: training starts: 100 steps",
+        "teacher: step 40/100, dev 50.13, 12.3 steps/s",
+        "training resumes at step 50 of 100",
+        "step 60/100, dev 50.13, 12.3 steps/s",
+    ]
+
+
+def test_a_training_that_waits_for_its_inputs_says_so(tmp_path: Path) -> None:
+    with opened(tmp_path / "run.log") as mine:
+        for step, waited in ((40, 0.04), (60, 0.23)):
+            made = TrainingProgress(step, 100, 12.34, {}, 50.0, scored=True, waited=waited)
+            mine(Event("progress", "mine", progress=made))
+    assert said(mine.text())[1:] == [
+        "step 40/100, dev 50.00, 12.3 steps/s",
+        "step 60/100, dev 50.00, 12.3 steps/s, 23% of the time waiting for inputs",
+    ]
+
+
+def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_bytes(b"2026-01-01T00:00:00Z  whole\n2026-01-01T00:00:01Z  ha\xe6")
+    with opened(tmp_path / "run.log") as mine:
+        mine.write("two\nlines and \ud800")
+    assert said(mine.text()) == ["whole", "ha\ufffd", "two lines and \\ud800"]
+
+
+def test_warnings_are_kept_while_the_run_goes_and_no_longer(tmp_path: Path) -> None:
+    def fails(mine: RunLog) -> None:
+        with mine:
+            log.info("not this")
+            log.warning("%d rows\nare bad", 3)
+            log.error("worse")
+            raise RuntimeError("no more")
+
+    mine = opened(tmp_path / "run.log")
+    with pytest.raises(RuntimeError):
+        fails(mine)
+    log.warning("too late")
+    assert said(mine.text()) == [
+        "warning, harness.some.room: 3 rows are bad",
+        "error, harness.some.room: worse",
+        "stopped by RuntimeError: no more",
+    ]
+
+
+def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "WARNINGS", 3)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    with opened(tmp_path / "run.log") as mine:
+        log.warning("%d", "no number")
+        for index in range(9):
+            log.warning("number %d", index)
+    lines = said(mine.text())
+    assert lines[:2] == ["warning, harness.some.room: number 0", "warning, harness.some.room: number 1"]
+    assert lines[2:] == ["more than 3 warnings; the rest are not recorded"]
+
+
+class KilledError(Exception):
+    pass
+
+
+def plan(root: Path, method: str, *suites: str) -> Plan:
+    request = Request(
+        profile=load_profile("tiny"),
+        methods=[Variant.parse(method)],
+        settings=[parse_setting("toy-text")],
+        encoders=["toy-bert"],
+        seeds=(0,),
+        suites=["sts"],
+        overrides={} if method.startswith("none") else {"steps": 6, "eval_every": 3, "batch_size": 16},
+    )
+    return make_plan(replace(request, suites=list(suites)), Store(root))
+
+
+def do(made: Plan, root: Path, listen: Listener = lambda event: None) -> None:
+    execute(made, listen, device="cpu")
+
+
+def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:
+    def killing(event: Event) -> None:
+        if event.progress is not None and event.progress.step == 4:
+            raise KilledError("at step 4")
+
+    made, store = plan(tmp_path, "simcse", "sts"), Store(tmp_path)
+    do(made, tmp_path, killing)
+    assert store.files() == []
+    (failure,) = (tmp_path / "failed").glob("*.log")
+    before = failure.read_text()
+    assert "stopped by KilledError: at step 4" in said(before)[-1]
+
+    do(plan(tmp_path, "simcse", "sts"), tmp_path)
+    ((result,), _) = store.load()
+    text = store.log(result)
+    assert text.startswith(before)
+    lines = said(text)
+    assert [line for line in lines if line.startswith(("start", "training", "done"))] == [
+        "start simcse/toy-text/toy-bert/seed-0 on cpu",
+        "training starts: 6 steps",
+        "start simcse/toy-text/toy-bert/seed-0 on cpu",
+        "training resumes at step 3 of 6",
+        "done",
+    ]
+    scored = [re.fullmatch(r"step (\d)/6, dev (.*), [\d.]+ steps/s", line) for line in lines]
+    assert [(int(m[1]), m[2]) for m in scored if m] == [
+        (step, f"{score:.2f}") for step, score in zip((3, 6), result.dev.scores, strict=True)
+    ]
+    assert not list((tmp_path / ".work").rglob("*.log")), "what is beside the result is kept twice"
+    assert not list((tmp_path / "failed").iterdir())
+
+
+def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    do(plan(tmp_path, "none[pooling=mean]", "sts"), tmp_path)
+    ((result,), _) = store.load()
+    (path,) = tmp_path.glob("tiny/*/*/*/*.log")
+    assert path.stem == store.path(result).stem
+    first = store.log(result)
+    key = "start none[pooling=mean]/none/toy-bert/seed-0 on cpu"
+    assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(first)] == [
+        key,
+        "suite sts starts",
+        "suite sts took S",
+        "done",
+    ]
+    do(plan(tmp_path, "none[pooling=mean]", "sts", "geometry"), tmp_path)
+    text = store.log(result)
+    assert text.startswith(first)
+    assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(text.removeprefix(first))] == [
+        key,
+        "suite geometry starts",
+        "suite geometry took S",
+        "done",
+    ]
+
+
+def test_a_log_is_never_changed_and_written_again_after_a_kill(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    do(plan(tmp_path, "none[pooling=mean]", "sts"), tmp_path)
+    ((result,), _) = store.load()
+    old = store.log(result)
+    store.save_log(result, old + "more\n")
+    store.save_log(result, "apart\n")
+    assert store.log(result) == old + "more\napart\n"
+    store.path(result).with_suffix(".log").unlink()
+    assert store.log(result) == ""

@@ -1,0 +1,133 @@
+"""The files that mteb's repository of results takes load with mteb, and hold what the store holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import result as record
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.errors import UserError
+from harness.runs.mteb_files import HubName, export_mteb, hub_name
+from harness.sources import digest
+from harness.store import Result, Store
+from harness.store.attempts import SCORED_BY_MTEB
+
+mteb = pytest.importorskip("mteb")
+
+COMMIT = "c" * 40
+NAMED = HubName("somebody/a-model", COMMIT)
+#: one split and one subset, and one of several
+ONE, SEVERAL = "SICK-R", "STS22"
+SCORES = {ONE: {"main_score": 71.123456}, SEVERAL: {"main_score": 50.0}, "Banking77-file": {"main_score": 60.0}}
+KEY = "simcse/toy/toy-bert/seed-0"
+
+
+def saved(folder: Path, scores: dict[str, dict[str, float]] = SCORES, **given: Any) -> Result:
+    averages = {"Avg[STS]": {"main_score": 60.0}, "Avg": {"main_score": 60.0}}
+    given = {"packages": {"mteb": mteb.__version__}, **given}
+    return Store(folder).save(record(scores={"mteb": {**scores, **averages}}, **given))
+
+
+def own_file(folder: Path, one: Result, task: str, *scores: float) -> None:
+    """mteb's own file of a task in the work folder, one score a subset."""
+    from mteb.results import TaskResult
+
+    known = mteb.get_task(task)
+    subsets = known.hf_subsets[: len(scores)]
+    found = {name: {"main_score": score, "cosine_pearson": 0.5} for name, score in zip(subsets, scores, strict=True)}
+    path = Store(folder).work(one.fingerprint) / SCORED_BY_MTEB / one.evaluations[0].protocol.data[:12] / "results/m/1"
+    path.mkdir(parents=True)
+    TaskResult.from_task_results(known, {known.eval_splits[0]: found}, 1.5).to_disk(path / f"{task}.json")
+
+
+def test_mteb_reads_what_is_written(tmp_path: Path) -> None:
+    one = saved(tmp_path / "results")
+    own_file(tmp_path / "results", one, SEVERAL, 0.25, 0.75)
+    done = export_mteb(KEY, tmp_path / "out", tmp_path / "results", NAMED)
+    assert (done.model, done.tasks) == (NAMED, (ONE, SEVERAL))
+    assert done.left_out == ("Banking77-file: not a task of mteb (it comes from this project or from a package)",)
+    (folder,) = (tmp_path / "out" / "results").glob("*/*")
+    assert (folder.parent.name, folder.name) == ("somebody__a-model", COMMIT)
+    loaded = {path.stem: mteb.TaskResult.from_disk(path) for path in folder.glob("[!m]*.json")}
+    assert {task: found.get_score() for task, found in loaded.items()} == {ONE: 0.711235, SEVERAL: 0.5}
+    for task, found in loaded.items():
+        assert found.dataset_revision == mteb.get_task(task).metadata.revision
+        assert found.mteb_version == mteb.__version__
+    assert loaded[SEVERAL].scores["test"][0]["cosine_pearson"] == 0.5, "all that mteb's own file has"
+    meta = mteb.models.ModelMeta.model_validate_json_resolved((folder / "model_meta.json").read_text())
+    assert (meta.name, meta.revision) == NAMED
+    (found,) = mteb.ResultCache(tmp_path / "out").load_results().model_results
+    assert (found.model_name, found.model_revision, len(found.task_results)) == (*NAMED, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"packages": {"mteb": "1.0.0"}}, "SICK-R: scored by mteb 1.0.0, and "),
+        ({"scores": {"NoSuchTask": {"main_score": 1.0}}}, "NoSuchTask: not a task of mteb"),
+        ({"scores": {ONE: {"n": 3}}}, "SICK-R: its score is undefined"),
+        ({"scores": {SEVERAL: {"main_score": 1.0}}}, "of which the result holds the mean only"),
+    ],
+)
+def test_what_the_store_does_not_hold_is_refused_in_one_line(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    saved(tmp_path / "results", **{"scores": {ONE: SCORES[ONE]}, **change})
+    with pytest.raises(UserError) as refused:
+        export_mteb(KEY, tmp_path / "out", tmp_path / "results", NAMED)
+    assert reason in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_score_in_the_file_of_mteb_is_not_passed_on(tmp_path: Path) -> None:
+    own_file(tmp_path / "results", saved(tmp_path / "results"), ONE, 0.9)
+    with pytest.raises(UserError, match="the score 90, the result 71"):
+        export_mteb(KEY, tmp_path / "out", tmp_path / "results", NAMED)
+
+
+def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path) -> None:
+    about = ("none[pooling=cls]", 0, {"mteb": {ONE: SCORES[ONE]}})
+    from harness.profiles import load_profile
+
+    table = load_profile("small").encoders["all-minilm-l6-v2"]
+    assert table.hub
+    assert table.revision
+    values = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
+    place = {"setting": "none", "encoder": "all-minilm-l6-v2", "profile": "small", "hyperparameters": values}
+    one = record(
+        *about, **place, packages={"mteb": mteb.__version__}, identity={"encoder": digest(table.hub, table.revision)}
+    )
+    Store(tmp_path / "results").save(one)
+    with pytest.raises(UserError, match="evaluated another model than somebody/a-model"):
+        export_mteb(one.spec.key, tmp_path / "out", tmp_path / "results", NAMED)
+    assert export_mteb(one.spec.key, tmp_path / "out", tmp_path / "results").model == (table.hub, table.revision)
+
+
+def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) -> None:
+    saved(tmp_path / "results")
+    Store(tmp_path / "bare").save(record())
+
+    def refused(*words: str, results: str = "results") -> str:
+        found = CliRunner().invoke(cli, ["export", KEY, "--results", str(tmp_path / results), *words])
+        assert isinstance(found.exception, UserError)
+        return str(found.exception)
+
+    out = ("--mteb", str(tmp_path / "out"))
+    assert refused().startswith("no output is given; add --to DIR")
+    assert refused("--push", "a/b", "--as", "a/b") == "--as works only with --mteb; add --mteb DIR, or remove --as"
+    assert refused("--push", "a/b", *out).startswith("--mteb writes scores only; remove --to and --push")
+    assert "has no name on the hub; give --as OWNER/NAME@COMMIT" in refused(*out)
+    assert "harness eval simcse/toy/toy-bert/seed-0 --profile tiny --suites mteb" in refused(*out, results="bare")
+    for text in ("a-model", "somebody/a-model", "somebody/a-model@main", "../x@" + COMMIT):
+        with pytest.raises(UserError, match="is not OWNER/NAME@COMMIT"):
+            hub_name(text)
+    done = CliRunner().invoke(
+        cli, ["export", KEY, "--results", str(tmp_path / "results"), *out, "--as", f"somebody/a-model@{COMMIT}"]
+    )
+    assert done.exit_code == 0
+    assert "1 task of somebody/a-model" in done.stdout
+    assert done.stderr.count("left out: ") == 2

@@ -1,0 +1,89 @@
+"""What all executors share: the order of jobs, locks, finished runs, recorded failures and early refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from executor_jobs import ignore, jobs, plan
+
+from harness.errors import UserError
+from harness.planning.events import Event
+from harness.runs.resources import Allocation
+from harness.stopping import request_stop, withdraw_stop
+from harness.store import Failure, Result, Store
+from harness.work.base import execute
+from harness.work.job import Again
+
+ONE = Allocation("cpu", 1)
+
+
+def test_a_held_lock_is_respected_and_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    with job.store.lock(job.id):
+        assert job.perform(ONE, ignore) is Again.HELD
+    events: list[Event] = []
+    result = job.perform(ONE, events.append)
+    assert isinstance(result, Result)
+    kinds = [event.kind for event in events]
+    assert kinds[:2] == ["start", "suite"]
+    assert kinds[-2:] == ["evaluated", "done"]
+    assert set(kinds[2:-2]) == {"evaluate"}
+    assert job.perform(ONE, events.append) == result
+    assert [event.kind for event in events[len(kinds) :]] == ["done"]
+
+
+def test_a_run_that_is_asked_to_stop_while_it_reports_a_step_saves_first(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "simcse")
+
+    def stop_at_a_step(event: Event) -> None:
+        if event.progress:
+            request_stop()
+
+    try:
+        assert job.perform(ONE, stop_at_a_step) is Again.STOPPED
+    finally:
+        withdraw_stop()
+    assert len(list(job.store.work(job.id).glob("checkpoint-*.pt"))) == 1
+
+
+def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if event.kind == "suite":
+            raise RuntimeError("no more memory")
+
+    failure = job.perform(ONE, listen)
+    assert isinstance(failure, Failure)
+    assert failure.error.startswith("RuntimeError: no more memory (")
+    assert "no more memory" in failure.traceback
+    assert (events[-1].kind, events[-1].error) == ("failed", failure.error)
+    assert Store(tmp_path).failures() == [failure]
+    (log,) = (tmp_path / "failed").glob("*.log")
+    assert "stopped by RuntimeError: no more memory" in log.read_text()
+
+
+def test_a_user_error_is_recorded_as_the_line_it_is(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    assert job.fail(UserError("the file x is missing"), ignore).error == "the file x is missing"
+
+
+def test_what_this_machine_does_not_have_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    made = plan(tmp_path / "results", "simcse", precision="fp16")
+    events: list[Event] = []
+    with pytest.raises(UserError, match="fp16 needs a CUDA device"):
+        execute(made, events.append, device="cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="no CUDA device"):
+            execute(made, events.append, device="cuda")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        execute(plan(tmp_path / "file", "simcse"), events.append)
+    with pytest.raises(UserError, match="unknown executor 'seriel'; did you mean serial"):
+        execute(made, events.append, executor="seriel")
+    assert not events
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,108 @@
+"""What runs are expected to take: by encoder and batch, then by what was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import result
+from executor_jobs import jobs
+
+from harness.planning.events import Event
+from harness.runs.resources import Resources
+from harness.store import Result, Store, index
+from harness.work.estimates import (
+    CONTEXT_MB,
+    INFERENCE_MB,
+    MARGIN,
+    MEASURED_MARGIN,
+    Estimates,
+    expected,
+    model_mb,
+)
+from harness.work.queue import Queue
+
+
+def folder(place: Path, layers: int, width: int, words: int) -> Path:
+    place.mkdir()
+    about = {"num_hidden_layers": layers, "hidden_size": width, "vocab_size": words}
+    (place / "config.json").write_text(json.dumps(about))
+    return place
+
+
+def test_an_encoder_is_as_large_as_its_configuration_says(tmp_path: Path) -> None:
+    base, _ = model_mb(folder(tmp_path / "base", 12, 768, 30_522))
+    large, _ = model_mb(folder(tmp_path / "large", 24, 1024, 50_265))
+    assert base == pytest.approx(4 * 109.5, rel=0.02), "BERT-base has 109.5 million weights"
+    assert large == pytest.approx(4 * 355.4, rel=0.02), "RoBERTa-large has 355.4 million"
+    assert model_mb(tmp_path) == model_mb(tmp_path / "base"), "an unknown encoder counts as BERT-base"
+
+
+def test_more_rows_take_more_and_an_encoder_that_is_only_evaluated_takes_no_gradients(tmp_path: Path) -> None:
+    (small,) = jobs(tmp_path, "simcse", batch_size=8)
+    (large,) = jobs(tmp_path, "simcse", batch_size=800)
+    (plain,) = jobs(tmp_path, "none")
+    one, other, untrained = (expected(job.run.experiment) for job in (small, large, plain))
+    _, token = model_mb(small.run.experiment.ingredients.encoder.source.path())
+    length = small.run.resolved.training.max_length
+    assert other.gpu_memory_mb - one.gpu_memory_mb == pytest.approx(MARGIN * 792 * 3 * length * token, abs=1)
+    assert untrained.gpu_memory_mb > CONTEXT_MB
+
+
+def finished(device: str, peak: float, batch: int = 8, seed: int = 0) -> Result:
+    training = {"batch_size": batch, "max_length": 32, "precision": "fp32"}
+    about = {"hyperparameters": {"training": training}, "hardware": {"device": device}, "peak_memory_mb": peak}
+    return result("simcse", seed).model_copy(update=about)
+
+
+def test_what_finished_runs_took_is_known_from_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "WORTH_FILES", 1)
+    store = Store(tmp_path)
+    for seed in range(3):
+        path = store.path(store.save(finished("cpu", 4_000.0, seed=seed)))
+        os.utime(path, ns=(10**18, 10**18))
+    assert len(store.indexed()) == 3
+    reads: list[Path] = []
+    monkeypatch.setattr(Store, "read", lambda self, path: reads.append(path))
+    (job,) = jobs(tmp_path / "other", "simcse")
+    queue = Queue([replace(job, store=store)])
+    assert [queue.resources(each).memory_mb for each in queue.waiting] == [5_000]
+    assert not reads
+
+
+def test_a_batch_in_pieces_takes_the_memory_of_a_piece(tmp_path: Path) -> None:
+    (large,) = jobs(tmp_path, "simcse", batch_size=800)
+    (small,) = jobs(tmp_path, "simcse", batch_size=8)
+    assert replace(large, chunk=8).resources(Estimates()) == small.resources(Estimates())
+    whole, pieces = finished("cuda", 9_000.0, batch=800), finished("cuda", 900.0, batch=800)
+    pieces = pieces.model_copy(update={"hardware": {**pieces.hardware, "chunk": 8}})
+    known = Estimates([whole, pieces])
+    assert large.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 9_000)
+    assert replace(large, chunk=8).resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 900)
+
+
+def test_a_run_in_training_says_what_others_take_but_not_less_than_their_evaluation(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "simcse", batch_size=800)
+    weights, _ = model_mb(job.run.experiment.ingredients.encoder.source.path())
+    known = Estimates()
+    for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
+        job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
+        assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
+    known.learn(finished("cuda", 8_000.0, batch=800))
+    assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 8_000)
+
+
+def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "simcse")
+    training = job.run.resolved.training
+    assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
+    known = Estimates([finished("cuda", 900.0), finished("cuda", 1_000.0), finished("cuda", 9_000.0, batch=64)])
+    table, measured = Estimates().of(job.run.experiment), known.of(job.run.experiment)
+    assert measured == Resources(1, table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * 1_000))
+    known.learn(finished("cpu", 4_000.0))
+    assert known.of(job.run.experiment).memory_mb == 5_000
+    assert measured.gpus(20_000) == pytest.approx(measured.gpu_memory_mb / 20_000)
+    assert measured.gpus(100) == 1.0

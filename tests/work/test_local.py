@@ -1,0 +1,361 @@
+"""Each job in a process of its own: on cores for real, on GPUs that do not exist; what dies and what stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import executor_jobs
+import pytest
+from executor_jobs import ignore, jobs, notes, stubs
+
+import harness
+from harness.cli.run import _describe_cards as describe_cards
+from harness.errors import UserError
+from harness.planning.events import Event, both
+from harness.processors import cores
+from harness.runs.resources import Jobs, Resources
+from harness.store import Failure, Result, Store
+from harness.store.attempts import attempt
+from harness.work import processes
+from harness.work.base import ExecutorOptions
+from harness.work.forkserver import LATE
+from harness.work.job import Job, Prepared
+from harness.work.local import Local
+from harness.work.processes import SERVER_ENVIRONMENT, ForkServer
+from harness.work.queue import Queue
+from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
+
+#: eight cards of 80 GB
+BOX = [Gpu(f"GPU-{number}", 80_000) for number in range(8)]
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+
+
+class Box(Local):
+    """The local executor on a machine with eight GPUs."""
+
+    def seats(self, queue: Queue, server: ForkServer) -> Seats:
+        return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
+
+
+def local(jobs: int = 1) -> Local:
+    return Local(ExecutorOptions(jobs, "cpu"))
+
+
+def test_a_run_has_the_scores_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (job,) = jobs(tmp_path / "here", "simcse")
+    mine = job.perform(local().share, ignore)
+    events: list[Event] = []
+    (theirs,) = local(2).execute(jobs(tmp_path / "there", "simcse"), events.append)
+    assert isinstance(mine, Result)
+    assert isinstance(theirs, Result)
+    assert theirs.evaluations[0].scores == mine.evaluations[0].scores
+    assert (theirs.losses, theirs.dev) == (mine.losses, mine.dev)
+    kinds = [event.kind for event in events]
+    assert (kinds[0], kinds[-1]) == ("start", "done")
+    assert {event.memory_mb > 100 for event in events if event.kind == "progress"} == {True}, "it imports torch"
+
+
+def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
+    (killed,) = jobs(tmp_path, "none[pooling=mean]")
+
+    def kill(event: Event) -> None:
+        if event.kind == "start":
+            server = next(filter(is_server, descendants(os.getpid())))
+            os.kill(next(pid for pid in descendants(server) if str(pid) not in noted(tmp_path)), signal.SIGKILL)
+
+    others = stubs(tmp_path, 2)
+    ends = local(2).execute([others[0], killed, others[1]], kill)
+    (failure,) = (end for end in ends if isinstance(end, Failure))
+    assert "its process ended with code -9" in failure.error
+    assert Store(tmp_path).failures() == [failure]
+    assert attempt(Store(tmp_path), killed.id).deaths == 1
+    assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
+    assert {note["cores"] for note in notes(tmp_path)} == {max(1, cores() // 2)}
+    assert not list(filter(is_server, descendants(os.getpid())))
+
+
+def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(tmp_path: Path) -> None:
+    pairs = stubs(tmp_path, 4, memory_mb=30_000)
+    greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
+    odd = [replace(greedy, wants=0.5), replace(hopeless, wants=2.0), replace(without, memory_mb=0)]
+    ends = Box(ExecutorOptions("auto")).execute([*pairs, *odd, replace(broken, folder=lambda: None)], ignore)
+    errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
+    assert len(errors) == 8
+    assert {key: error for key, error in errors.items() if error} == {
+        hopeless.id: errors[hopeless.id],
+        broken.id: errors[broken.id],
+    }
+    for part in ("out of memory", "--chunk", "batch_size"):
+        assert part in errors[hopeless.id]
+    assert errors[broken.id].startswith("it cannot be sent to its process: ")
+    found = {job.id: [note for note in notes(tmp_path) if note["name"] == job.id] for job in [*pairs, *odd]}
+    assert len({note["pid"] for each in found.values() for note in each}) == 9, "one process a job and attempt"
+    for job in odd[:2]:
+        assert [round(note["share"], 2) for note in found[job.id]] == [0.25, 1.0]
+    assert [note["card"] for note in found[without.id]] == [""]
+    assert {round(note["share"], 3) for job in pairs for note in found[job.id]} == {0.375}
+    assert {note["card"] for job in pairs for note in found[job.id]} <= {card.name for card in BOX}
+
+
+def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "COMMAND", "raise MemoryError")
+    with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
+        Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
+
+
+def test_cards_are_shared_by_memory() -> None:
+    seats = CardSeats(BOX)
+    taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=30_000)) for number in range(17)]
+    assert [seat.card if seat else None for seat in taken] == [*range(8), *range(8), None], "80 GB hold two of 30"
+    seats = CardSeats(BOX[:1])
+    taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=1_000)) for number in range(9)]
+    assert sum(seat is not None for seat in taken) == 4, "the runs of a card share its processors"
+
+
+def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
+    free = {"full": 500.0, "empty": 79_000.0}
+    seats = CardSeats([Gpu(name, 80_000, partial(free.__getitem__, name)) for name in free])
+    first, second = (seats.take(str(number), small) for number in range(2))
+    assert [seat.card for seat in (first, second) if seat] == [1, 1]
+    free["empty"] = 1_000.0
+    assert seats.take("third", small) is None, "another process has taken the rest"
+    assert first is not None
+    assert "expandable_segments:True" in first.environment.values()
+
+
+def test_every_mig_instance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a, MIG-b")
+    assert [(card.name, card.memory_mb) for card in visible_gpus(lambda name: (1.0, 2.0))] == [
+        ("MIG-a", 2.0),
+        ("MIG-b", 2.0),
+    ]
+
+
+#: what the server imports, beside a distribution of the name flash-attn, and whether a child could use CUDA
+FLASH = """
+import importlib, os, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+torch.cuda._device_count_nvml = lambda: 1  # as the driver's library answers where there is a card
+from harness.runs import run
+from harness.work import forkserver, jobs, worker
+for name in forkserver.LATE:
+    importlib.import_module(name)
+if (child := os.fork()) == 0:
+    os._exit(torch.cuda._is_in_bad_fork())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_no_import_of_the_server_uses_cuda_with_flash_attn_installed(tmp_path: Path) -> None:
+    (tmp_path / "flash_attn").mkdir()
+    (tmp_path / "flash_attn" / "__init__.py").write_text("")
+    about = tmp_path / "flash_attn-2.8.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.0\n")
+    (about / "top_level.txt").write_text("flash_attn\n")
+    (about / "RECORD").write_text("flash_attn/__init__.py,,\n")
+    environment = {**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", FLASH, str(tmp_path)], env=environment, check=True)
+
+
+def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp_path: Path) -> None:
+    seats, listed = CardSeats(BOX), jobs(tmp_path, "simcse", seeds=tuple(range(40)), batch_size=38_000)
+    queue = Queue(listed)
+
+    def started() -> int:
+        def fits(job: Job) -> bool:
+            return seats.take(job.id, lambda: queue.resources(job)) is not None
+
+        return len(list(iter(lambda: queue.take(fits), None)))
+
+    assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, "one of them a card by the table"
+    assert started() == 8
+    both(queue.hear, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
+    assert started() == 24, "80 GB hold one of 49 and three of 8 more"
+
+
+def test_four_jobs_at_a_time_have_a_card_each() -> None:
+    seats = CardSeats(BOX, 4)
+    taken = [seats.take(str(number), small) for number in range(5)]
+    assert [seat and seat.environment["CUDA_VISIBLE_DEVICES"] for seat in taken] == [
+        *(card.name for card in BOX[:4]),
+        None,
+    ]
+    assert taken[0] is not None
+    assert taken[0].allocation.gpu_share == 1.0, "alone on a card, a job has no limit"
+
+
+def small() -> Resources:
+    return Resources(gpu_memory_mb=20_000)
+
+
+def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
+    seats = CardSeats(BOX[:2])
+    taken = [seats.take(str(number), small) for number in range(4)]
+    assert [seat.card for seat in taken if seat] == [0, 1, 0, 1]
+
+    def large() -> Resources:
+        return Resources(gpu_memory_mb=80_000)
+
+    assert seats.take("large", large) is None
+    for number, seat in enumerate(taken):
+        assert seat is not None
+        seats.free(seat)
+        later = seats.take(f"later {number}", small)
+        assert later is None or later.card == 1, "the first card is kept for the large job"
+    found = seats.take("large", large)
+    assert found is not None
+    assert (found.card, found.allocation.gpu_share) == (0, 1.0)
+
+
+def noted(results: Path) -> set[str]:
+    """The processes of stubs that ended."""
+    return {str(note["pid"]) for note in notes(results)}
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs, that have not ended."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
+    mine = [one for one, parent in parents.items() if parent == pid]
+    return mine + [deeper for one in mine for deeper in descendants(one)]
+
+
+def test_what_the_server_imports_late_is_there() -> None:
+    assert [name for name in LATE if find_spec(name) is None] == []
+
+
+def is_server(pid: int) -> bool:
+    """Whether a process is one from which jobs are forked, or a job; other tests may have left processes too."""
+    return b"executors.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+#: a run of many short steps
+LONG = "run --profile tiny --methods simcse --seeds 1 --suites sts --settings toy-text --jobs 2 --executor local"
+VALUES = "--set steps=120 --set eval_every=120 --set batch_size=16"
+
+
+def started(results: Path) -> subprocess.Popen[str]:
+    """A command whose runs train."""
+    code = "import sys; from harness.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *LONG.split(), *VALUES.split(), "--results", str(results)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    while "  step " not in (line := driver.stdout.readline()):
+        assert line, driver.communicate()
+    return driver
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether processes end within five seconds."""
+    limit = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < limit:
+        time.sleep(0.02)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@needs_proc
+def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    driver = started(tmp_path / "stopped")
+    processes = descendants(driver.pid)
+    driver.send_signal(signal.SIGTERM)
+    _, errors = driver.communicate(timeout=300)
+    assert driver.returncode == 128 + signal.SIGTERM
+    assert "SIGTERM: stopping after the current runs have saved" in errors
+    assert "interrupted; run the same command again to resume" in errors
+    assert gone(processes)
+    work = tmp_path / "stopped" / ".work"
+    # on a busy machine the last step may be done before the command is asked to stop
+    assert [*work.glob("*/checkpoint-*.pt"), *work.glob("*/trained.json")]
+    chosen = {"methods": "simcse", "seeds": 1, "suites": "sts", "settings": "toy-text"}
+    values = {"steps": 120, "eval_every": 120, "batch_size": 16}
+    resumed, whole = (
+        harness.run("tiny", results=tmp_path / folder, set=values, executor="serial", **chosen)
+        for folder in ("stopped", "whole")
+    )
+    assert len(resumed) == 1
+    for one, other in zip(resumed.runs, whole.runs, strict=True):
+        assert one.evaluations[0].scores == other.evaluations[0].scores
+        assert (one.losses, one.dev) == (other.losses, other.dev)
+
+
+#: two jobs that never end by themselves
+FOREVER = """
+import sys; sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from executor_jobs import ignore, stubs
+from harness.work.base import ExecutorOptions
+from harness.work.local import Local
+Local(ExecutorOptions(2, "cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGKILL], pytest.param([signal.SIGINT, signal.SIGINT], marks=pytest.mark.long)]
+)
+def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", FOREVER, str(Path(executor_jobs.__file__).parent), str(tmp_path)], stderr=-1
+    )
+    limit = time.monotonic() + 120
+    while len(processes := descendants(driver.pid)) < 3 and driver.poll() is None and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert len(processes) == 3, "two jobs, and the process that starts them"
+    for number in signals:
+        driver.send_signal(number)
+        time.sleep(0.3)
+    driver.communicate(timeout=300)
+    assert gone(processes)
+
+
+def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: True)
+    assert Local.default_jobs("auto") == "auto"
+    assert Local.default_jobs("cpu") == 1
+    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: False)
+    assert Local.default_jobs("auto") == 1
+
+
+@pytest.mark.parametrize(
+    ("cards", "runs", "jobs", "line"),
+    [
+        (8, 40, None, "8 GPUs, 4 runs each"),
+        (8, 40, "auto", "8 GPUs, 4 runs each"),
+        (8, 10, None, "8 GPUs, 2 runs each"),
+        (1, 40, 1, "1 GPU, 1 run each"),
+    ],
+)
+def test_the_plan_says_how_many_runs_a_card_has(
+    cards: int,
+    runs: int,
+    jobs: Jobs | None,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: cards)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    describe_cards(runs, jobs, "auto")
+    assert line in capsys.readouterr().out
+    describe_cards(runs, jobs, "cpu")
+    assert not capsys.readouterr().out

@@ -1,0 +1,292 @@
+"""The process of a job in SLURM: its signals, what it checks before it starts, what it leaves for those that wait."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+import pickle
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import slurm_jobs
+import slurm_standin
+from builders import result
+from executor_jobs import jobs
+from slurm_jobs import errand, notes
+
+from harness.planning.events import Event, Stage
+from harness.runs.resources import Allocation
+from harness.stopping import stop_requested, withdraw_stop
+from harness.store import Result, Store
+from harness.store.submissions import Submission, note_submission, submission
+from harness.training.record import TrainingProgress
+from harness.work.end_file import read_end, write_end
+from harness.work.event_file import EventReader, EventWriter
+from harness.work.job import Again, Job, Prepared
+from harness.work.software import Software
+
+pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
+import submitit
+from submitit.core.submission import process_job
+from submitit.core.utils import DelayedSubmission
+
+from harness.work import slurm_task
+from harness.work.slurm_task import Needed, SlurmOrder, SlurmTask, events_path
+
+HANDLED = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCONT)
+STEPS = {"steps": 8, "eval_every": 4}
+
+
+@pytest.fixture(autouse=True)
+def _signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """This process is that of the job 7 in SLURM, until the test is over."""
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    about = {"SUBMITIT_EXECUTOR": "slurm", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "OMP_NUM_THREADS": "1"}
+    for name, value in {**about, **slurm_standin.install(tmp_path / "slurm")}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(slurm_task, "FILES_S", 0.0)
+    yield
+    withdraw_stop()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def order(job: Job, *needs: Needed, software: Software | None = None) -> SlurmOrder:
+    return SlurmOrder(job, Allocation("cpu", 1), needs, software or Software.here())
+
+
+def submitted(folder: Path, made: SlurmOrder, minutes: int = 60, timeouts: int = 1) -> Path:
+    """Leave a job where its process looks for it; note that it was submitted."""
+    folder.mkdir()
+    delayed = DelayedSubmission(SlurmTask(made))
+    delayed.set_timeout(minutes, timeouts)
+    delayed.dump(folder / "7_submitted.pkl")
+    job = made.job
+    note_submission(job.store, job.id, Submission(system="SLURM", id="7", key=job.key, folder=folder, log=folder))
+    return folder
+
+
+@pytest.fixture
+def send(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let this process get signals once its job reports something, and the job wait for them to be handled."""
+    write = EventWriter.__call__
+
+    def at(kind: str, *numbers: int, step: int = 0) -> None:
+        def tell(writer: EventWriter, event: Event) -> None:
+            write(writer, event)
+            if event.kind == kind and (event.progress is None or event.progress.step == step):
+                for number in numbers:  # the thread of the job gets it, as the system may decide
+                    signal.raise_signal(number)
+                while numbers and not stop_requested():
+                    time.sleep(0.01)
+
+        monkeypatch.setattr(EventWriter, "__call__", tell)
+
+    return at
+
+
+def requeued() -> bool:
+    return (Path(os.environ["STANDIN_FOLDER"]) / "requeue-7").exists()
+
+
+def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
+    tmp_path: Path, send: Callable[..., None]
+) -> None:
+    (job,) = jobs(tmp_path / "cut", "simcse", **STEPS)
+    other = replace(job, store=Store(tmp_path / "whole"))
+    whole = other.perform(Allocation("cpu", 1), lambda event: None)
+    folder = submitted(tmp_path / "jobs", order(job))
+    send("progress", signal.SIGUSR2, step=3)
+    with pytest.raises(SystemExit):
+        process_job(folder)
+    assert requeued()
+    assert read_end(job.store, job.id, "7") is None
+    assert submission(job.store, job.id) is not None
+    reader = EventReader(events_path(job.store, job.id))
+    assert {event.kind for event in reader} >= {"start", "progress"}
+    send("never")
+    process_job(folder)
+    ends = read_end(job.store, job.id, "7")
+    assert isinstance(ends, Result)
+    assert isinstance(whole, Result)
+    assert ends.evaluations[0].scores == whole.evaluations[0].scores
+    assert (ends.losses, ends.dev) == (whole.losses, whole.dev)
+    later = list(reader)
+    assert next(event.progress.first for event in later if event.progress) >= 3
+    assert later[-1].kind == "done"
+    assert submission(job.store, job.id) is None
+
+
+def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, send: Callable[..., None]) -> None:
+    folder = submitted(tmp_path / "jobs", order(errand(tmp_path, "job", stops=1)))
+    main = threading.main_thread().ident or 0
+
+    def preempt() -> None:
+        while "stopped" not in notes(tmp_path, "job"):
+            time.sleep(0.01)
+        time.sleep(0.1)
+        signal.pthread_kill(main, signal.SIGUSR2)
+
+    after = threading.Thread(target=preempt)
+    after.start()
+    send("prepare", signal.SIGTERM)
+    with pytest.raises(SystemExit):
+        process_job(folder)
+    after.join()
+    assert requeued()
+
+
+def test_sigint_lets_a_job_save_and_end(tmp_path: Path, send: Callable[..., None]) -> None:
+    job = errand(tmp_path, "job", stops=1)
+    folder = submitted(tmp_path / "jobs", order(job))
+    send("prepare", signal.SIGINT)
+    process_job(folder)
+    assert read_end(job.store, job.id, "7") is Again.STOPPED
+    assert read_end(job.store, job.id, "8") is None, "of another submission"
+    assert not requeued()
+    assert submission(job.store, job.id) is None
+
+
+def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: Callable[..., None]) -> None:
+    job = errand(tmp_path, "job", stops=2)
+    folder = submitted(tmp_path / "jobs", order(job), minutes=0, timeouts=1)
+    send("prepare", signal.SIGUSR2)
+    with pytest.raises(SystemExit):
+        process_job(folder)
+    assert requeued()
+    process_job(folder)
+    failed = read_end(job.store, job.id, "7")
+    assert isinstance(failed, Prepared)
+    assert failed.error.startswith("saved, but could not be queued again: ")
+    assert "timed-out too many times" in failed.error
+
+
+def test_a_job_that_ended_while_it_was_queued_again_is_not_repeated(tmp_path: Path) -> None:
+    job = errand(tmp_path, "job", fails=True)
+    task = SlurmTask(order(job))
+    first = task()
+    again = task.checkpoint().function
+    assert pickle.loads(pickle.dumps(again))() == first
+    assert notes(tmp_path, "job") == ["cpu 1", "failed: no such luck"]
+
+
+def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Path) -> None:
+    task = SlurmTask(order(errand(tmp_path, "job")))
+    assert task.checkpoint().function() == Prepared(task.order.job.id)
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (Prepared("x"), None),
+        (Prepared("x", "boom"), "teacher failed, which is needed here: boom"),
+        (Prepared("x", "a failed, which is needed here: boom"), "a failed, which is needed here: boom"),
+        (Again.STOPPED, f"teacher failed, which is needed here: it has not ended: {Again.STOPPED.value} (SLURM 6)"),
+        (KeyError(1), "teacher failed, which is needed here: KeyError: 1"),
+        (None, "teacher failed, which is needed here: it was killed before it ended (SLURM 6)"),
+    ],
+)
+def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: Any, why: str | None) -> None:
+    if end:
+        write_end(Store(tmp_path), "x", "6", end)
+    SlurmTask(order(errand(tmp_path, "job"), Needed("teacher", "6", "x")))()
+    assert notes(tmp_path, "job") == [f"failed: {why}" if why else "cpu 1"]
+
+
+def test_a_job_fails_where_the_software_is_not_that_of_the_command(tmp_path: Path) -> None:
+    here = Software.here()
+    SlurmTask(order(errand(tmp_path, "job"), software=replace(here, packages={**here.packages, "torch": "0"})))()
+    (note,) = notes(tmp_path, "job")
+    assert re.match(
+        "failed: the software of .* differs from that of the command that submitted the job: torch is ", note
+    )
+
+
+def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = errand(tmp_path, "job")
+    monkeypatch.setattr(slurm_task, "LOOK_S", 0.05)
+    with ExitStack() as held:
+        assert held.enter_context(job.store.lock(job.id))
+        threading.Timer(0.3, held.close).start()
+        assert SlurmTask(order(job))() == Prepared(job.id)
+        monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.1)
+        assert held.enter_context(job.store.lock(job.id))
+        assert SlurmTask(order(job))() is Again.HELD
+
+
+def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_path: Path) -> None:
+    now = [0.0]
+    path = tmp_path / "work" / "events"
+    reader, stage = EventReader(path), Stage("tokens", "toy", 0)
+    assert list(reader) == []
+    with EventWriter(path, lambda: now[0]) as write:
+        write(Event("start", "a"))
+        for _ in range(5):
+            now[0] += 1.0
+            write(Event("prepare", "a", stage=stage))
+        assert [event.kind for event in reader] == ["start", "prepare", "prepare", "prepare"], "every two seconds"
+    with path.open("ab") as stream:
+        stream.write(b'{"kind":"fai')
+    assert list(reader) == []
+    with EventWriter(path) as write:
+        write(Event("failed", "a", error="x"))
+    assert [event.error for event in reader] == ["x"]
+
+
+def test_nothing_executes_that_lies_among_events_and_ends(tmp_path: Path) -> None:
+    class Payload:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "executed",)
+
+    poison = pickle.dumps(Payload())
+    (tmp_path / "events").write_bytes(base64.b64encode(poison) + b"\n" + poison + b"\n")
+    assert list(EventReader(tmp_path / "events")) == []
+    job = errand(tmp_path, "job")
+    for name in ("end.json", "7_0_result.pkl", "7_result.pkl"):
+        path = job.store.work(job.id) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(poison)
+    assert read_end(job.store, job.id, "7") is None
+    assert not (tmp_path / "executed").exists()
+    pickle.loads(poison)
+    assert (tmp_path / "executed").exists()
+
+
+def test_an_event_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = TrainingProgress(3, 9, 1.5, {"text": 0.25}, dev=1.0, scored=True)
+    events = [
+        Event("progress", "a", "cpu", progress=made, memory_mb=7.5),
+        Event("evaluate", "a", stage=Stage("tasks", "sts", 1, None, "é")),
+        Event("done", "a", result=result()),
+    ]
+    with EventWriter(tmp_path / "events", itertools.count(step=10.0).__next__) as write:
+        for event in events:
+            write(event)
+    assert list(EventReader(tmp_path / "events")) == events
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+def test_submitits_local_executor_runs_a_job_and_queues_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(slurm_jobs.__file__).parent))
+    executor = submitit.LocalExecutor(tmp_path / "jobs")
+    executor.update_parameters(timeout_min=5)
+    job = errand(tmp_path, "job", stops=1)
+    sent = executor.submit(SlurmTask(order(job)))
+    limit = time.monotonic() + 60
+    while not notes(tmp_path, "job") and time.monotonic() < limit:
+        time.sleep(0.05)
+    (task,) = Path(f"/proc/{sent.job_id}/task/{sent.job_id}/children").read_text().split()
+    os.kill(int(task), signal.SIGUSR2)
+    assert sent.result() == Prepared(job.id)
+    assert notes(tmp_path, "job") == ["cpu 1", "stopped", "cpu 1"]
