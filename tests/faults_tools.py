@@ -33,7 +33,7 @@ from harness.store.attempts import begin_attempt
 from harness.store.columns_file import write_tables
 from harness.store.columns_writer import TablesWriter
 from harness.store.submissions import Submission, note_submission
-from harness.training.checkpoint import save_checkpoint
+from harness.training.folder import TrainingFolder
 from harness.work.event_file import EventWriter
 from harness.work.parcels import Parcel, unpack
 
@@ -217,7 +217,7 @@ def _parcel() -> Parcel:
 
 
 def _checkpoint(folder: Path) -> None:
-    save_checkpoint(folder, {"step": 1, "weights": torch.arange(100.0)})
+    TrainingFolder(folder).save({"step": 1, "weights": torch.arange(100.0)})
 
 
 def _log(folder: Path) -> None:
