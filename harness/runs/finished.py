@@ -14,7 +14,7 @@ from harness.errors import UserError
 from harness.grid import Resolved, resolve
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.spellings import find_run
+from harness.planning.names import find_run
 from harness.profiles import Profile, load_profile, shipped_profiles, typed_profile
 from harness.sources import data_root
 from harness.spec import RunSpec
