@@ -19,7 +19,7 @@ from harness.checksums import sealed
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.metrics import ArrayName
-from harness.reporting.tables.labs import labs_grid
+from harness.reporting.sections.labs import labs_grid
 from harness.sources import digest
 from harness.store import Result, Store
 from harness.store.labs import HERE, check_identity, contributor, labs_of, named_stores, repeated
