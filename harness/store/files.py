@@ -21,19 +21,20 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from glob import escape
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
-from harness.checksums import DamagedError, sealed, unsealed
+from harness.checksums import DamagedError, put_aside, sealed, unsealed
 from harness.errors import UserError, first_line
 from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.regular import open_regular, read_regular
 from harness.sources import write_text
-from harness.spec import RunSpec
+from harness.spec import RunSpec, Variant
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed
 from harness.store.indexed import IndexedResults, contradiction, joined_results
@@ -142,6 +143,17 @@ class Store:
             raise UserError(contradictions[0])
         return results
 
+    def spellings(self, run: RunSpec) -> list[RunSpec]:
+        """The runs with results that differ from a run in nothing but options and reading of the method."""
+        folder = self.folder("", Spec.of(run)).relative_to(self.root)
+        pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
+        found = dict[RunSpec, None]()
+        for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
+            variant = Variant.parse(unquote(path.parents[2].name))
+            if variant.name == run.variant.name:
+                found[replace(run, variant=variant)] = None
+        return list(found)
+
     def has_key(self, profile: str, spec: Spec) -> bool:
         """Whether a run's key has a result under any configuration."""
         return bool(_of_seed(self.folder(profile, spec), spec.seed))
@@ -184,8 +196,8 @@ class Store:
 
     def save_log(self, result: Result, text: str) -> None:
         """Write a result's log, before the result; lines are added to an earlier log."""
-        there = self.log(result)
-        write_text(self.path(result).with_suffix(".log"), text if text.startswith(there) else there + text)
+        path, there = self.path(result).with_suffix(".log"), self.log(result)
+        _write(path, text if text.startswith(there) else there + text)
 
     def log_stamp(self, result: Result) -> str:
         """Names the state of a result's log."""
@@ -210,8 +222,8 @@ class Store:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
         path = self._failure_path(failure.fingerprint)
         if log:
-            write_text(path.with_suffix(".log"), log)
-        write_text(path, sealed(failure.model_dump_json()))
+            _write(path.with_suffix(".log"), log)
+        _write(path, sealed(failure.model_dump_json()))
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
@@ -242,6 +254,13 @@ class Store:
                 problems.append(str(error))
         results, contradictions = _joined(found)
         return results, problems + contradictions
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole; a folder of its name, which no file can replace, is put aside."""
+    if path.is_dir() and not path.is_symlink():
+        put_aside(path, "it is a folder", "a new file is written")
+    write_text(path, text)
 
 
 def file_name(name: str) -> str:

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from pages import ROOT, Block, blocks, calls
 from plugin_packages import Install, install
 
-from harness import api, catalogue
+from harness import api, fetching
 from harness.cli.main import cli
 from harness.errors import MissingData
 from harness.profiles import load_profile, shipped_profiles
@@ -124,7 +124,7 @@ def check_pip(rest: Sequence[str], install: Install) -> None:
 def check_harness(words: list[str], done: set[tuple[str, ...]]) -> None:
     command, given = parsed(words)
     for name in (*given.get("names", ()), *filter(None, [given.get("name")] if command.startswith("data") else [])):
-        assert catalogue.entry(name)
+        assert fetching.entry(name)
     if command in ("run", "fetch", "status"):
         check_grid(command, words, given)
     elif command in ONCE and (command,) in done:

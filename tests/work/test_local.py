@@ -242,7 +242,7 @@ def test_what_the_server_imports_late_is_there() -> None:
 
 def is_server(pid: int) -> bool:
     """Whether a process is one from which jobs are forked, or a job; other tests may have left processes too."""
-    return b"executors.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"work.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 #: a run of many short steps

@@ -17,7 +17,7 @@ from harness.work.base import Executor, ExecutorOptions
 from harness.work.slurm_table import SlurmTable, slurm_table
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "clusters.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "clusters.md"
 
 
 def written(folder: Path, text: str) -> str:
