@@ -20,7 +20,7 @@ Attend = Callable[[Tensor, Tensor, Tensor, float, float], Tensor]
 
 
 @dataclass(frozen=True)
-class Layer:
+class EncoderLayer:
     """The modules of a layer in the order of their use, and the dropout of its three places."""
 
     query: nn.Linear
@@ -36,7 +36,7 @@ class Layer:
     heads: int
 
     @classmethod
-    def of(cls, module: Any) -> Layer:
+    def of(cls, module: Any) -> EncoderLayer:
         """Name the parts of a layer of transformers. Raises AttributeError for one that is laid out otherwise."""
         inner, mixed, wide, narrow = module.attention.self, module.attention.output, module.intermediate, module.output
         return cls(
@@ -59,16 +59,16 @@ class Layer:
         return _normed(self.norm, dropout.dropped(_linear(self.narrow, inner), narrow) + states)
 
 
-def layers_of(model: Any) -> tuple[Layer, ...]:
+def layers_of(model: Any) -> tuple[EncoderLayer, ...]:
     """Return the layers of an encoder laid out like BERT; none of another."""
     try:
-        return tuple(map(Layer.of, model.encoder.layer))
+        return tuple(map(EncoderLayer.of, model.encoder.layer))
     except (AttributeError, TypeError):
         return ()
 
 
 def through(
-    layers: Sequence[Layer], states: Tensor, attend: Attend, *, training: bool, kept: Tensor | None = None
+    layers: Sequence[EncoderLayer], states: Tensor, attend: Attend, *, training: bool, kept: Tensor | None = None
 ) -> list[Tensor]:
     """Pass embedded tokens, (N, d), through layers: the states before the first and after each.
 

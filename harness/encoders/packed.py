@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from harness.encoders.attention import ARGUMENT, NAME, registered
 from harness.encoders.kernels import Attention, attention_on, scattered
-from harness.encoders.layers import Layer, layers_of, through
+from harness.encoders.layers import EncoderLayer, layers_of, through
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
@@ -36,7 +36,7 @@ class Packing:
     """
 
     first: int
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[EncoderLayer, ...] = ()
     attention: Attention = scattered
 
     def on_device(self, model: Any) -> Packing | None:

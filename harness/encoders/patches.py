@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from harness.encoders.kernels import within
-from harness.encoders.layers import Layer, through
+from harness.encoders.layers import EncoderLayer, through
 from harness.errors import UserError
 
 #: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
@@ -113,7 +113,7 @@ class AudioPatches(nn.Module):
         return found if self.positions is None else found + self.positions
 
 
-def media_forward(model: Any, embeddings: Tensor, layers: Sequence[Layer] = ()) -> Tensor:
+def media_forward(model: Any, embeddings: Tensor, layers: Sequence[EncoderLayer] = ()) -> Tensor:
     """Run embeddings (X, L, d) through a text encoder's layers and take the first position: (X, d).
 
     The text's embedding layer is skipped, and no position is masked; with `layers` (`Packing`) the last one is computed
