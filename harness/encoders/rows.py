@@ -132,7 +132,8 @@ class TokenRows(Mapping[str, Tensor]):
 
     def to(self, device: torch.device) -> TokenRows:
         """Copy the packed rows to a device."""
-        return TokenRows(*self._tensors.values(), self.packed.to(device), self.lengths)
+        ids, mask = self._tensors.values()
+        return TokenRows(ids, mask, self.packed.to(device), self.lengths)
 
     def part(self, start: int, stop: int) -> TokenRows:
         """Return some of the rows, still padded to the length of all; nothing is waited for."""
