@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column
-from harness.reporting.seeds.seen import SeenTable, seen_tables
+from harness.reporting.sections.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import Block, Row, SummaryTable, summary_tables
 from harness.reporting.seeds.words import judged
 from harness.reporting.tables.grids import Grid, cell_text, summary_text

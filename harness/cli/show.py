@@ -144,7 +144,7 @@ def _show_run(result: Result) -> None:
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
     from harness.planning.used_values import used_values
     from harness.profiles import load_profile
-    from harness.reporting.site.methods import method_facts
+    from harness.reporting.methods import method_facts
 
     used = used_values(name, load_profile(profile), setting, encoder)
     facts = method_facts(name)

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from harness.formatting import count_of, fixed, signed
 from harness.metrics import AVERAGE
+from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.store import Result
-from harness.store.labs import Copy
+from harness.store.labs import Copy, repeated
+
+
+class LabsSection(ReportSection):
+    """The runs that several labs have."""
+
+    place = 550
+    title = "Reproducibility: the same runs in several labs"
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """One table, if there are such runs."""
+        profile = self.contents.profile
+        copies = [some for some in repeated(self.contents.store) if profile in (None, some[0].result.profile)]
+        grid = labs_grid(copies)
+        return [Part("", "", [grid])] if grid else []
+
 
 #: the columns after those of the suites
 FACTS = ("dev", "largest difference", "hardware", "versions")

@@ -12,10 +12,16 @@ import scipy.stats
 from builders import over_seeds, result, sts, tables
 
 from harness.metrics import Column
-from harness.reporting.figures.tuned import tuned_figures
-from harness.reporting.seeds.tuned import TunedReport, tuned_reports
+from harness.reporting.sections.tuning import (
+    TunedReport,
+    expected_grid,
+    picks_grid,
+    shown_counts,
+    tune_command,
+    tuned_figures,
+    tuned_reports,
+)
 from harness.reporting.tables.grids import code_of
-from harness.reporting.tables.tuned import expected_grid, picks_grid, shown_counts, tune_command
 from harness.store import Result
 from harness.store.tunings import make_tuning
 
@@ -75,9 +81,8 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
     assert grid.columns == ("1 trial", "2 trials", "3 trials")
     assert str(grid.sections[0].lines[0].cells[0]) == "4.89 ± 1.50"
     assert not grid.commands
-    (figure,) = tuned_figures([report])
+    (figure,) = tuned_figures(report)
     assert 'id="budget-' in figure.svg
-    assert figure.beside == grid.key
 
 
 def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command() -> None:

@@ -4,16 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from harness.formatting import count_of, fixed
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
+from harness.reporting.files.csv import CsvFields
+from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.untrained import has_trained_pooling
-from harness.reporting.seeds.words import heading
-from harness.stats import bootstrap_ranking
+from harness.reporting.seeds.words import heading, suite_title
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
+from harness.stats import FEWEST_SEEDS, bootstrap_ranking
+
+
+class RankingSection(ReportSection):
+    """The variants of each profile and suite ranked over settings and encoders."""
+
+    place = 350
+    title = "Rankings"
+
+    @cached_property
+    def tables(self) -> list[RankingTable]:
+        """All rankings."""
+        return ranking_tables(self.contents.tables)
+
+    @cached_property
+    def grids(self) -> Sequence[Grid]:
+        """All rankings as tables."""
+        return list(map(ranking_grid, self.tables))
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """Mean ranks."""
+        return [fields for table in self.tables for fields in _csv(table)]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a ranking; the pages of profiles show it."""
+        return bool(self.tables)
+
+    def of_profile(self, profile: str) -> Sequence[Grid]:
+        """The rankings of a profile."""
+        return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.profile == profile]
+
+
+def _csv(table: RankingTable) -> Iterator[CsvFields]:
+    """Mean ranks, from best to worst, each with the next variant."""
+    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
+    following = [*(row.name.code for row in table.rows[1:]), None]
+    for row, after in zip(table.rows, following, strict=True):
+        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
+        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank}
+
 
 #: values of a variant over seeds by place
 ByPlace = Mapping[VariantName, Sequence[float]]
@@ -141,3 +187,50 @@ def _ranked(
         for at, flip in zip(found.order.tolist(), flips, strict=True)
     ]
     return rows, found.level
+
+
+#: decimals of ranks
+DIGITS = 2
+LEGEND = (
+    "Rank of each mean over seeds within its setting and encoder, 1 the best, averaged over settings and encoders. "
+    "Intervals and chances: 1,000 bootstrap draws of the seeds.",
+    "Chance to swap: how often the next variant is ahead with other seeds; 0% is a certain order, 50% a tie. Both are "
+    "too optimistic with few seeds.",
+)
+
+
+def ranking_grid(table: RankingTable) -> Grid:
+    """Word a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
+    columns = ("mean rank", f"{table.level:.0%} interval", "chance to swap with the next", *table.places)
+    places = count_of(len(table.places), "place")
+    name = f"{suite_title(table.suite)} {table.title}"
+    return Grid(
+        f"ranking-{table.profile}-{table.suite}-{table.column.metric}",
+        f"Ranking by {name} over {places}, profile {table.profile}",
+        ("variant", "seeds"),
+        columns,
+        (False,) * len(columns),
+        (Section("settings and encoders", tuple(_line(table, row) for row in table.rows)),),
+        tuple(_notes(table)),
+        legend=LEGEND,
+    )
+
+
+def _line(table: RankingTable, row: RankedRow) -> Line:
+    means = (CellText(fixed(mean, table.metric.digits)) for mean in row.means)
+    interval = f"{fixed(row.low, DIGITS)} to {fixed(row.high, DIGITS)}"
+    flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
+    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
+    return Line((row.name, str(row.seeds)), (*ranks, *means), "plain")
+
+
+def _notes(table: RankingTable) -> Iterator[str]:
+    few = [f"{row.name} ({row.seeds})" for row in table.rows if row.trained and row.seeds < FEWEST_SEEDS]
+    if few:
+        yield f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds: {', '.join(few)}."
+    if table.other_pooling:
+        yield f"Read by another pooling than most trained variants: {', '.join(map(str, table.other_pooling))}."
+    if table.unranked:
+        yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
+    if table.left_out:
+        yield f"Places not used, without some of these variants: {'; '.join(table.left_out)}."

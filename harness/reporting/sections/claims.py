@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 
 from harness.formatting import count_of, fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import Metric
-from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference
+from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference, read_ablations
 from harness.papers.published import PublishedNumbers
+from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.families import FamilyTest, corrected
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.summary import Block, SummaryTable
@@ -17,6 +19,20 @@ from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
 from harness.verdicts import ClaimVerdict, Significance
+
+
+class ClaimsSection(ReportSection):
+    """The papers' ablation claims, tested with the runs."""
+
+    place = 500
+    title = "Ablations"
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """One table, if both variants of a claim were run."""
+        grid = claims_grid(read_ablations(), self.contents.tables, self.contents.published)
+        return [Part("", "", [grid])] if grid else []
+
 
 VERDICTS = {
     Significance.BETTER: ClaimVerdict.HOLDS,

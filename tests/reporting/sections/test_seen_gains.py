@@ -10,7 +10,7 @@ from builders import frame, over_seeds
 from seen_samples import Split, split
 
 from harness.metrics import AVERAGE, SEEN, UNSEEN
-from harness.reporting.seeds.seen import SeenTable, seen_tables
+from harness.reporting.sections.seen import SeenTable, seen_tables
 from harness.store import Result, metrics_of
 
 SEEDS = (0, 1, 2)

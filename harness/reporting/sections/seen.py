@@ -6,20 +6,80 @@ of one seed read the same batches; they are given where both runs have seen the 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
+from harness.formatting import fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
+from harness.reporting.figures.look import COLOURS, INK, MARKERS, drawn, legend_below, n_of, panels
+from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.files.csv import CsvFields, measured_fields
+from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import BASELINE
 from harness.reporting.seeds.words import suite_title
-from harness.stats import paired_t_test
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text
+from harness.stats import ALPHA, paired_t_test
+from harness.store import frame_of
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class SeenSection(ReportSection):
+    """Scores by what training has seen, where it has seen test pairs."""
+
+    place = 600
+    title = "Test pairs that training has seen"
+    menu = "Seen pairs"
+    about = "Scores on test pairs of which training read a sentence, and on the others."
+    lede = (
+        "A test pair is seen if training read at least one of its two sentences, and unseen if it read neither. Each "
+        "figure shows how much each method gains over SimCSE on both kinds; the table below it has the tasks one by "
+        "one. The two kinds are different pairs: the distance between the two gains alone does not say what having "
+        "seen the pairs is worth."
+    )
+
+    @cached_property
+    def tables(self) -> list[SeenTable]:
+        """One for each profile, suite, setting and encoder with scores by what training has seen."""
+        return seen_tables(frame_of(self.contents.results, (SEEN, UNSEEN)), self.contents.metrics)
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """One for each table with seen pairs."""
+        shown = [table for table in self.tables if table.has_seen]
+        return [Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table)) for table in shown]
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """Scores and gains on each kind of pairs."""
+        return [fields for table in self.tables for fields in _csv(table)]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Where training has seen no test pair."""
+        where = [f"{one.setting} / {one.encoder} (profile {one.profile})" for one in self.tables if not one.has_seen]
+        return [f"Training read no sentence of any test pair in {'; '.join(where)}."] if where else []
+
+
+def _csv(table: SeenTable) -> Iterator[CsvFields]:
+    for row in table.rows:
+        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+        for (task, part), cell in row.cells.items():
+            if cell.scores:
+                place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
+                fields = measured_fields(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
+                gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
+                yield {"table": "seen", **shared, **place, **fields, **gain}
+
 
 #: task -> seed -> number
 Numbers = Mapping[str, Mapping[int, float]]
@@ -261,3 +321,111 @@ def _cell(runs: _Runs, base: _Runs | None, seeds: Sequence[int], task: str, part
         test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
         gains = replace(Cell.of([mine[seed] - theirs[seed] for seed in both]), test=test)
     return SeenCell(Cell.of(list(pairs.values())), scores, gains)
+
+
+def seen_grid(table: SeenTable) -> Grid:
+    """Word a table of scores by what training has seen, task by task."""
+    columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
+    sections = tuple(Section(_heading(task), tuple(_lines(table, task))) for task in table.tasks)
+    return Grid(
+        table.key,
+        table.title,
+        ("variant", "seeds"),
+        columns * 2,
+        (False,) * len(columns) * 2,
+        sections,
+        tuple(table.notes()),
+        groups=("seen pairs",) * len(columns) + ("unseen pairs",) * len(columns),
+        legend=tuple(table.legend()),
+    )
+
+
+def _heading(task: str) -> str:
+    return "Avg, all tasks" if task == AVERAGE else task
+
+
+def _lines(table: SeenTable, task: str) -> Iterator[Line]:
+    digits = table.metric.digits
+    for row in table.rows:
+        found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
+        if any(found):
+            cells = tuple(text for cell in found for text in _cells(row, cell, digits))
+            heads = (row.label.name, str(len(row.seeds)))
+            yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
+
+
+def _cells(row: SeenLine, cell: SeenCell | None, digits: int) -> tuple[CellText, ...]:
+    if cell is None:
+        return (CellText(ABSENT),) * 3
+    seeds = len(row.seeds)
+    return _pairs(cell.pairs), cell_text(cell.scores, digits, seeds), _gain(cell.gains, digits, seeds)
+
+
+def _pairs(cell: Cell) -> CellText:
+    """The number of pairs, with its deviation if it differs between seeds."""
+    summary = cell.summary
+    return CellText(fixed(summary.mean, 0), fixed(summary.std, 0) if summary.std else "")
+
+
+def _gain(cell: Cell | None, digits: int, seeds: int) -> CellText:
+    text = cell_text(cell, digits, seeds)
+    return text if cell is None else CellText(signed(cell.summary.mean, digits), text.spread, extra=text.extra)
+
+
+#: variant -> part -> gains over seeds
+Gains = Mapping[str, Mapping[str, Cell]]
+#: Longest line of a variant's name on the axis, in characters.
+LONGEST = 28
+
+
+def seen_figures(table: SeenTable) -> list[ReportFigure]:
+    """A figure, if a method is compared on both kinds of pairs."""
+    gains = _gains(table)
+    return [_figure(table, gains)] if gains else []
+
+
+def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
+    title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
+    text = (
+        f"Mean over {', '.join(table.averaged)}. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
+        "one seed has none."
+    )
+    svg, pdf = drawn(
+        f"gains-{table.key}", title, (6.0, 1.7 + 0.45 * len(gains)), partial(_draw, gains, table.metric.title)
+    )
+    return ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)
+
+
+def _gains(table: SeenTable) -> Gains:
+    """The gains of each compared row on each kind of pairs, over the tasks that all rows have."""
+    rows = [row for row in table.rows if row.is_compared] if table.mean else []
+    found = {row.label.name.text: {part: row.cells[table.mean, part].gains for part in (SEEN, UNSEEN)} for row in rows}
+    return {name: {part: cell for part, cell in parts.items() if cell} for name, parts in found.items()}
+
+
+def _draw(gains: Gains, unit: str, figure: Figure) -> None:
+    (axes,) = panels(figure, 1)
+    for index, (part, place) in enumerate({SEEN: -0.13, UNSEEN: 0.13}.items()):
+        _points(axes, index, f"{part.strip('[]')} pairs", [parts[part] for parts in gains.values()], place)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(gains)), [_wrapped(name) for name in gains])
+    axes.set_ylim(len(gains) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    seeds = n_of(cell.summary for parts in gains.values() for cell in parts.values())
+    axes.set_xlabel(f"gain over {name_of(BASELINE)}, {unit} ({seeds})")
+    legend_below(figure, 2)
+
+
+def _points(axes: Axes, index: int, name: str, cells: Sequence[Cell], place: float) -> None:
+    """The mean gains on one kind of pairs, with their intervals, beside the rows' places."""
+    look: dict[str, Any] = {"color": COLOURS[index], "marker": MARKERS[index], "linestyle": "none", "markersize": 6}
+    means = [cell.summary.mean for cell in cells]
+    margins = [(cell.test.high - cell.test.low) / 2 if cell.test else 0.0 for cell in cells]
+    rows = [row + place for row in range(len(cells))]
+    drawn_points = axes.errorbar(means, rows, xerr=margins if any(margins) else None, capsize=2, label=name, **look)
+    drawn_points.lines[0].set_gid(f"gains-{index}")
+
+
+def _wrapped(name: str) -> str:
+    """Break a long name at spaces."""
+    return textwrap.fill(name, LONGEST)

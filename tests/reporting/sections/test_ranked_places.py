@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from builders import error_tables, over_seeds, tables
 
-from harness.reporting.seeds.ranking import RankingTable, ranking_tables
+from harness.reporting.sections.ranking import RankingTable, ranking_grid, ranking_tables
 from harness.reporting.tables.grids import code_of
-from harness.reporting.tables.ranking import ranking_grid
 from harness.store import Result
 
 

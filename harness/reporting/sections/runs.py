@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
-from harness import __version__
 from harness.command_line import harness_command
-from harness.declarations import state_of_code
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
-from harness.reporting.charts.training import run_plots
-from harness.reporting.site.html import TEMPLATES, Pages, slug, slugs
-from harness.reporting.site.shares import in_shares
+from harness.reporting.charts.curves import run_plots
+from harness.reporting.sections.base import ReportSection
+from harness.reporting.site.html import Pages, slug, slugs
 from harness.reporting.tables.grids import ABSENT
-from harness.sources import digest
 from harness.spec import UNTRAINED
-from harness.store import Chosen, Evaluation, Result, Store, TeacherUse, is_earlier, overrides_text
+from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
@@ -66,6 +65,18 @@ class RunLine(NamedTuple):
     warnings: int
 
 
+class Ran(NamedTuple):
+    """The runs of one profile, setting and encoder."""
+
+    profile: str
+    setting: str
+    encoder: str
+    variants: list[str]
+    seeds: str
+    suites: list[str]
+    runs: int
+
+
 class RunsPlace(NamedTuple):
     """A page of the index for one profile, setting and encoder, where there are too many runs for one page."""
 
@@ -76,35 +87,59 @@ class RunsPlace(NamedTuple):
     runs: int
 
 
-def write_runs(pages: Pages, results: Sequence[Result], store: Store, links: str) -> None:
-    """Write the index of runs and a page for each, in the order of the results.
+class RunsSection(ReportSection):
+    """What ran where, the index of runs, and a page for each."""
 
-    A page is taken over from the report before where its run, its log, the other seeds, the code and `links`, a hash of
-    the pages that it refers to, are as they were.
-    """
-    code = digest(state_of_code(), *(path.read_text("utf-8") for path in sorted(TEMPLATES.glob("*.html"))))
-    names = run_names(results)
-    _write_index(pages, names, results)
-    siblings: dict[tuple[str, str], dict[int, str]] = {}
-    for name, one in zip(names, results, strict=True):
-        siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
+    place = 200
+    title = menu = "Runs"
+    overview = "overview/runs.html"
+    home = "runs/index.html"
+    is_shown = True
 
-    def shown(row: int, one: Result) -> dict[str, object]:
-        seeds = dict(sorted(siblings[one.profile, one.group].items()))
-        return {"name": names[row], "siblings": seeds, "footer": f"harness {__version__}"}
+    @cached_property
+    def results(self) -> Chosen:
+        """All results in their order."""
+        return in_order(self.contents.results)
 
-    def is_kept(row: int, one: Result) -> bool:
-        state = (code, links, one.stamp, store.log_stamp(one), is_earlier(one), shown(row, one))
-        return pages.kept(f"runs/{names[row]}.html", digest(*state) if one.stamp else "")
+    @property
+    def ran(self) -> Sequence[Ran]:
+        """What ran where."""
+        return list(what_ran(self.results))
 
-    changed = [row for row, one in enumerate(results) if not is_kept(row, one)]
+    def write(self, pages: Pages) -> None:
+        """Write the index and the pages."""
+        results, store = self.results, self.contents.store
+        names = run_names(results)
+        _write_index(pages, names, results)
+        siblings: dict[tuple[str, str], dict[int, str]] = {}
+        for name, one in zip(names, results, strict=True):
+            siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
+        for name, one in zip(names, results, strict=True):
+            seeds = dict(sorted(siblings[one.profile, one.group].items()))
+            whole = one.whole()
+            pages.write("run.html", f"runs/{name}.html", name=name, siblings=seeds, **_content(whole, store.log(whole)))
 
-    def write(share: Sequence[int]) -> None:
-        for row in map(changed.__getitem__, share):
-            one = results[row].whole()
-            pages.write("run.html", f"runs/{names[row]}.html", **shown(row, one), **_content(one, store.log(one)))
 
-    in_shares(write, len(changed))
+def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
+    """The variants, seeds and suites of each profile, setting and encoder."""
+    places: dict[tuple[str, str, str], tuple[Counter[str], set[int], dict[str, None]]] = {}
+    for one in results:
+        place = (one.profile, one.spec.setting, one.spec.encoder)
+        variants, seeds, suites = places.setdefault(place, (Counter(), set(), {}))
+        variants[one.spec.variant] += 1
+        seeds.add(one.spec.seed)
+        suites.update(dict.fromkeys(one.suites))
+    for place, (variants, seeds, suites) in sorted(places.items()):
+        yield Ran(*place, sorted(variants), spans(seeds), list(suites), variants.total())
+
+
+def spans(seeds: Iterable[int]) -> str:
+    """`0–4, 7`."""
+    texts: list[str] = []
+    for _, group in groupby(enumerate(sorted(set(seeds))), key=lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in group]
+        texts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}")
+    return ", ".join(texts)
 
 
 def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) -> None:

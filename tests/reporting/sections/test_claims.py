@@ -8,7 +8,7 @@ from builders import over_seeds, tables
 from harness.papers.ablations import printed_difference, read_ablations
 from harness.papers.published import read_published
 from harness.registry import get, names
-from harness.reporting.tables.claims import claims_grid
+from harness.reporting.sections.claims import claims_grid
 from harness.reporting.tables.grids import code_of
 from harness.spec import Variant
 

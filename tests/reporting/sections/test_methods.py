@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.reporting.site.methods import method_facts
+from harness.reporting.methods import method_facts
 
 BROKEN = """
 from harness_methods.simcse import SimCSE
@@ -18,7 +18,7 @@ class Raises(SimCSE):
         raise ZeroDivisionError("broken")
 """
 SCRIPT = """
-from harness.reporting.site.methods import methods_from_a_process
+from harness.reporting.methods import methods_from_a_process
 
 if __name__ == "__main__":
     found, problems = methods_from_a_process()
