@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from harness.cli.options import data_option, profile_option, results_option
+from harness.cli.options import options_of
 from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE, harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
+from harness.planning.selection import Selection
 from harness.runs.resources import Device
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ SHOWN = 3
 
 @click.command("list")
 @click.argument("kind", metavar="KIND", type=click.Choice(list(_HEADS)))
-@profile_option
+@options_of(Selection, "profile")
 def list_command(kind: str, profile: str) -> None:
     """List names by kind: methods, settings, tables and others.
 
@@ -108,8 +109,7 @@ def _methods() -> Iterator[tuple[str, ...]]:
 
 
 @click.command()
-@data_option
-@results_option
+@options_of(Selection, "results", "data_root")
 @click.option("--device", type=click.Choice(get_args(Device)), help="Try this device instead, in about 3 minutes.")
 def doctor(data_root: Path | None, results: Path, device: Device | None) -> None:
     """Show this machine, its data, and what each paper still needs.

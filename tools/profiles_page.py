@@ -1,4 +1,4 @@
-"""The page docs/profiles.md, made from the schema: `python -m harness.profiles.page > docs/profiles.md`."""
+"""The page docs/profiles.md, made from the schema: `python tools/profiles_page.py > docs/profiles.md`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
+from schema_words import default_in_words, key_table, models_in, type_in_words
 
 from harness import registry
 from harness.profiles.layers import MOST_LAYERS
 from harness.profiles.schema import Profile
-from harness.schema_words import default_in_words, key_table, models_in, type_in_words
 
 _HEAD = f"""# Profiles: every key of the file
 
-<!-- made by `python -m harness.profiles.page > docs/profiles.md` from the schema; edit the schema -->
+<!-- made by `python tools/profiles_page.py > docs/profiles.md` from the schema; edit the schema -->
 
 A profile is a TOML file. `--profile NAME` takes a shipped one, `--profile FILE.toml` one of your own; `harness new
 profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors.

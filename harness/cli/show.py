@@ -1,4 +1,4 @@
-"""`harness logs` and `harness show`: what runs did or do, and what a method is."""
+"""`harness show` and `harness logs`: what runs did or do, and what a method is."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Screenshots of a report of results/reference, for the documentation.
 
-python docs/screenshots.py CHROMIUM   # the path of the browser; writes docs/screenshots/*.png
+python tools/screenshots.py CHROMIUM   # the path of the browser; writes docs/screenshots/*.png
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 import harness
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 OUT = DOCS / "screenshots"
 #: file name, page, place on it, width, height, theme
 SHOTS = (

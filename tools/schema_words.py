@@ -1,7 +1,4 @@
-"""A schema in words: the tables of the pages that are made from the code. Imports nothing of the project but `sources`.
-
-`harness/profiles/page.py` and `harness/store/page.py` write their pages with it.
-"""
+"""Schemas in words, for the tables of `profiles_page.py` and `results_page.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page docs/results.md, made from the records: `python -m harness.store.page > docs/results.md`."""
+"""The page docs/results.md, made from the records: `python tools/results_page.py > docs/results.md`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel
+from schema_words import key_table, type_in_words
 
 from harness.metrics import Metric
-from harness.schema_words import key_table, type_in_words
 from harness.store.frame import FRAME_COLUMNS
 from harness.store.schema import SCHEMA_VERSION, Failure, Protocol, Result, TeacherUse
 
 _HEAD = f"""# What a results folder holds
 
-<!-- made by `python -m harness.store.page > docs/results.md` from the code; edit harness/store/page.py -->
+<!-- made by `python tools/results_page.py > docs/results.md` from the code; edit tools/results_page.py -->
 
 A results folder (`--results`, by default `results`) is the whole database of a project: one JSON file for each finished
 run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read it with any program.

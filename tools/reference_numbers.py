@@ -1,7 +1,7 @@
 """Numbers in docs/reference-results.md from the runs in results/reference.
 
-    python docs/reference_numbers.py          # lists the blocks that differ
-    python docs/reference_numbers.py --write  # writes them anew
+    python tools/reference_numbers.py          # lists the blocks that differ
+    python tools/reference_numbers.py --write  # writes them anew
 
 A block stands between `<!-- numbers: NAME -->` and `<!-- end -->`; NAME is a key of BLOCKS. The block `python` is the
 output of the Python example above it.
@@ -258,7 +258,7 @@ def main() -> None:
         PAGE.write_text(new, "utf-8")
     elif new != old:
         sys.exit(
-            f"{PAGE.name} differs from results/reference; `python docs/reference_numbers.py --write` writes it anew"
+            f"{PAGE.name} differs from results/reference; `python tools/reference_numbers.py --write` writes it anew"
         )
 
 
