@@ -49,7 +49,7 @@ from harness.training.trainer import Trainer
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 #: results of a computation by name
-Numbers = Mapping[str, np.ndarray]
+NamedNumbers = Mapping[str, np.ndarray]
 #: largest relative difference from the CPU in float32 without TF32
 CLOSE = 1e-2
 NOT_CHECKED = "not checked: "
@@ -176,10 +176,10 @@ class DeviceCheck:
         assert images is not None
         images = images[:8]
 
-        def captions(kind: str, folder: Path, device: str) -> Numbers:
+        def captions(kind: str, folder: Path, device: str) -> NamedNumbers:
             return {"": open_teacher(kind, folder, device=device).captions(texts)}
 
-        def pictures(kind: str, folder: Path, device: str) -> Numbers:
+        def pictures(kind: str, folder: Path, device: str) -> NamedNumbers:
             return {"": open_teacher(kind, folder, device=device).images(images)}
 
         clip, student = ("open-clip", clip_folder()), ("text", student_folder())
@@ -188,7 +188,7 @@ class DeviceCheck:
                 what = f"{teacher[0]}: features of {compute.__name__}"
                 yield _compared(what, partial(self._both, partial(compute, *teacher)))
 
-    def _both(self, compute: Callable[[str], Numbers]) -> Sequence[Numbers]:
+    def _both(self, compute: Callable[[str], NamedNumbers]) -> Sequence[NamedNumbers]:
         """Compute on the CPU and on the device."""
         return [compute("cpu"), compute(self.device)]
 
@@ -318,7 +318,7 @@ def _toy(method: str, device: str, folder: str, listen: Listener = lambda event:
     return trainer_of(experiment, Bench(Store(Path(folder)), device, listen))
 
 
-def _one_step(method: str, device: str) -> Numbers:
+def _one_step(method: str, device: str) -> NamedNumbers:
     """The loss terms of the first batch of each kind, and their gradient's norm; without dropout, which is random."""
     found = {}
     with TemporaryDirectory() as folder:
@@ -340,7 +340,7 @@ def _one_step(method: str, device: str) -> Numbers:
     return found
 
 
-def _resumed(device: str) -> Sequence[Numbers]:
+def _resumed(device: str) -> Sequence[NamedNumbers]:
     """The curves of a training, and of one that was stopped in the middle."""
 
     def stop(event: Event) -> None:
@@ -361,7 +361,7 @@ def _resumed(device: str) -> Sequence[Numbers]:
     ]
 
 
-def _compared(check: str, compute: Callable[[], Sequence[Numbers]]) -> Outcome:
+def _compared(check: str, compute: Callable[[], Sequence[NamedNumbers]]) -> Outcome:
     """Compare named numbers of two computations; what either raises is its result."""
     try:
         wanted, found = compute()
