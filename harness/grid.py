@@ -122,11 +122,12 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     """
     method, variant, setting = declared_method(spec.variant.name), spec.variant, spec.setting
     _check_rules(profile.name, profile.hyperparameters, method.name)
-    values: dict[str, OptionValue] = {}
+    values: dict[str, OptionValue | None] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
     set_here = {key: value for key, value in overrides.items() if key in _known(method)}
     for source, layer in (*_rules(profile, spec), ("--set", set_here)):
-        values |= layer
+        _refuse_both(source, layer)
+        values |= {"steps": None, **layer} if "epochs" in layer else layer  # of two numbers the later one counts
         sources |= dict.fromkeys(layer, source)
     sources |= dict.fromkeys(dict(variant.options), str(variant))
     named = dict(variant.options)
@@ -184,8 +185,7 @@ def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
-    if {"steps", "epochs"} <= overrides.keys():
-        raise UserError("--set gives both steps and epochs, and steps replace epochs; give one of them")
+    _refuse_both("--set", overrides)
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
@@ -193,6 +193,11 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(known))}")
+
+
+def _refuse_both(source: str, values: Mapping[str, OptionValue]) -> None:
+    if {"steps", "epochs"} <= values.keys():
+        raise UserError(f"{source} gives both steps and epochs; give one of them")
 
 
 def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:

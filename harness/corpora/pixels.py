@@ -154,8 +154,8 @@ class CaptionImages(Source):
             found = next((name + suffix for suffix in SUFFIXES if name + suffix in there), None)
             if found is None:
                 raise UserError(
-                    f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}), which {self.captions} names; fetch the "
-                    "images again, or remove its captions"
+                    f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}), which {self.captions} names; add the "
+                    "image, or remove its captions"
                 )
             files.append(folder / found)
         return files
