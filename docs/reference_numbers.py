@@ -1,4 +1,4 @@
-"""Numbers in README.md from the runs in results/reference.
+"""Numbers in docs/reference-results.md from the runs in results/reference.
 
     python docs/reference_numbers.py          # lists the blocks that differ
     python docs/reference_numbers.py --write  # writes them anew
@@ -29,7 +29,7 @@ from harness.store import Result, Store, frame_of, metrics_of
 from harness.verdicts import Significance
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "reference-results.md"
 REFERENCE = ROOT / "results" / "reference"
 MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 #: the papers' tables whose rows were run on toy data
@@ -225,11 +225,11 @@ def precision() -> Iterator[str]:
 
 
 def python() -> Iterator[str]:
-    """What the Python example of the README prints."""
-    (code,) = re.findall(r"```python\n(.*?)```\n\n<!-- numbers: python -->", README.read_text("utf-8"), re.DOTALL)
+    """What the Python example of the page prints."""
+    (code,) = re.findall(r"```python\n(.*?)```\n\n<!-- numbers: python -->", PAGE.read_text("utf-8"), re.DOTALL)
     printed = io.StringIO()
     with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
-        exec(compile(code, str(README), "exec"), {})
+        exec(compile(code, str(PAGE), "exec"), {})
     yield "```text"
     yield from printed.getvalue().rstrip().splitlines()
     yield "```"
@@ -252,12 +252,14 @@ def written(text: str) -> str:
 
 def main() -> None:
     """Compare, or write."""
-    old = README.read_text("utf-8")
+    old = PAGE.read_text("utf-8")
     new = written(old)
     if "--write" in sys.argv[1:]:
-        README.write_text(new, "utf-8")
+        PAGE.write_text(new, "utf-8")
     elif new != old:
-        sys.exit("README.md differs from results/reference; `python docs/reference_numbers.py --write` writes it anew")
+        sys.exit(
+            f"{PAGE.name} differs from results/reference; `python docs/reference_numbers.py --write` writes it anew"
+        )
 
 
 if __name__ == "__main__":

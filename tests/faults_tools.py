@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,7 @@ from harness.store.attempts import begin_attempt
 from harness.store.columns_file import write_tables
 from harness.store.columns_writer import TablesWriter
 from harness.store.submissions import Submission, note_submission
-from harness.training.checkpoint import save_checkpoint
+from harness.training.folder import TrainingFolder
 from harness.work.event_file import EventWriter
 from harness.work.parcels import Parcel, unpack
 
@@ -125,23 +126,25 @@ def small_disk(path: Path, size: str = "8m") -> Iterator[Disk]:
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-def in_child(work: Callable[[], None], before: Callable[[], object]) -> str:
-    """What work raises in a forked process that calls `before` first; empty where it raises nothing."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if not child:
-        said = ""
-        try:
-            before()
-            work()
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        os.write(writes, said.encode()[:4000])
-        os._exit(0)
-    os.close(writes)
-    os.waitpid(child, 0)
-    with os.fdopen(reads, "rb") as stream:
-        return stream.read().decode()
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without any permission, where this process is root's."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """A limit on the size of each file, in bytes."""
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -187,8 +190,10 @@ def _caches() -> Iterator[Place]:
 
     def spared(make: Callable[[], object]) -> Callable[[Path], None]:
         def write(folder: Path) -> None:
-            make()
-            remove_spare()
+            try:
+                make()
+            finally:
+                remove_spare()
 
         return write
 
@@ -217,7 +222,7 @@ def _parcel() -> Parcel:
 
 
 def _checkpoint(folder: Path) -> None:
-    save_checkpoint(folder, {"step": 1, "weights": torch.arange(100.0)})
+    TrainingFolder(folder).save({"step": 1, "weights": torch.arange(100.0)})
 
 
 def _log(folder: Path) -> None:

@@ -1,28 +1,108 @@
-"""Options that several commands share. Each is named as the parameter of harness.api that takes its value."""
+"""Options that several commands share, completion of their values, and groups of commands."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import click
+from click.shell_completion import CompletionItem
 
-from harness.cli.completion import (
-    Offer,
-    complete_profile,
-    completer,
-    from_papers,
-    from_profile,
-    registered,
-    tasks_of_profile,
-)
 from harness.command_line import DEFAULT_DEVICE, DEFAULT_PROFILE, DEFAULT_RESULTS
+from harness.errors import UserError
 from harness.plaintext import LONGEST_NAME
 from harness.runs.resources import DeviceChoice, Jobs
 
+#: names to offer, given the profile on the command line
+Offer = Callable[[str], Iterable[str]]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def completer(offer: Offer) -> Completer:
+    """A `shell_complete` callback that completes the last item of a comma-separated list."""
+
+    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+        before, comma, last = typed.rpartition(",")
+        try:
+            found = offer(context.params.get("profile") or DEFAULT_PROFILE)
+            return [CompletionItem(f"{before}{comma}{name}") for name in found if name.startswith(last)]
+        except UserError:  # such as a profile that is only half typed
+            return []
+
+    return complete
+
+
+def registered(kind: str) -> Offer:
+    """Registered names of a kind."""
+
+    def offer(_: str) -> Iterable[str]:
+        from harness.registry import names
+
+        return names(kind)
+
+    return offer
+
+
+def tasks_of_profile(profile: str) -> Iterable[str]:
+    """Tasks of the suites of a profile."""
+    from harness.profiles import load_profile
+
+    return dict.fromkeys(task for suite in load_profile(profile).suites.values() for task in suite.tasks)
+
+
+def from_profile(table: Literal["settings", "encoders", "suites"]) -> Offer:
+    """Names in a table of the profile."""
+
+    def offer(profile: str) -> Iterable[str]:
+        from harness.profiles import load_profile
+
+        return list(getattr(load_profile(profile), table))
+
+    return offer
+
+
+def from_papers(*kinds: Literal["tables", "neighbours", "figures"]) -> Offer:
+    """Tables or figures as PAPER:NAME; without a kind, the papers."""
+
+    def offer(_: str) -> Iterable[str]:
+        from harness.papers.published import read_papers
+
+        papers = read_papers()
+        named = [f"{paper.name}:{name}" for paper in papers for kind in kinds for name in getattr(paper, kind)]
+        return named if kinds else [paper.name for paper in papers]
+
+    return offer
+
+
+def data_sets(_: str) -> Iterable[str]:
+    """Data sets of the catalogue."""
+    from harness.fetching import entries
+
+    return entries()
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Groups of runs in the folder of results."""
+    from pathlib import Path
+
+    from harness.store import Store
+
+    results = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).indexed()
+    named = dict.fromkeys(f"{one.spec.key.rpartition('/')[0]}#{one.group[:8]}" for one in results)
+    return [CompletionItem(name) for name in named if name.startswith(typed)]
+
+
+def complete_profile(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Shipped profiles by name, or files once a path is being typed."""
+    from harness.profiles import shipped_profiles
+
+    if "/" in typed or typed.startswith("."):
+        return [CompletionItem(typed, type="file")]
+    return [CompletionItem(name) for name in shipped_profiles() if name.startswith(typed)]
 
 
 class _Folder(click.Path):
@@ -48,6 +128,23 @@ class _Folder(click.Path):
 #: a folder on the command line, and one that must be there
 FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
 
+results_option = click.option(
+    "--results", default=DEFAULT_RESULTS, show_default=True, metavar="DIR", type=FOLDER, help="Folder of results."
+)
+data_option = click.option(
+    "--data-root", metavar="DIR", type=FOLDER_THERE, help="Folder of data files (default: HARNESS_DATA)."
+)
+new_data_option = click.option(
+    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files; created if missing (default: HARNESS_DATA)."
+)
+device_option = click.option(
+    "--device",
+    default=DEFAULT_DEVICE,
+    show_default=True,
+    type=click.Choice(get_args(DeviceChoice)),
+    help="Device for training and evaluation.",
+)
+
 
 def names_option(
     flag: str, metavar: str, text: str, offer: Offer, default: str | None = None
@@ -66,15 +163,6 @@ profile_option = click.option(
 )
 any_profile_option = click.option(
     "--profile", metavar="NAME|FILE.toml", help="Only results of this profile.", shell_complete=complete_profile
-)
-results_option = click.option(
-    "--results", default=DEFAULT_RESULTS, show_default=True, metavar="DIR", type=FOLDER, help="Folder of results."
-)
-data_option = click.option(
-    "--data-root", metavar="DIR", type=FOLDER_THERE, help="Folder of data files (default: HARNESS_DATA)."
-)
-new_data_option = click.option(
-    "--data-root", metavar="DIR", type=FOLDER, help="Folder of data files; created if missing (default: HARNESS_DATA)."
 )
 
 
@@ -97,13 +185,6 @@ accept_option = click.option(
 )
 suites_option = names_option("--suites", "A,B", "Evaluation suites (default: the profile's).", from_profile("suites"))
 tasks_option = names_option("--tasks", "T,U", "Evaluate only these tasks; no averages are computed.", tasks_of_profile)
-device_option = click.option(
-    "--device",
-    default=DEFAULT_DEVICE,
-    show_default=True,
-    type=click.Choice(get_args(DeviceChoice)),
-    help="Device for training and evaluation.",
-)
 
 
 class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
@@ -202,3 +283,29 @@ def _with(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+class CommandGroup(click.Group):
+    """A group that prints its help when no subcommand is given, and suggests one when the name is unknown."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Print the help and exit with code 0 where nothing was typed."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand. Raises UserError with the nearest names for an unknown one."""
+        if not ctx.resilient_parsing and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise UserError(f"unknown command `{ctx.command_path} {args[0]}`; {_nearest(args[0], self, ctx)}")
+        return super().resolve_command(ctx, args)
+
+
+def _nearest(word: str, group: click.Group, ctx: click.Context) -> str:
+    from harness.registry import suggest
+
+    known: Sequence[str] = group.list_commands(ctx)
+    return suggest(word, known)

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import from_profile, registered
-from harness.cli.fetch import bring
+from harness.cli.data import bring
 from harness.cli.options import (
     accept_option,
     data_option,
     device_option,
+    from_profile,
     grid_options,
     jobs_option,
     names_option,
     profile_option,
+    registered,
     results_option,
     suites_option,
     tasks_option,
     track_option,
 )
-from harness.cli.output import echo
-from harness.cli.reading import read_results
-from harness.cli.tables import show_paper_tables, show_summaries, show_tuning
+from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
@@ -121,7 +120,7 @@ def run(
     """
     from harness import api
     from harness.work.time_limit import seconds_of
-    from harness.work.tracking.installed import tracker_places
+    from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
@@ -172,7 +171,7 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     names more models, or the folder of a run's encoder.
     """
     from harness import api
-    from harness.work.tracking.installed import tracker_places
+    from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, options["results"])
     plan = api.plan_model(model, **options)

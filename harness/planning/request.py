@@ -17,7 +17,7 @@ from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.papers.released import released_runs, released_spec
 from harness.planning.inventory import Inventory
-from harness.planning.model_names import model_name
+from harness.planning.names import model_name
 from harness.planning.sweep import listed_values, one_value_each, swept
 from harness.profiles import Profile, load_profile
 from harness.registry import get_class, names, suggest

@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from harness.checksums import DamagedError, sealed, unsealed
+from harness.checksums import DamagedError, put_aside, sealed, unsealed
 from harness.errors import UserError, first_line
 from harness.locks import try_lock
 from harness.metrics import ArrayName
@@ -184,8 +184,8 @@ class Store:
 
     def save_log(self, result: Result, text: str) -> None:
         """Write a result's log, before the result; lines are added to an earlier log."""
-        there = self.log(result)
-        write_text(self.path(result).with_suffix(".log"), text if text.startswith(there) else there + text)
+        path, there = self.path(result).with_suffix(".log"), self.log(result)
+        _write(path, text if text.startswith(there) else there + text)
 
     def log_stamp(self, result: Result) -> str:
         """Names the state of a result's log."""
@@ -210,8 +210,8 @@ class Store:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
         path = self._failure_path(failure.fingerprint)
         if log:
-            write_text(path.with_suffix(".log"), log)
-        write_text(path, sealed(failure.model_dump_json()))
+            _write(path.with_suffix(".log"), log)
+        _write(path, sealed(failure.model_dump_json()))
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
@@ -242,6 +242,13 @@ class Store:
                 problems.append(str(error))
         results, contradictions = _joined(found)
         return results, problems + contradictions
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole; a folder of its name, which no file can replace, is put aside."""
+    if path.is_dir() and not path.is_symlink():
+        put_aside(path, "it is a folder", "a new file is written")
+    write_text(path, text)
 
 
 def file_name(name: str) -> str:

@@ -7,9 +7,9 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
 from types import FrameType
 
 from submitit.core.utils import UncompletedJobError
@@ -89,16 +89,16 @@ class SlurmTask(Checkpointable):
         job = self.order.job
         try:
             self._thread.start()
-            limit, started = job.limit_s, time.monotonic()
+            limit, started = job.limit_s, monotonic()
             while self._thread.is_alive():  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
-                if limit is not None and time.monotonic() - started > limit + GRACE_LATE_S:
+                if limit is not None and monotonic() - started > limit + GRACE_LATE_S:
                     with EventWriter(events_path(job.store, job.id)) as write:
                         self._found = job.fail(TimeLimitError(limit), write)
                     break
-            until = time.monotonic() + GRACE_S
-            while self._terminated and self._found is Again.STOPPED and time.monotonic() < until:
-                time.sleep(SIGNAL_S)
+            until = monotonic() + GRACE_S
+            while self._terminated and self._found is Again.STOPPED and monotonic() < until:
+                sleep(SIGNAL_S)
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
             if isinstance(self._found, Again):
                 with EventWriter(events_path(job.store, job.id)) as write:
@@ -143,19 +143,19 @@ def _perform(order: SlurmOrder) -> End | Again:
         for needed in order.needs:
             if why := _lacks(needed, job.store):
                 return job.fail(why, write)
-        until = time.monotonic() + PATIENCE_S
+        until = monotonic() + PATIENCE_S
         while (end := job.perform(order.allocation, write)) is Again.HELD:  # such as its own process before a requeue
-            if stop_requested() or time.monotonic() >= until:
+            if stop_requested() or monotonic() >= until:
                 break
-            time.sleep(LOOK_S)
+            sleep(LOOK_S)
         return end
 
 
 def _lacks(needed: Needed, store: Store) -> str:
     """Why a need is not met; empty if it is."""
-    until = time.monotonic() + FILES_S
-    while (found := read_end(store, needed.job, needed.id)) is None and time.monotonic() < until:
-        time.sleep(LOOK_S)
+    until = monotonic() + FILES_S
+    while (found := read_end(store, needed.job, needed.id)) is None and monotonic() < until:
+        sleep(LOOK_S)
     if found is None:
         return cause(needed.key, f"it was killed before it ended (SLURM {needed.id})")
     if isinstance(found, Again):

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from types import FrameType
 
 from harness.errors import UserError
@@ -64,7 +65,7 @@ def time_limit(limit_s: float | None) -> Iterator[None]:
         late.set()
         request_stop()
 
-    timer = threading.Timer(limit_s, stop)
+    timer = Timer(limit_s, stop)
     timer.daemon = True
     timer.start()
     try:

@@ -11,7 +11,7 @@ from builders import result, sts
 from click.testing import CliRunner, Result
 
 from harness.cli.main import cli
-from harness.cli.tables import show_paper_tables
+from harness.cli.output import show_paper_tables
 from harness.errors import UserError
 from harness.planning.plan import make_plan
 from harness.planning.request import Selection, make_request

@@ -9,7 +9,7 @@ import pytest
 from builders import result
 from cli_words import Typed
 
-from harness.planning.spellings import stored_spelling
+from harness.planning.names import stored_spelling
 from harness.runs.finished import find_result
 from harness.store import Failure, Result, Spec, Store
 

@@ -23,7 +23,7 @@ import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
 from harness.planning.events import Event
-from harness.store import Store, index
+from harness.store import Failure, Store, index
 from harness.store.logs import stored_logs
 from harness.store.tunings import read_tunings
 from harness.training import trainer
@@ -46,6 +46,11 @@ FILES = {
 IN_SHORT = (
     *(("training", pattern) for pattern in ("checkpoint-3-*", "checkpoint-*", "best")),
     *(("scored", pattern) for pattern in ("trained.json", "best", "scores-sts-*.json")),
+)
+#: files in whose place there is something else
+MISPLACED = (
+    *(("training", "checkpoint-*"), ("scored", "best/STEP")),
+    *(("training", "run.log"), ("scored", "scores-sts-*.json")),
 )
 CACHES = ("tokens", "features", "seen", "hashes", "toy", "declarations")
 Harm = tuple[Callable[[Path, Any], None], Any]
@@ -124,10 +129,13 @@ def test_a_run_goes_on_from_what_is_whole(
     ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, harm)
 
 
-@pytest.mark.parametrize("kind", ODD_KINDS)
 @pytest.mark.parametrize(
-    ("stage", "pattern"),
-    [("training", "checkpoint-*"), ("training", "run.log"), ("scored", "best/STEP"), ("scored", "scores-sts-*.json")],
+    ("stage", "pattern", "kind"),
+    [
+        pytest.param(*state, kind, marks=() if place == number else pytest.mark.faults)
+        for place, state in enumerate(MISPLACED)
+        for number, kind in enumerate(ODD_KINDS)
+    ],
 )
 def test_a_run_goes_on_where_a_file_is_none(
     stage_of: Stage, tmp_path: Path, stage: str, pattern: str, kind: str
@@ -135,8 +143,7 @@ def test_a_run_goes_on_where_a_file_is_none(
     ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, (misplace, kind))
 
 
-@pytest.mark.parametrize("where", ["", "best"])
-@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize(("where", "damaged"), [("", False), ("best", True)])
 def test_work_behind_a_link_is_used_and_heals(stage_of: Stage, tmp_path: Path, where: str, damaged: bool) -> None:
     made, expected = stage_of("training")
     folder = tmp_path / "results"
@@ -265,6 +272,24 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
     assert not store.failures()
     assert str(failure) in caplog.text
     assert log not in [each.path for each in stored_logs(store)]
+
+
+def test_a_folder_in_place_of_a_log_or_of_a_record_of_failure_is_put_aside(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "results")
+    store = Store(tmp_path / "results")
+    run = store.load()[0][0]
+    failure = Failure(
+        spec=run.spec, profile=run.profile, fingerprint=run.fingerprint, error="x", traceback="", when="now"
+    )
+    log, record = store.path(run).with_suffix(".log"), store.save_failure(failure)
+    for path in (log, record):
+        misplace(path, "folder")
+        (path / "mine").touch()
+    store.save_log(run, "a line")
+    store.save_failure(failure)
+    assert store.log(run) == "a line"
+    assert store.failures() == [failure]
+    assert [(path.with_name(f"{path.name}.damaged") / "mine").is_file() for path in (log, record)] == [True, True]
 
 
 def test_a_damaged_index_changes_no_table(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,47 +27,65 @@ from harness.work.run_job import RunJob
 from harness.work.software import Software
 from harness.work.time_limit import seconds_of
 
-SLOW = """
-import time
-from harness.stopping import stop_requested
-from harness_methods.simcse import SimCSE
 
-MANNER = ["quick"]
+class Alarm:
+    """A timer whose time is over when a test says so."""
+
+    over: Callable[[], None]
+
+    def __init__(self, seconds: float, then: Callable[[], None]) -> None:
+        Alarm.over = then
+
+    def start(self) -> None: ...
+
+    cancel = start
+
+
+def hang() -> None:
+    """What a job meets that does not react to its limit."""
+    Alarm.over()
+    signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.fixture(autouse=True)
+def _time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "Timer", Alarm)
+
+
+SLOW = """
+from harness_methods.simcse import SimCSE
 
 class Slow(SimCSE):
     name = "slow"
 
     def loss_terms(self, batch, encode):
-        while MANNER[0] == "hangs" or (MANNER[0] == "slow" and not stop_requested()):
-            time.sleep(0.05)
+        meanwhile()
         return super().loss_terms(batch, encode)
+
+def meanwhile(): pass
 """
 
 
-def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(
-    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install: Install, tmp_path: Path) -> None:
     install("slow_methods", SLOW, {"methods": {"slow": "Slow"}})
     import slow_methods  # type: ignore[import-not-found]
 
-    monkeypatch.setattr(time_limit, "GRACE_S", 0.5)
-    whole = short_run("slow", tmp_path / "whole")  # with it, what is prepared is there
-    slow_methods.MANNER[:] = ["slow"]
-    (failure,) = short_run("slow", tmp_path / "late", run_timeout=3).failures
-    assert failure.error.startswith("stopped after --run-timeout, 3.0 s; run the same command")
+    whole, quick = short_run("slow", tmp_path / "whole"), slow_methods.meanwhile
+    slow_methods.meanwhile = lambda: Alarm.over()
+    (failure,) = short_run("slow", tmp_path / "late", run_timeout="4h").failures
+    assert failure.error.startswith("stopped after --run-timeout, 4 h")
     assert not stop_requested(), "the request was for one run"
     assert list((tmp_path / "late").glob(".work/*/checkpoint-*.pt"))
-    slow_methods.MANNER[:] = ["hangs"]
-    (failure,) = short_run("slow", tmp_path / "late", run_timeout="3s").failures
-    assert failure.error.endswith("(slow_methods.py, line 13)"), failure.error
-    slow_methods.MANNER[:] = ["quick"]
+    slow_methods.meanwhile = hang
+    (failure,) = short_run("slow", tmp_path / "late", run_timeout="4h").failures
+    assert "slow_methods.py, line" in failure.error
+    slow_methods.meanwhile = quick
     assert outcome(short_run("slow", tmp_path / "late")) == outcome(whole)
     (log,) = (tmp_path / "late").rglob("slow/*/*/*.log")
     assert "training resumes at step" in log.read_text()
 
 
 ENDLESS = """
-import time
 from harness.corpora.toy.corpora import ToySentences
 
 class Endless(ToySentences):
@@ -75,19 +93,19 @@ class Endless(ToySentences):
         return "of endless texts"
 
     def load(self, root):
-        time.sleep(3600)
+        from test_time_limit import hang
+        hang()
 """
 
 
 def test_a_preparation_that_hangs_costs_the_runs_that_need_it(
-    install: Install, profile: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    install: Install, profile: Callable[[str], str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(time_limit, "GRACE_S", 0.2)
     install("endless_texts", ENDLESS, {"corpora": {"endless": "Endless"}})
     tables = '[corpora.endless]\nkind = "endless"\nsize = 64\nseed = 3\n'
     tables += '[settings.endless]\ndescription = "of others"\ncorpora = ["endless"]\n'
     (failure,) = short_run(
-        "simcse", tmp_path / "results", profile=profile(tables), settings="endless", run_timeout=1
+        "simcse", tmp_path / "results", profile=profile(tables), settings="endless", run_timeout="4h"
     ).failures
     assert failure.error.startswith("tokens of endless for toy-bert failed, which is needed here: stopped after --run")
 

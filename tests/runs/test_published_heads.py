@@ -16,7 +16,7 @@ from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
-from harness.evaluation.ranking import both_ways
+from harness.evaluation.retrieval import both_ways
 from harness.planning.request import Selection, make_request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import ReleasedTable

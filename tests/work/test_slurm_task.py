@@ -133,7 +133,6 @@ def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, se
     def preempt() -> None:
         while "stopped" not in notes(tmp_path, "job"):
             time.sleep(0.01)
-        time.sleep(0.1)
         signal.pthread_kill(main, signal.SIGUSR2)
 
     after = threading.Thread(target=preempt)
@@ -213,12 +212,11 @@ def test_a_job_fails_where_the_software_is_not_that_of_the_command(tmp_path: Pat
 
 def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = errand(tmp_path, "job")
-    monkeypatch.setattr(slurm_task, "LOOK_S", 0.05)
     with ExitStack() as held:
+        monkeypatch.setattr(slurm_task, "sleep", lambda seconds: held.close())
         assert held.enter_context(job.store.lock(job.id))
-        threading.Timer(0.3, held.close).start()
         assert SlurmTask(order(job))() == Prepared(job.id)
-        monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.1)
+        monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.0)
         assert held.enter_context(job.store.lock(job.id))
         assert SlurmTask(order(job))() is Again.HELD
 

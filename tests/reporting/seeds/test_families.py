@@ -1,4 +1,4 @@
-"""README, table, report and compare say the same of results/reference."""
+"""The page of reference results, table, report and compare say the same of results/reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tables() -> list[SummaryTable]:
 
 def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> None:
     results, said, checked = Results(REFERENCE, Store(REFERENCE).indexed()), headline(tables, []), 0
-    readme = (ROOT / "README.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference-results.md").read_text("utf-8")
     for forest in (forest for table in tables for forest in forests(table)):
         for gain in (gain for gain in forest.gains if gain.cell.corrected):
             label, mark, base = gain.row.label, star(gain.cell), forest.block.base
@@ -43,7 +43,7 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
             assert ((word or "even") if gain.certain or not word else "alone") in kinds
             if label.profile == "small" and not label.overrides:
                 verdict = f"{word} than" if word else "not significantly different from"
-                lines = [line for line in readme.splitlines() if line.startswith(f"- `{label.setting}`: {verdict}")]
+                lines = [line for line in page.splitlines() if line.startswith(f"- `{label.setting}`: {verdict}")]
                 assert any(f"`{label.variant}`" in line for line in lines)
             checked += 1
     assert checked > 30

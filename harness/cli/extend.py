@@ -1,4 +1,4 @@
-"""`harness new`: commented starts of a profile, a task and a method, which work as they are."""
+"""`harness new` and `harness check`: commented starts of a profile, a task and a method, and the checks of methods."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 import click
 
-from harness.cli.groups import CommandGroup
+from harness.cli.options import CommandGroup
 from harness.cli.output import echo
 from harness.command_line import harness_command
 from harness.errors import UserError
+from harness.formatting import count_of
 
 #: file of a method's package -> its start; examples/plugin-template is what they give
 _PACKAGE = {
@@ -106,3 +107,26 @@ def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
         for word, value in words.items():
             text = text.replace(f"@{word}@", value)
         write_text(path, text)
+
+
+@click.command()
+@click.argument("what", metavar="PACKAGE|MODULE[:CLASS]|FILE.py")
+@click.pass_context
+def check(context: click.Context, what: str) -> None:
+    """Check the methods of a package or file on random batches.
+
+    It checks declarations, loss terms, gradients, seeds, checkpoints and devices, and prints a line for each. Exit code
+    1 if one fails.
+    """
+    from harness.method.battery import check_all, methods_in  # imports torch
+
+    failed = 0
+    for method in methods_in(what):
+        for one in check_all(method):
+            failed += bool(one.problems)
+            echo(f"{'fails' if one.problems else 'ok':5} {one.method}: {one.check}")
+            for problem in one.problems:
+                echo(f"      {problem}")
+    if failed:
+        echo(f"{count_of(failed, 'check')} failed", err=True)
+        context.exit(1)
