@@ -122,17 +122,20 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     """
     method, variant, setting = declared_method(spec.variant.name), spec.variant, spec.setting
     _check_rules(profile.name, profile.hyperparameters, method.name)
-    values: dict[str, OptionValue | None] = {}
+    values: dict[str, OptionValue] = {}
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
     set_here = {key: value for key, value in overrides.items() if key in _known(method)}
     for source, layer in (*_rules(profile, spec), ("--set", set_here)):
         _refuse_both(source, layer)
-        values |= {"steps": None, **layer} if "epochs" in layer else layer  # of two numbers the later one counts
+        if "epochs" in layer:  # of steps and epochs the later ones count
+            values.pop("steps", None)
+        values |= layer
         sources |= dict.fromkeys(layer, source)
     sources |= dict.fromkeys(dict(variant.options), str(variant))
     named = dict(variant.options)
     layers = (values, named) if method.trains else (values,)
-    of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
+    of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
+    of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
     configured = method.configured(variant.reading, (values, named))
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
@@ -171,7 +174,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     check_readings(profile, rules, {method: declared_method(method).reading_values})
 
 
-def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
+def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Training:
     try:
         return Training.model_validate({**profile.training.model_dump(), **values})
     except ValidationError as error:

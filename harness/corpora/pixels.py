@@ -149,7 +149,7 @@ class CaptionImages(Source):
 
     def _files(self, root: Path | None) -> list[Path]:
         folder, files = self.require(root) / self.images, []
-        there = {entry.name for entry in os.scandir(folder)}
+        there = {entry.name for entry in os.scandir(folder) if (Path(entry) if entry.is_symlink() else entry).is_file()}
         for name in self._names(root):
             found = next((name + suffix for suffix in SUFFIXES if name + suffix in there), None)
             if found is None:
