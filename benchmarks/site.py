@@ -57,7 +57,7 @@ from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Store
 out = Path(sys.argv[2])
-render(Contents.of(Store(Path(sys.argv[1]))), [], out)
+render(Contents.of(Store(Path(sys.argv[1]))), out)
 written = sum(path.stat().st_mtime > float(sys.argv[3]) for path in out.glob("runs/*-seed-*.html"))
 largest = max(out.rglob("*.html"), key=lambda path: path.stat().st_size)
 print(written, "pages of runs written;", f"largest page {largest.name}, {largest.stat().st_size / 1e6:.1f} MB")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import data_option, profile_option, results_option
+from harness.cli.options import options_of
 from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE, harness_command
 from harness.errors import PlugInError
+from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.fetching.fetch_list import FetchList
@@ -36,7 +37,7 @@ SHOWN = 3
 
 @click.command("list")
 @click.argument("kind", metavar="KIND", type=click.Choice(list(_HEADS)))
-@profile_option
+@options_of(Selection, "profile")
 def list_command(kind: str, profile: str) -> None:
     """List names by kind: methods, settings, tables and others.
 
@@ -106,8 +107,7 @@ def _methods() -> Iterator[tuple[str, ...]]:
 
 
 @click.command()
-@data_option
-@results_option
+@options_of(Selection, "results", "data_root")
 def doctor(data_root: Path | None, results: Path) -> None:
     """Show this machine, its data, and what each paper still needs.
 

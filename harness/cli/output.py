@@ -157,9 +157,8 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
 
 def show_tuning(tuning: Tuning, results: Sequence[Result]) -> None:
     """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
+    from harness.reporting.sections.tuning import tuned_grids, tuned_reports
     from harness.reporting.seeds.summary import summary_tables
-    from harness.reporting.seeds.tuned import tuned_reports
-    from harness.reporting.tables.tuned import tuned_grids
     from harness.store import frame_of, metrics_of
 
     for report in tuned_reports([tuning], results, summary_tables(frame_of(results), metrics_of(results))):

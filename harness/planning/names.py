@@ -7,7 +7,7 @@ never share a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.sources import digest
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, split
-from harness.store import Result, Store, find_results
+from harness.store import Result, Spec, Store, find_results
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -33,11 +33,10 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
     except UserError:
         if text.endswith(".json"):
             raise
-        asked = RunSpec.parse(text)
-        found = [one for one in _beside(store.indexed(), asked, name) if is_same(one, asked, profile)]
+        found = list(_respelled(store, RunSpec.parse(text), profile))
         if not found:
             raise
-        return [one.whole() for one in found]
+        return found
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
@@ -67,11 +66,26 @@ def stored_spelling(results: Iterable[Result], text: str, profile: str | None = 
     return text
 
 
-def _beside(results: Sequence[Result], asked: RunSpec, profile: str | None) -> list[Result]:
-    """The runs that differ from a key by their options alone."""
-    place = (asked.variant.name, str(asked.setting), asked.encoder, asked.seed)
-    found = (one for one in results if profile in (None, one.profile))
-    return [one for one in found if (one.spec.method, one.spec.setting, one.spec.encoder, one.spec.seed) == place]
+def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Result]:
+    """The results of a run under other spellings. Raises UserError where one of them is damaged."""
+    name = None if profile is None else load_profile(profile).name
+    for spelled in store.spellings(asked):
+        try:
+            results = store.of_key(Spec.of(spelled))
+        except UserError:
+            if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
+                raise
+        else:
+            yield from (one for one in results if name in (None, one.profile) and is_same(one, asked, profile))
+
+
+def _mean_the_same(spelled: RunSpec, asked: RunSpec, profile: str) -> bool:
+    """Whether two spellings have the same values under a profile."""
+    try:
+        first, second = (resolve(load_profile(profile), run, {}) for run in (spelled, asked))
+    except UserError:
+        return False
+    return _values(first) == _values(second)
 
 
 def _values(run: Resolved) -> list[Any]:

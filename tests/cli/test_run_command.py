@@ -14,7 +14,8 @@ from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
 from harness.errors import UserError
 from harness.planning.plan import make_plan
-from harness.planning.request import Selection, make_request
+from harness.planning.request import make_request
+from harness.planning.selection import Selection
 from harness.store import Store
 
 

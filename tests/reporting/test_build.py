@@ -124,7 +124,7 @@ def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
 def test_a_report_of_one_profile_has_no_other_results(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
-    render(Contents.of(store, profile), [], tmp_path / "out")
+    render(Contents.of(store, profile), tmp_path / "out")
     for name in ("index.html", "report.md", "report.tex", "report.csv", "tables.csv"):
         text = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert here in text, name

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 from builders import over_seeds, result, tables
 
-from harness.reporting.charts.curves import MOST_SEEDS, MOST_VARIANTS, Chart, charts, shown_runs
+from harness.reporting.charts.curves import (
+    MOST_POINTS,
+    MOST_SEEDS,
+    MOST_VARIANTS,
+    Chart,
+    charts,
+    curve_places,
+    shown_runs,
+)
 from harness.reporting.charts.plot import LOOKS, look
-from harness.reporting.charts.training import MOST_POINTS, curve_places
 from harness.reporting.seeds.groups import Label
 from harness.store import Result
 

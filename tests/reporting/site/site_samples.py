@@ -1,4 +1,4 @@
-"""Material for pages: hostile texts, failures, facts of methods and drawn figures."""
+"""Material for pages: hostile texts, failures and facts of methods."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from builders import result, sts
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.site.methods import MethodFacts, OptionFacts
+from harness.reporting.methods import MethodFacts, OptionFacts
 from harness.store import Failure, Result, Store
 from harness.store.tunings import make_tuning
 
@@ -63,18 +62,6 @@ def described() -> list[MethodFacts]:
     ]
 
 
-def drawn() -> list[ReportFigure]:
-    """One figure that is drawn and one that is not."""
-    line = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="90"><path d="M0,0 900,90" stroke="#000"/></svg>'
-    commands = ("harness run", "harness run --seeds 5")
-    return [
-        ReportFigure("mcse-F9", "mcse", "paper", "a drawn line", "What it shows.", line, b"%PDF-1.4"),
-        ReportFigure(
-            "mcse-F10", "mcse", "paper", "nothing", "Later.", "", b"", "no run of profile paper yet", commands
-        ),
-    ]
-
-
 def tuned() -> list[Result]:
     """The trials of TUNING in three seeds."""
     return [
@@ -85,8 +72,8 @@ def tuned() -> list[Result]:
 
 
 def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) -> Path:
-    """Render results into `out`; with failures, methods, figures and TUNING as well if `everything` is set."""
+    """Render results into `out`; with failures, methods and TUNING as well if `everything` is set."""
     store = Store(out.parent / "nowhere")
     if not everything:
-        return render(Contents(store, results), [], out)
-    return render(Contents(store, results, failures(), described(), tunings=[TUNING]), drawn(), out, one_file=True)
+        return render(Contents(store, results), out)
+    return render(Contents(store, results, failures(), described(), tunings=[TUNING]), out, one_file=True)

@@ -14,7 +14,7 @@ from site_samples import EVIL, hostile, rendered
 
 from harness.papers.audit.findings import audit
 from harness.papers.published import read_published
-from harness.reporting.site.pages import spans, what_ran
+from harness.reporting.sections.runs import spans, what_ran
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
 
@@ -86,7 +86,8 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None
         root = "../" * (len(page.relative_to(out).parts) - 1)
         assert scripts == [f"{root}site.js", f"{root}charts.js"], page
         assert {found.get("type") for tag, found in tags if tag == "script"} <= {None, "application/json"}
-        assert all(str(found.get("src")).startswith("../figures/") for tag, found in tags if tag == "img"), page
+        pictures = [str(found.get("src")) for tag, found in tags if tag == "img"]
+        assert all(picture.removeprefix("../").startswith("figures/") for picture in pictures), page
     for name in ("style.css", "site.js"):
         assert not re.search(r"url\(|@import|https?:|fetch\(|innerHTML", (out / name).read_text("utf-8")), name
 

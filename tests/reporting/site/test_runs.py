@@ -12,7 +12,7 @@ from site_samples import rendered
 from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.site.runs import run_command, run_lines, score_tables
+from harness.reporting.sections.runs import run_command, run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store
 
@@ -92,7 +92,7 @@ def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path
     long, short, none = (store.save(result("mcse", seed)) for seed in range(3))
     store.save_log(long, "".join(f"line {index}\n" for index in range(1000)))
     store.save_log(short, "2026-01-01T00:00:00Z  <script>alert(1)</script>\n2026-01-01T00:00:01Z  done & gone\n")
-    render(Contents(store, [long, short, none]), [], out)
+    render(Contents(store, [long, short, none]), out)
     page = page_of(out, short)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\n2026-01-01T00:00:01Z  done &amp; gone\n</pre>" in page
     assert "<script>alert(1)" not in page

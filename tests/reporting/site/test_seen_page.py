@@ -13,7 +13,6 @@ from site_samples import rendered
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.figures.seen import seen_figures
 from harness.store import Store
 
 RESULTS = [
@@ -28,7 +27,7 @@ RESULTS = [
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site") / "out"
     contents = Contents(Store(out.parent / "nowhere"), RESULTS)
-    render(contents, seen_figures(contents.seen), out)
+    render(contents, out)
     return out
 
 
@@ -59,7 +58,7 @@ def test_every_page_links_to_it_and_other_tables_leave_the_parts_out(out: Path) 
     assert 'href="seen.html#pairs-seen-1-tiny-sts"' in index
     profile = (out / "profiles" / "tiny.html").read_text("utf-8")
     assert "Curves as files" not in profile
-    assert profile.partition('id="rankings"')[0].count('<tr class="plain first">') == 2
+    assert profile.partition('id="ranking"')[0].count('<tr class="plain first">') == 2
 
 
 def test_report_files_have_the_same_numbers(out: Path) -> None:
