@@ -126,7 +126,6 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
     set_here = {key: value for key, value in overrides.items() if key in _known(method)}
     for source, layer in (*_rules(profile, spec), ("--set", set_here)):
-        _refuse_both(source, layer)
         if "epochs" in layer:  # of steps and epochs the later ones count
             values.pop("steps", None)
         values |= layer
@@ -152,6 +151,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
     """Source and values of each rule of the profile that a run matches, in order."""
     for rule in profile.hyperparameters:
+        _refuse_both(f"the rule with source '{rule.source}'", rule.values)
         if rule.matches(spec.variant.name, spec.variant.reading, spec.setting.name, spec.encoder):
             yield rule.source, rule.values
 

@@ -70,7 +70,7 @@ def test_steps_and_epochs_exclude_each_other(tmp_path: Path) -> None:
         load_profile(str(profile))
     rule = '[[hyperparameters]]\nsource = "mine"\nsteps = 5\nepochs = 1\n'
     profile.write_text(f'extends = "tiny"\n{rule}')
-    with pytest.raises(UserError, match="mine gives both steps and epochs"):
+    with pytest.raises(UserError, match="'mine' gives both steps and epochs"):
         harness.plan(str(profile), methods="simcse", results=tmp_path)
 
 
