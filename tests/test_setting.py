@@ -19,8 +19,7 @@ from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.setting import kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store

@@ -28,8 +28,7 @@ from harness.planning.request import Request
 from harness.planning.teachers import RoleFeatures
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.train import Bench, run_features, train
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, train, training_data
 from harness.spec import RunSpec, Variant
 from harness.store import Store
 

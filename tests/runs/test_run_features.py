@@ -15,8 +15,7 @@ from harness.planning.events import Event
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import RunFeatures
+from harness.runs.train import Bench, RunFeatures, run_features
 from harness.spec import CONTROLS, RunSpec
 from harness.store import Store
 

@@ -21,8 +21,7 @@ from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.log import stage_text
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.spec import CONTROLS, Variant, parse_setting
 from harness.store import Result, Store
 from harness.training.streams import TrainingData

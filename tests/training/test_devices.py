@@ -24,8 +24,7 @@ from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
 from harness.runs.embedding import HeadSpace, RunEmbedder
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.store import Store
 from harness.training.stepper import Stepper
 
