@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.grid import resolve
@@ -19,6 +18,7 @@ from harness.runs.train import Bench, run_features, train
 from harness.runs.training_data import training_data
 from harness.spec import RunSpec
 from harness.store import Store
+from harness.toy import student_folder
 from harness.training.streams import TrainingData
 
 
