@@ -44,6 +44,7 @@ FLOORS = {
     "evaluation": 2,
     "profiles": 2,
     "setting": 3,
+    "toy": 3,
     "grid": 4,
     "papers": 3,
     "training": 3,

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 from harness import registry
-from harness.corpora.toy import clip_folder, student_folder
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
@@ -31,6 +30,7 @@ from harness.profiles.schema import TeacherTable
 from harness.runs.train import Bench, run_features, train, training_data
 from harness.spec import RunSpec, Variant
 from harness.store import Store
+from harness.toy import clip_folder, student_folder
 
 PACKAGE = """
 import numpy

@@ -16,8 +16,6 @@ from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from toy_trainers import first_steps, loaded, trainer, variants
 
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.method import method_named
@@ -26,6 +24,8 @@ from harness.registry import names
 from harness.runs.embedding import HeadSpace, RunEmbedder
 from harness.runs.train import Bench, run_features, training_data
 from harness.store import Store
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
 
 
