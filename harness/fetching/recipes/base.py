@@ -59,7 +59,7 @@ def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
         nonlocal left, count
         left, count = left - size, count + 1
         flaws = {
-            "a path outside the folder": name[0] == "/" or ".." in name.split("/") or {*name} & {*"\\\0\n"},
+            "a path outside the folder": name.startswith("/") or ".." in name.split("/") or {*name} & {*"\\\0\n"},
             "a link or a device": not (is_file or is_folder),
             "more bytes than the limit": left < 0,
             f"more than {limits.members} members": count > limits.members,
