@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.checksums import sealed
 from harness.cli.main import cli
 from harness.errors import UserError
+from harness.files import sealed
 from harness.reporting.build import render, report_figures
 from harness.reporting.contents import Contents
 from harness.store import Result, Store

@@ -10,13 +10,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from harness.caches import known_hash
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
 from harness.corpora.toy.grammar import GENRES, describe, draw_templates
 from harness.corpora.toy.render import render
 from harness.corpora.toy.scenes import ATTRIBUTES, SIZES, draw_distinct_scenes, draw_scenes, frequent_scenes
 from harness.errors import UserError
 from harness.seeds import generator
-from harness.sources import Generated, digest, file_hash, known_hash
+from harness.sources import Generated, digest, file_hash
 
 
 def cached_hash(what: object, compute: Callable[[], str]) -> str:

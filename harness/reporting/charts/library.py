@@ -6,8 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from multiprocessing import get_context
 
-from harness.caches import kept_text
-from harness.sources import keep_text
+from harness.caches import keep_text, kept_text
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
