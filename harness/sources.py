@@ -79,6 +79,11 @@ def placed(root: Path | None, name: str) -> Path:
     return (NOWHERE if root is None else root) / name
 
 
+def is_there(path: Path) -> bool:
+    """Whether a path is a file or a folder, and no pipe, device or broken link."""
+    return path.is_file() or path.is_dir()
+
+
 class FileSource(Source):
     """Files below the data root, or in places of their own."""
 

@@ -27,7 +27,7 @@ from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures
 from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.corpora.toy.corpora import ToyPairs
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Generated, Missing, digest
 from harness.textfiles import is_table, read_table
 
@@ -67,7 +67,7 @@ class LikeTraining(FeatureFile):
         if values.shape[1] != known.shape[1]:
             raise UserError(
                 f"{self.files[0]} is {values.shape[1]} wide and {self.training.files[0]} {known.shape[1]}: they come "
-                "from different teachers; fetch them again"
+                "from different teachers; use the files of one teacher"
             )
         return ids, standardised(values, known)
 
@@ -173,11 +173,11 @@ def _split_captions(path: Path, split: str) -> _Captions:
     for row in rows:
         name = row.get("image_id", row.get("image_no"))
         if name is None:
-            raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; fetch it again")
+            raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; correct the header")
         if row["split"] == split:
             found.setdefault(name, []).append(row["caption"])
     if not found:
-        raise UserError(f"{path} has no captions of the split '{split}'; fetch it again")
+        raise UserError(f"{path} has no captions of the split '{split}'; {RESTORE}")
     return _Captions(list(found), list(found.values()), known="image_id" in rows[0])
 
 

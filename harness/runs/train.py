@@ -75,18 +75,27 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(device)
         heads = read_projections(source.path() / source.beside) if read.features else None
         return Trained(model, heads and (heads[0].to(device), heads[1].to(device)), TrainingRecord())
-    student = Student.load(source.path(), run.pooling, own_head=False).to(device)
+    trainer = trainer_of(experiment, bench)
+    warnings = (*trainer.batches.data.warnings, *unread_text(run, trainer.batches.mixing))
+    record = trainer.run()
+    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, trainer.batches.rows_read())
+
+
+def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
+    """The trainer of a run, with its data loaded and its heads drawn. Raises UserError."""
+    run, read = experiment.resolved, experiment.ingredients
+    student = Student.load(read.encoder.source.path(), run.pooling, own_head=False).to(torch.device(bench.device))
     student.check_length(run.training.max_length)
     data = training_data(run_features(experiment, bench), student.tokenizer)
-    method = method_of(experiment, student, data)
+    assert read.dev is not None
 
     def report(made: TrainingProgress) -> None:
         took = peak_memory_mb(bench.device)
         bench.listen(Event("progress", experiment.key, device=bench.device, progress=made, memory_mb=took))
 
-    trainer = Trainer(
+    return Trainer(
         student,
-        method,
+        method_of(experiment, student, data),
         data,
         run.training,
         seed=run.spec.seed,
@@ -96,8 +105,6 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         report=report,
         chunk=bench.chunk,
     )
-    warnings = (*data.warnings, *unread_text(run, trainer.batches.mixing))
-    return Trained(student, method.shared_space(), trainer.run(), warnings, trainer.batches.rows_read())
 
 
 def method_of(experiment: Experiment, student: Student, data: TrainingData) -> Method:
