@@ -118,7 +118,7 @@ def check(context: click.Context, what: str) -> None:
     It checks declarations, loss terms, gradients, seeds, checkpoints and devices, and prints a line for each. Exit code
     1 if one fails.
     """
-    from harness.method.battery import check_all, methods_in  # imports torch
+    from harness.method.conformance import check_all, methods_in  # imports torch
 
     failed = 0
     for method in methods_in(what):

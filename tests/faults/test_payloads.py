@@ -29,7 +29,6 @@ from builders import result
 
 from harness.cli.main import main
 from harness.corpora.features import FeatureFile
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.files import DamagedError, read_arrays
@@ -37,6 +36,7 @@ from harness.profiles import load_profile
 from harness.reporting.build import write_report
 from harness.store import Store
 from harness.store.submissions import submissions
+from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.event_file import EventReader
 
