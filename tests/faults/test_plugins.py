@@ -88,7 +88,7 @@ def test_exit_of_c_in_this_process_is_a_failure_with_its_place_and_not_the_end_w
 
 
 SECRET = """
-from harness.corpora.toy.corpora import ToySentences
+from harness.toy.corpora import ToySentences
 
 class Secret(ToySentences):
     def __init__(self):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from harness.caches import kept_text
-from harness.sources import keep_text
+from harness.caches import keep_text, kept_text
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
