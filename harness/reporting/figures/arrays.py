@@ -13,7 +13,7 @@ import numpy as np
 from harness.metrics import ArrayName, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import Entry, axis, by_series, entry, grid, lines_at, rows
+from harness.reporting.figures.look import SeriesLook, axis, by_series, entry, grid, lines_at, rows
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50
@@ -103,7 +103,7 @@ def scatter(data: FigureData) -> Drawing | str:
     return Drawing(grid(panels, 2, share=True), text, found)
 
 
-def _cloud(xy: np.ndarray, look: Entry, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
+def _cloud(xy: np.ndarray, look: SeriesLook, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
     """Points (n, 2) that look alike."""
     mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
     mark |= {"color": look.colour, "shape": look.shape}

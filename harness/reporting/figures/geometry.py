@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.metrics import AVERAGE, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import COLOURS, INK, PRINTED, Entry, axis, by_series, entry, grid, n_of, rows
+from harness.reporting.figures.look import COLOURS, INK, PRINTED, SeriesLook, axis, by_series, entry, grid, n_of, rows
 from harness.stats import Summary
 
 #: The score that colours the points.
@@ -52,7 +52,7 @@ def draw(data: FigureData) -> Drawing | str:
 def _layers(
     points: Sequence[_Point],
     printed: Sequence[tuple[str, str, float, float]],
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, SeriesLook],
     unit: str,
     place: dict[str, ChartSpec],
 ) -> list[ChartSpec]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from harness.metrics import Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import INK, Entry, axis, by_series, curves, entry, grid, lines_at, n_of, spread
+from harness.reporting.figures.look import INK, SeriesLook, axis, by_series, curves, entry, grid, lines_at, n_of, spread
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary
 
@@ -55,14 +55,14 @@ def data_scale(data: FigureData) -> Drawing | str:
     return Drawing(grid(panels, 3, share=True), text, shown)
 
 
-def _entries(shown: Sequence[LevelCurve]) -> dict[str, Entry]:
+def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
     """The look of each curve by its name."""
     names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
     points = {name: [one for curve in shown if curve.name == name for one in curve.points.values()] for name in names}
     return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
 
 
-def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, Entry]) -> ChartSpec:
+def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, SeriesLook]) -> ChartSpec:
     places = {_number(text): float(at) for at, text in enumerate(panel.levels)}
     printed = [(name, value, places[value]) for name, value in data.printed if value in places]
     labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
@@ -74,7 +74,7 @@ def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str
 def _layers(
     shown: Sequence[LevelCurve],
     data: FigureData,
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, SeriesLook],
     x: ChartSpec,
     printed: Sequence[tuple[str, float, float]],
 ) -> list[ChartSpec]:

@@ -40,7 +40,7 @@ _ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
 _ID, _REFERENCE = re.compile(r'\bid="([^"]*)"'), re.compile(r'(\bid="|url\(#)([^")]*)')
 
 
-class Entry(NamedTuple):
+class SeriesLook(NamedTuple):
     """A name of the legend, and how it is drawn."""
 
     name: str
@@ -49,14 +49,14 @@ class Entry(NamedTuple):
     dash: Sequence[int] = DASHES[0]
 
 
-def entry(index: int, name: str) -> Entry:
+def entry(index: int, name: str) -> SeriesLook:
     """The look of a series by its index; the pairs of colour and mark repeat after 49."""
     turn = index // len(COLOURS)
     shape = SHAPES[(index + turn) % len(SHAPES)]
-    return Entry(name, COLOURS[index % len(COLOURS)], shape, DASHES[index % len(DASHES)])
+    return SeriesLook(name, COLOURS[index % len(COLOURS)], shape, DASHES[index % len(DASHES)])
 
 
-def by_series(entries: Sequence[Entry], columns: int = 2) -> dict[str, ChartSpec]:
+def by_series(entries: Sequence[SeriesLook], columns: int = 2) -> dict[str, ChartSpec]:
     """The encodings of colour, mark and dash by `series`, with one legend."""
 
     def by(values: Sequence[object]) -> ChartSpec:

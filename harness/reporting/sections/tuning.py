@@ -12,7 +12,7 @@ from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import ChartSpec
-from harness.reporting.figures.look import Entry, axis, by_series, curves, drawn, entry, grid, n_of, spread
+from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
@@ -368,7 +368,7 @@ def _figure(report: TunedReport, places: Sequence[TunedPlace]) -> ReportFigure:
     return ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)
 
 
-def _panel(place: TunedPlace, entries: Sequence[Entry]) -> ChartSpec:
+def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
     values = [
         spread(one.name, trials, best)
         for line, one in zip(place.lines, entries, strict=True)
