@@ -97,7 +97,7 @@ def _checked(name: str) -> str:
 
 def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
     """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
-    from harness.sources import write_text
+    from harness.files import write_text
 
     for there in sorted({Path(path.parts[0]) for path in starts}):
         if there.exists() or there.is_symlink():

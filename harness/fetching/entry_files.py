@@ -30,7 +30,7 @@ from harness.fetching.folder import (
 )
 from harness.fetching.recipes import RECIPES, Take
 from harness.fetching.transfer import Progress, download, fetch_from_drive, fetch_from_hub, resolve
-from harness.sources import remove
+from harness.files import remove
 
 #: returns the progress callback of a file
 Watch = Callable[[str], Progress]

@@ -18,8 +18,8 @@ from typing import IO, Literal, cast
 
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
+from harness.files import write_text
 from harness.locks import locked
-from harness.sources import write_text
 
 #: shows a message to the user
 Say = Callable[[str], None]

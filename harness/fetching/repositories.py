@@ -15,11 +15,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.checksums import DamagedError, sealed, unsealed
 from harness.errors import UserError
 from harness.fetching.folder import Say, books, hash_of, held
 from harness.fetching.transfer import Progress, plain_errors
-from harness.sources import write_text
+from harness.files import write_text
 
 #: weights that transformers and timm read, the preferred first
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")

@@ -27,8 +27,8 @@ from typing import Literal
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin
 from harness.fetching.folder import Say
+from harness.files import write_text
 from harness.seeds import generator
-from harness.sources import write_text
 
 TRIES = 5
 TIMEOUT = 30.0

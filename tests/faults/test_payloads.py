@@ -27,14 +27,13 @@ import pytest
 import torch
 from builders import result
 
-from harness.checksums import DamagedError
 from harness.cli.main import main
 from harness.corpora.features import FeatureFile
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.files import DamagedError, read_arrays
 from harness.profiles import load_profile
 from harness.reporting.build import write_report
-from harness.sources import read_arrays
 from harness.store import Store
 from harness.store.submissions import submissions
 from harness.toy import student_folder
