@@ -18,7 +18,7 @@ from typing import Any, Literal
 from harness.errors import UserError
 from harness.fetching.folder import Say, books, hash_of, held
 from harness.fetching.transfer import Progress, plain_errors
-from harness.files import write_text
+from harness.files import DamagedError, sealed, unsealed, write_text
 
 #: weights that transformers and timm read, the preferred first
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
