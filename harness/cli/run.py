@@ -181,7 +181,7 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
-    from harness.planning.lacking import fetch_command, fetch_list, lacking
+    from harness.planning.missing import fetch_command, fetch_list, lacking
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
