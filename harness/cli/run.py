@@ -321,14 +321,14 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if len(results):
         from harness.store import some_of
 
-        stored = _stored(plan, results)
+        stored = _stored(plan)
         show_summaries(results.runs, stored)
         if plan.request.tuning:
             mine = {run.fingerprint for run in results.runs}
             wanted = [run.spec.setting == UNTRAINED or run.fingerprint in mine for run in stored]
             show_tuning(plan.request.tuning, some_of(stored, wanted))
         if plan.request.entries:
-            show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
+            show_paper_tables(plan.request.entries, plan.request.profile.name, stored)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
@@ -344,21 +344,14 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         context.exit(1)
 
 
-def _stored(plan: Plan, results: Results) -> Sequence[Result]:
-    """A plan's results as the folder has them, with those of other variants, settings and encoders of the profile."""
+def _stored(plan: Plan) -> Sequence[Result]:
+    """All results of the plan's profile in the folder, as `harness table` reads them, judged by the plan."""
     from harness.planning.present import Present
     from harness.store import IndexedResults
 
     stored = read_results(plan.store.root, named={one.problem for one in plan.damaged}).runs
     assert isinstance(stored, IndexedResults)
-    mine, labels = {run.fingerprint for run in results.runs}, {_label(run) for run in results.runs}
-    name = plan.request.profile.name
-    kept = [run.profile == name and (run.fingerprint in mine or _label(run) not in labels) for run in stored]
-    return stored.judged(Present(inventory=plan.inventory)).where(kept)
-
-
-def _label(run: Result) -> tuple[str, ...]:
-    return run.spec.variant, run.spec.setting, run.spec.encoder, str(sorted(run.overrides.items()))
+    return stored.judged(Present(inventory=plan.inventory)).of_profile(plan.request.profile.name)
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:

@@ -102,8 +102,8 @@ def _text(cell: object) -> Text:
 def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> None:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance.
 
-    `stored` are these and further results of the folder, whose tests count in the families and whose untrained encoders
-    are shown.
+    `stored` are these and further results of the folder, whose tests count in the families and whose baselines and
+    untrained encoders are shown.
     """
     from harness.reporting.seeds.groups import Label
     from harness.reporting.seeds.summary import summary_tables

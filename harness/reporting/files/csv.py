@@ -20,7 +20,8 @@ from harness.reporting.tables.cells import FilledTable, PaperCell
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
 #: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
 #: ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with
-#: other seeds.
+#: other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
+#: stale or incomplete runs.
 COLUMNS = (
     *(
         "table",
@@ -36,7 +37,7 @@ COLUMNS = (
         "group",
         "seeds",
     ),
-    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests"),
+    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
     "flip",
@@ -71,6 +72,7 @@ def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = _measured(cell, baseline.label.variant if baseline else None)
+                measured["weakened_by"] = str(row.weakness([column]))
                 yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
 
 
@@ -80,7 +82,7 @@ def _ranking(table: RankingTable) -> Iterator[CsvFields]:
     following = [*(row.name.code for row in table.rows[1:]), None]
     for row, after in zip(table.rows, following, strict=True):
         rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
-        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank}
+        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank, "weakened_by": row.marks.strip()}
 
 
 def _tuned(report: TunedReport) -> Iterator[CsvFields]:
@@ -92,6 +94,7 @@ def _tuned(report: TunedReport) -> Iterator[CsvFields]:
         where = {"setting": place.setting, "encoder": place.encoder}
         for line in place.lines:
             seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
+            seeds["weakened_by"] = str(line.freshness)
             for trials, summary in enumerate(line.expected, start=1):
                 number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
                 yield {**shared, **where, **seeds, **number}
@@ -106,7 +109,8 @@ def _seen(table: SeenTable) -> Iterator[CsvFields]:
                 place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
                 fields = _measured(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
                 gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
-                yield {"table": "seen", **shared, **place, **fields, **gain}
+                weak = {"weakened_by": str(row.weakness())}
+                yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
 
 
 def _measured(cell: Cell, against: str | None) -> CsvFields:
@@ -135,6 +139,7 @@ def _paper(filled: FilledTable) -> Iterator[CsvFields]:
                 "part": line.part,
                 **line.place._asdict(),
                 **(_measured(cell.measured, line.against) if cell.measured else {}),
+                "weakened_by": "; ".join(dict.fromkeys(filter(None, map(str, line.weaknesses([column.name]))))),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
+from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.untrained import has_trained_pooling
 from harness.reporting.seeds.words import heading
@@ -22,8 +23,8 @@ ByPlace = Mapping[VariantName, Sequence[float]]
 class RankedRow(NamedTuple):
     """A variant with its mean rank and the interval of it, and its mean score in each place.
 
-    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything. `flip` is the chance that
-    the next row is ahead with other seeds, None in the last.
+    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything, and `marks` are those of
+    what weakens its scores. `flip` is the chance that the next row is ahead with other seeds, None in the last.
     """
 
     name: VariantName
@@ -34,6 +35,7 @@ class RankedRow(NamedTuple):
     high: float
     means: tuple[float, ...]
     flip: float | None
+    marks: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class RankingTable:
     """The variants of a profile from best to worst in a suite's average, over `places` that have all of them.
 
     `other_pooling` are untrained encoders that are read by another pooling than most trained rows. `unranked` are
-    variants that some of these places lack, `left_out` places that lack others.
+    variants that some of these places lack, `left_out` places that lack others. `weak` are notes on marks.
     """
 
     profile: str
@@ -54,6 +56,7 @@ class RankingTable:
     left_out: tuple[str, ...]
     level: float
     other_pooling: tuple[VariantName, ...] = ()
+    weak: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -82,6 +85,12 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     every = list(dict.fromkeys(name for scores in found.values() for name in scores))
     metric = table.metric(column)
     rows, level = _ranked([found[place] for place in places], names, metric.larger_is_better, untrained)
+    kept = [block for block in table.blocks if f"{block.setting} / {block.encoder}" in places]
+    weak = {
+        name: [row.weakness([column]) for block in kept for row in block.rows if row.label.name == name]
+        for name in names
+    }
+    rows = [row._replace(marks="".join(dict.fromkeys(one.marks for one in weak[row.name]))) for row in rows]
     unranked = tuple(name for name in every if name not in names)
     left_out = tuple(place for place in found if place not in places)
     yield RankingTable(
@@ -95,6 +104,7 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
         left_out,
         level,
         tuple(name for name in names if name in pooled),
+        tuple(weakness_notes(one for some in weak.values() for one in some)),
     )
 
 

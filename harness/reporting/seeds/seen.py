@@ -7,12 +7,12 @@ of one seed read the same batches; they are given where both runs have seen the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
-from harness.reporting.seeds.freshness import Freshness, freshness_notes
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
+from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import BASELINE
 from harness.reporting.seeds.words import suite_title
@@ -54,6 +54,12 @@ class SeenLine:
     def is_baseline(self) -> bool:
         """Whether other rows of the block are compared with this one."""
         return self.label.variant == BASELINE
+
+    def weakness(self) -> Weakness:
+        """What weakens its scores."""
+        caveats = (caveat for cell in self.cells.values() if cell.scores for caveat in cell.scores.caveats)
+        where = f"{self.label.setting} / {self.label.encoder}"
+        return Weakness(where, self.label.name.text, tuple(dict.fromkeys(caveats)), self.freshness)
 
     @property
     def is_compared(self) -> bool:
@@ -120,18 +126,22 @@ class SeenTable:
                 problems.setdefault(row.problem, []).append(row.label.name.text)
         for problem, labels in problems.items():
             yield f"Not compared, {problem}: {'; '.join(labels)}."
-        where = f"{self.setting} / {self.encoder}"
-        yield from freshness_notes((where, row.label.name.text, row.freshness) for row in self.rows)
+        yield from weakness_notes(row.weakness() for row in self.rows)
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """The runs of one label in numbers: pairs and scores of each part by task and seed."""
+    """The runs of one label in numbers: pairs, and scores in a metric, of each part by task and seed.
+
+    `averaged` are the tasks whose means are a task of their own, by its name.
+    """
 
     label: Label
     group: Group
+    metric: str
     pairs: Mapping[str, Numbers]
     scores: Mapping[str, Numbers]
+    averaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, label: Label, group: Group, metric: str) -> _Runs:
@@ -141,7 +151,7 @@ class _Runs:
             for column, found in group.scores_of(part).items():
                 if column.metric in ("n", metric):
                     (pairs if column.metric == "n" else scores)[part][column.task] = found
-        return cls(label, group, pairs, scores)
+        return cls(label, group, metric, pairs, scores)
 
     @property
     def tasks(self) -> list[str]:
@@ -166,7 +176,12 @@ class _Runs:
 
         pairs = {part: joined(numbers, 1.0) for part, numbers in self.pairs.items()}
         scores = {part: joined(numbers, 1 / len(tasks)) for part, numbers in self.scores.items()}
-        return replace(self, pairs=pairs, scores=scores)
+        return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
+
+    def caveats(self, task: str) -> tuple[Caveat, ...]:
+        """What weakens the scores of a task, or of the mean over some."""
+        tasks = self.averaged.get(task, ())
+        return self.group.caveats(Column(AVERAGE if tasks else task, self.metric), tasks)
 
 
 @dataclass(frozen=True)
@@ -181,7 +196,7 @@ class _Against:
 def seen_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder of a frame of scores that has these parts."""
     kept: dict[tuple[str, str, str, str], list[_Runs]] = {}
-    for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))]).items():
+    for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))], frame).items():
         place = (label.profile, suite, label.setting, label.encoder)
         kept.setdefault(place, []).append(_Runs.of(label, group, _main(metrics, suite).name))
     return [
@@ -241,19 +256,18 @@ def _alike(first: float, second: float) -> bool:
 
 
 def _row(runs: _Runs, found: Mapping[Label, _Runs], against: _Against) -> SeenLine:
-    base = found[against.base.label] if against.base else None
+    base, group = found[against.base.label] if against.base else None, runs.group
     cells = {
         (task, part): _cell(runs, base, against.seeds, task, part)
         for part in (SEEN, UNSEEN)
         for task in runs.pairs[part]
     }
-    group = runs.group
     return SeenLine(runs.label, group.group, group.seeds, group.freshness, cells, against.problem)
 
 
 def _cell(runs: _Runs, base: _Runs | None, seeds: Sequence[int], task: str, part: str) -> SeenCell:
     mine, pairs = runs.scores[part].get(task, {}), runs.pairs[part][task]
-    scores = Cell.of(list(mine.values())) if mine else None
+    scores = Cell.of(list(mine.values()), runs.caveats(task)) if mine else None
     theirs = base.scores[part].get(task, {}) if base else {}
     both = [seed for seed in seeds if seed in mine and seed in theirs]
     gains = None

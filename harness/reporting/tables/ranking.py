@@ -42,7 +42,7 @@ def _line(table: RankingTable, row: RankedRow) -> Line:
     interval = f"{fixed(row.low, DIGITS)} to {fixed(row.high, DIGITS)}"
     flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
     ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
-    return Line((row.name, str(row.seeds)), (*ranks, *means), "plain")
+    return Line((row.name, f"{row.seeds}{row.marks}"), (*ranks, *means), "plain")
 
 
 def _notes(table: RankingTable) -> Iterator[str]:
@@ -53,5 +53,6 @@ def _notes(table: RankingTable) -> Iterator[str]:
         yield f"Read by another pooling than most trained variants: {', '.join(map(str, table.other_pooling))}."
     if table.unranked:
         yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
+    yield from table.weak
     if table.left_out:
         yield f"Places not used, without some of these variants: {'; '.join(table.left_out)}."

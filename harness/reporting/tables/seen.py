@@ -10,7 +10,7 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.seen import SeenCell, SeenLine, SeenTable
 from harness.reporting.seeds.summary import BASELINE
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 
 
 def seen_grid(table: SeenTable) -> Grid:
@@ -40,7 +40,7 @@ def _lines(table: SeenTable, task: str) -> Iterator[Line]:
         found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
         if any(found):
             cells = tuple(text for cell in found for text in _cells(row, cell, digits))
-            heads = (row.label.name, str(len(row.seeds)))
+            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness))
             yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
 
 

@@ -8,10 +8,21 @@ from harness.command_line import harness_command
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
+from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.tuned import Pick, TunedLine, TunedPlace, TunedReport
 from harness.reporting.seeds.words import suite_title
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, summary_grid, summary_text
+from harness.reporting.tables.grids import (
+    ABSENT,
+    CellText,
+    Grid,
+    Line,
+    Section,
+    cell_text,
+    seeds_text,
+    summary_grid,
+    summary_text,
+)
 from harness.store.tunings import Tuning
 
 #: decimals of dev scores
@@ -31,7 +42,11 @@ def expected_grid(report: TunedReport) -> Grid:
     sections = []
     for place in report.places:
         lines = (
-            Line((name_of(line.method.base), str(len(line.picks))), tuple(_expected(line, n) for n in counts), "plain")
+            Line(
+                (name_of(line.method.base), seeds_text(len(line.picks), line.freshness)),
+                tuple(_expected(line, n) for n in counts),
+                "plain",
+            )
             for line in place.lines
         )
         sections.append(Section(f"{place.setting} / {place.encoder}, {place.dev}", tuple(lines)))
@@ -89,6 +104,7 @@ def _notes(report: TunedReport) -> Iterator[str]:
                 lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
                 where = f"{place.setting} / {place.encoder}"
                 yield f"Trials missing: {name_of(line.method.base)} in {where} ({lacks}). These seeds have no pick."
+    yield from freshness_notes(weak for place in report.places for weak in place.weaknesses())
 
 
 def picks_grid(report: TunedReport) -> Grid:
@@ -117,6 +133,7 @@ def picks_grid(report: TunedReport) -> Grid:
         (
             "Each seed picks the trial with its best dev score; test scores are not used.",
             *sorted(map(_dev, report.places)),
+            *weakness_notes(weak for place in report.places for weak in place.weaknesses()),
         ),
     )
 
@@ -131,9 +148,10 @@ def _picks(line: TunedLine, averages: list[tuple[SummaryTable, Column]]) -> Iter
         scores = (_score(pick, *one) for one in averages)
         span = 0 if index else len(line.picks)
         cells = (CellText(name_of(pick.variant).text), *dev, *scores)
-        yield Line((name_of(line.method.base), str(pick.seed)), cells, "plain", span, line.method.base)
+        yield Line(
+            (name_of(line.method.base), seeds_text(pick.seed, line.freshness)), cells, "plain", span, line.method.base
+        )
 
 
 def _score(pick: Pick, table: SummaryTable, column: Column) -> CellText:
-    value = pick.scores.get(table.suite, {}).get(column)
-    return CellText(ABSENT if value is None else fixed(value, table.metric(column).digits))
+    return cell_text(pick.scores.get(table.suite, {}).get(column), table.metric(column).digits, seeds=1)
