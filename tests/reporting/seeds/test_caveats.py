@@ -13,22 +13,19 @@ from builders import result, tables
 from harness.metrics import SEEN, UNSEEN, Column
 from harness.reporting.charts.forest import forest_plot
 from harness.reporting.charts.heat import heat_plots
-from harness.reporting.files.csv import tidy
+from harness.reporting.files.csv import summary_rows, tidy
 from harness.reporting.files.grid_csv import table_csv
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
+from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
+from harness.reporting.sections.seen import seen_grid, seen_tables
+from harness.reporting.sections.tuning import tuned_grids, tuned_reports
 from harness.reporting.seeds.caveats import has_collapsed
 from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.ranking import ranking_tables
-from harness.reporting.seeds.seen import seen_tables
 from harness.reporting.seeds.sides import compare_variants
-from harness.reporting.seeds.tuned import tuned_reports
 from harness.reporting.tables.grids import CellText, cell_text, summary_grid
-from harness.reporting.tables.ranking import ranking_grid
-from harness.reporting.tables.seen import seen_grid
-from harness.reporting.tables.tuned import tuned_grids
 from harness.store import Result, frame_of, metrics_of
 from harness.store.tunings import make_tuning
 
@@ -78,7 +75,7 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
     plot = forest_plot(forest)
     assert ["MCSE‡"] in plot.spec["params"][0]["value"]
     assert said in plot.text
-    assert "collapsed in seeds 1, 2" in tidy([sts], [])
+    assert "collapsed in seeds 1, 2" in tidy(summary_rows(sts))
     comparison = compare_variants(results, "mcse", "simcse", "sts.Avg")
     assert any("mcse: collapsed in seeds 1, 2" in warning for warning in comparison.warnings())
 
@@ -92,7 +89,7 @@ def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
         scores["present"] = ["method code" if method == "mcse" else "present" for method in scores["method"]]
         return scores
 
-    monkeypatch.setattr("harness.reporting.seeds.tuned.frame_of", frame)
+    monkeypatch.setattr("harness.reporting.sections.tuning.frame_of", frame)
     monkeypatch.setattr("builders.frame_of", frame)
 
 
@@ -111,7 +108,7 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
     grid = ranking_grid(ranking)
     assert [str(line.heads[1]) for line in grid.sections[0].lines] == ["3§ (stale)", "3§"]
     assert any("selected on ToySTS-dev" in note for note in grid.notes)
-    rows = list(csv.DictReader(io.StringIO(tidy([table], [], rankings=[ranking]))))
+    rows = list(csv.DictReader(io.StringIO(tidy([*summary_rows(table), *ranking_rows(ranking)]))))
     weak = {(row["table"], row["variant"], row["task"]): row["weakened_by"] for row in rows}
     assert weak["summary", "simcse", "Other"] == ""
     assert "selected on ToySTS-dev" in weak["summary", "simcse", "Avg"]
