@@ -17,7 +17,7 @@ from harness.errors import PlugInError
 from harness.planning.plan import Plan
 from harness.runs.resources import Allocation
 from harness.store import Store
-from harness.store.attempts import attempt
+from harness.store.folder import attempt
 from harness.work import base, processes
 from harness.work.job import Job
 from harness.work.jobs import jobs_of
