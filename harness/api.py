@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
     from harness.planning.events import Listener
     from harness.planning.overlap import Overlaps
     from harness.planning.plan import Plan
@@ -145,9 +145,9 @@ def run(selection: SelectionToExecute) -> Results:
     the others continue. How runs are executed is explained at `execute`.
 
     >>> import harness
-    >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
+    >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=1, suites="sts", set={"steps": 4})
     >>> len(finished), finished.failures
-    (4, ())
+    (2, ())
 
     Raises UserError for an unknown name and if every run is skipped, and MissingData for missing inputs, before
     anything is trained.
