@@ -29,9 +29,19 @@ from urllib.parse import quote, unquote
 from pydantic import ValidationError
 
 from harness.errors import UserError, first_line
-from harness.files import DamagedError, open_regular, put_aside, read_regular, sealed, unsealed, write_text
+from harness.files import (
+    DamagedError,
+    open_regular,
+    put_aside,
+    read_regular,
+    remove_leftovers,
+    sealed,
+    unsealed,
+    write_text,
+)
 from harness.locks import try_lock
 from harness.metrics import ArrayName
+from harness.plaintext import LONGEST_NAME
 from harness.spec import RunSpec, Variant
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed
@@ -41,6 +51,8 @@ from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Sp
 log = logging.getLogger(__name__)
 
 _SAFE = "[]=,+@.:-_"
+#: What is added to the name of a result: a fingerprint, a protocol, an ending.
+_ADDED = 64
 #: bytes of the largest result that is read; the largest that a run has written had 2 MB
 LARGEST = 10**8
 
@@ -265,6 +277,30 @@ def file_name(name: str) -> str:
     """A name as part of a path: what could leave the folder, hide in it, or is no character of a name, is escaped."""
     text = quote(name, safe=_SAFE)
     return f"%2E{text[1:]}" if text.startswith(".") else text
+
+
+def check_names(profile: str, spec: Spec, suites: Iterable[str]) -> None:
+    """Refuse a run whose result could not be written. Raises UserError naming what is too long."""
+    parts = {"profile": profile, "variant": spec.variant, "setting": spec.setting, "encoder": spec.encoder}
+    for what, name in parts.items():
+        _check_name(what, name, len(file_name(name).encode()))
+    for suite in suites:
+        _check_name("suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED)
+
+
+def remove_leftovers_of(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
+    """Remove temporary files that killed processes left of a run. To be called under its lock."""
+    remove_leftovers(store.work(fingerprint))
+    remove_leftovers(store.folder(profile, spec), f".seed-{spec.seed}-{fingerprint[:16]}*.tmp")
+    remove_leftovers(store.root / "failed", f".{fingerprint[:16]}*.tmp")
+
+
+def _check_name(what: str, name: str, size: int) -> None:
+    if size > LONGEST_NAME:
+        raise UserError(
+            f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and "
+            f"{LONGEST_NAME} are the most; shorten it"
+        )
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:

@@ -13,8 +13,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from harness.errors import UserError
-from harness.store.columns import ColumnArray, Tables
-from harness.store.columns_writer import tables_of
+from harness.store.columns import ColumnArray, Tables, tables_of
 from harness.store.schema import Result
 
 #: reads a result file; raises UserError for one that cannot be used
