@@ -54,7 +54,7 @@ def profile(name: str) -> None:
 @click.argument("name")
 def task(name: str) -> None:
     """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
-    from harness.planning.own_tasks import check_name
+    from harness.planning.inventory import check_name
     from harness.profiles import shipped_profiles
 
     check_name(_checked(name))
@@ -97,7 +97,7 @@ def _checked(name: str) -> str:
 
 def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
     """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
-    from harness.sources import write_text
+    from harness.files import write_text
 
     for there in sorted({Path(path.parts[0]) for path in starts}):
         if there.exists() or there.is_symlink():

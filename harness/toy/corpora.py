@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from PIL import Image
 
+from harness.caches import known_hash
 from harness.corpora.base import CorpusSource, Media, Pairs, Sentences, Triplets
-from harness.corpora.recordings import Recordings
+from harness.corpora.labelled_audio import Recordings
 from harness.encoders.audio import filterbank
 from harness.encoders.pictures import VIEWS_VERSION
 from harness.errors import UserError
 from harness.seeds import generator
-from harness.sources import Generated, digest, file_hash, known_hash
+from harness.sources import Generated, digest, file_hash
 from harness.toy.world import (
     ATTRIBUTES,
     GENRES,

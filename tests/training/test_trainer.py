@@ -12,10 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness.checksums import CHECKSUMS, DamagedError, seal_folder
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
+from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method, by_batches
 from harness.profiles import Training
 from harness.registry import get
