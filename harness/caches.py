@@ -1,38 +1,36 @@
-"""The cache folder, for data that can be computed again; a temporary folder replaces one that is unusable.
-
-The spare folder is a temporary one, made at the first error with one warning and removed with the process that made
-it; processes that are started meanwhile share it. What the cache has is read as long as it can be.
-"""
+"""The cache folder, for data that can be computed again."""
 
 from __future__ import annotations
 
-import atexit
 import errno
+import json
 import logging
 import os
-import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from harness.errors import LockError
-from harness.regular import read_regular
+from harness.errors import UserError
+from harness.files import (
+    ABANDONED_S,
+    DamagedError,
+    note_in,
+    read_regular,
+    remove_leftovers,
+    sealed,
+    text_hash,
+    write_text,
+)
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: the variable that passes the spare folder to other processes
-SPARE = "_HARNESS_SPARE_CACHE"  # of this machine: not among those that jobs elsewhere are given
-#: what a folder answers that is full, read-only, forbidden, or no folder
+#: errors of a folder that is full, read-only, forbidden, or no folder
 _UNUSABLE = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 )
-
-#: of the process that made the spare folder
-_maker: int | None = None
 
 
 def cache_folder() -> Path:
@@ -47,8 +45,8 @@ def _absolute(folder: str) -> Path:
 
 
 def check_cache() -> None:
-    """Make the spare folder, which processes started later share, where the cache cannot be written."""
-    in_cache(".", lambda folder: tempfile.TemporaryFile(dir=folder).close())
+    """Raise UserError if the cache folder cannot be created; a read-only one may already contain what is needed."""
+    in_cache(".", lambda folder: None)
 
 
 def is_unusable(error: OSError) -> bool:
@@ -57,56 +55,84 @@ def is_unusable(error: OSError) -> bool:
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:
-    """Return `make(folder)` for the folder `name` of the cache, made if need be, or of the spare one.
+    """Return `make(folder)` for the folder `name` of the cache, which is created if need be.
 
-    Raises what `make` raises for other reasons.
+    Raises UserError if the cache cannot be written, and what `make` raises for other reasons.
     """
     folder = cache_folder() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(error) from error
+    try:
         return make(folder)
-    except (OSError, LockError) as error:
-        why = error if isinstance(error, OSError) else error.__cause__
-        assert isinstance(why, OSError)
-        above = Path(str(why.filename)) in cache_folder().parents  # which cannot be made, whatever the reason
-        foreign = why.filename is not None and not str(why.filename).startswith(str(cache_folder()))
-        if not above and (foreign or not is_unusable(why)):
+    except OSError as error:
+        elsewhere = error.filename is not None and not str(error.filename).startswith(str(cache_folder()))
+        if elsewhere or not is_unusable(error):
             raise
-        spare = spare_folder(why) / name
-    spare.mkdir(parents=True, exist_ok=True)
-    return make(spare)
+        raise _unusable(error) from error
 
 
 def kept_text(name: str) -> str | None:
     """A small file of the cache; None where there is none that can be read."""
-    spare = os.environ.get(SPARE)
-    for folder in (cache_folder(), *([Path(spare)] if spare else [])):
-        try:
-            return read_regular(folder / name).decode()
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None
+    try:
+        return read_regular(cache_folder() / name).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
-def spare_folder(why: OSError) -> Path:
-    """The folder in place of a cache that cannot be used; the first call warns."""
-    global _maker
-    if not os.environ.get(SPARE):
-        os.environ[SPARE] = tempfile.mkdtemp(prefix="harness-cache-")
-        _maker = os.getpid()
-        atexit.register(remove_spare)
-        log.warning(
-            "the cache %s cannot be used (%s): its content is computed again in a temporary folder; repair it, or "
-            "set HARNESS_CACHE to another folder",
-            cache_folder(),
-            why.strerror,
-        )
-    return Path(os.environ[SPARE])
+def keep_note(name: str, values: Mapping[str, Any]) -> None:
+    """Write a note into the cache."""
+    keep_text(name, sealed(json.dumps(values)))
 
 
-def remove_spare() -> None:
-    """Remove the spare folder if this process made it."""
-    global _maker
-    if _maker == os.getpid():
-        shutil.rmtree(os.environ.pop(SPARE), ignore_errors=True)
-        _maker = None
+def kept_note(name: str, then: str) -> dict[str, Any] | None:
+    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that ends with `then`."""
+    text = kept_text(name)
+    try:
+        return None if text is None else note_in(text.encode())
+    except DamagedError as error:
+        log.warning("the cached note %s is damaged (%s); %s", name, error, then)
+        return None
+
+
+def keep_text(name: str, text: str) -> None:
+    """Write a small file of the cache, which `kept_text` reads; a cache that cannot be written costs one warning."""
+    path = Path(name)
+
+    def write(folder: Path) -> None:
+        _clean(folder)
+        write_text(folder / path.name, text)
+
+    try:
+        in_cache(str(path.parent), write)
+    except UserError as error:
+        _warn_once(str(error))
+
+
+@cache
+def _warn_once(line: str) -> None:
+    log.warning("%s", line)
+
+
+@cache
+def _clean(folder: Path) -> None:
+    """Remove, once, what killed processes left in a folder of the cache."""
+    remove_leftovers(folder, older_than_s=ABANDONED_S)
+
+
+def known_hash(name: str, compute: Callable[[], str]) -> str:
+    """A hash that is kept in the cache under a name, computed and kept where it is not there."""
+    text = kept_text(name)
+    if text is not None and text[64:] == text_hash(text[:64]):
+        return text[:64]
+    if text is not None and len(text) != 64:  # as of an earlier version
+        log.warning("the cached hash %s is damaged; it will be computed again", name)
+    found = compute()
+    keep_text(name, found + text_hash(found))
+    return found
+
+
+def _unusable(error: OSError) -> UserError:
+    reason = f"the cache {cache_folder()} cannot be used ({error.strerror})"
+    return UserError(f"{reason}; repair it, or set HARNESS_CACHE to another folder")

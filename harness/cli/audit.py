@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from harness.cli.options import data_option, from_profile, names_option, profile_option, suites_option
+from harness.cli.options import from_profile, names_option, options_of
 from harness.cli.output import echo, plain_table
 from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.formatting import fixed
+from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.papers.audit.numbers import Finding
-    from harness.planning.overlap import PairOverlap
+    from harness.planning.seen import PairOverlap
 
 _PLACE = ("setting", "suite", "task")
 _PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")
@@ -32,10 +33,9 @@ _LEGEND = (
 @click.command()
 @click.option("--paper", metavar="NAME", help="Check this paper only, and list every exception.")
 @click.option("--seen", is_flag=True, help="Instead: list test pairs and images that are in the training data.")
-@profile_option
+@options_of(Selection, "profile")
 @names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).", from_profile("settings"))
-@suites_option
-@data_option
+@options_of(Selection, "suites", "data_root")
 @click.pass_context
 def audit(
     context: click.Context,

@@ -12,26 +12,26 @@ from harness.cli.options import (
     CommandGroup,
     accept_option,
     completer,
-    data_option,
     data_sets,
-    fetch_grid_options,
     new_data_option,
-    profile_option,
+    options_of,
 )
 from harness.cli.output import echo, plain_table
 from harness.errors import MissingData, UserError
 from harness.formatting import count_of
+from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.fetching import Entry
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
 
 
 @click.command()
-@fetch_grid_options
+@options_of(Selection, without=("redo", "data_root"))
+@new_data_option
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
 @click.pass_context
@@ -92,8 +92,7 @@ def data() -> None:
 
 @data.command("list")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_NAMES)
-@profile_option
-@data_option
+@options_of(Selection, "profile", "data_root")
 def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> None:
     """Show needed data, what is present and how to get it.
 
@@ -101,7 +100,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     """
     from harness import fetching
     from harness.planning.inventory import Inventory
-    from harness.planning.needs import disk_needs, needed_files
+    from harness.planning.missing import disk_needs, needed_files
     from harness.profiles import load_profile
     from harness.sources import data_root as find_root
 
@@ -155,7 +154,7 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
 
 @data.command("verify")
 @click.argument("name", required=False, shell_complete=_NAMES)
-@data_option
+@options_of(Selection, "data_root")
 @click.pass_context
 def verify(context: click.Context, name: str | None, data_root: Path | None) -> None:
     """Check hashes and counts of NAME, or of all present data.
@@ -182,7 +181,7 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 
 @data.command("path")
 @click.argument("name", shell_complete=_NAMES)
-@data_option
+@options_of(Selection, "data_root")
 def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
     from harness import fetching

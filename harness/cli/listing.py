@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from harness.cli.options import data_option, profile_option, results_option
+from harness.cli.options import options_of
 from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE, harness_command
 from harness.errors import PlugInError
+from harness.formatting import count_of
+from harness.planning.selection import Selection
+from harness.runs.resources import Device
 
 if TYPE_CHECKING:
-    from harness.fetching.fetch_list import FetchList
-    from harness.planning.needs import Need
+    from harness.fetching.downloads import FetchList
+    from harness.planning.missing import Need
     from harness.profiles import Profile
 
 _HEADS = {
@@ -36,7 +39,7 @@ SHOWN = 3
 
 @click.command("list")
 @click.argument("kind", metavar="KIND", type=click.Choice(list(_HEADS)))
-@profile_option
+@options_of(Selection, "profile")
 def list_command(kind: str, profile: str) -> None:
     """List names by kind: methods, settings, tables and others.
 
@@ -106,27 +109,34 @@ def _methods() -> Iterator[tuple[str, ...]]:
 
 
 @click.command()
-@data_option
-@results_option
-def doctor(data_root: Path | None, results: Path) -> None:
+@options_of(Selection, "results", "data_root")
+@click.option("--device", type=click.Choice(get_args(Device)), help="Try this device instead, in about 3 minutes.")
+def doctor(data_root: Path | None, results: Path, device: Device | None) -> None:
     """Show this machine, its data, and what each paper still needs.
 
     For each paper: the tables and figures that can be run now, and for the others what is missing and the command that
     downloads it. `harness data list` shows the files of a profile one by one.
+
+    With --device cuda, compare what a GPU computes with the CPU (attention, every method's step, a resumed training,
+    teachers), and time steps of BERT-base: a page to add to a report of a problem. With --device cpu, check less.
     """
     from harness.caches import cache_folder
     from harness.planning.inventory import Inventory
-    from harness.planning.lacking import paper_needs
-    from harness.planning.needs import all_needs
+    from harness.planning.missing import all_needs, paper_needs
     from harness.profiles import load_profile
     from harness.profiles import shipped_profiles as names
-    from harness.runs.environment import machine, package_versions
+    from harness.runs.environment import machine, package_versions, pick_device
     from harness.sources import data_root as find_root
     from harness.store import Store
 
     root = find_root(data_root)
+    if device:
+        pick_device(device)
     plain_table(("package", "version"), package_versions().items())
     plain_table(("machine", ""), machine().items())
+    if device:
+        _try(device)
+        return
     folders = {
         "data": str(root or "not set; give --data-root DIR or set HARNESS_DATA"),
         "results": f"{results}: {len(Store(results).files())} files",
@@ -141,6 +151,20 @@ def doctor(data_root: Path | None, results: Path) -> None:
         papers.setdefault(paper, {})[entry] = (option, found)
     for paper, entries in papers.items():
         _show_paper(paper, entries)
+
+
+def _try(device: Device) -> None:
+    """Print the checks of a device. Sets exit code 1 where one fails."""
+    from harness.runs.device_check import DeviceCheck
+
+    failed = 0
+    for name, check in DeviceCheck(device).sections.items():
+        found = list(check())
+        plain_table((name, ""), [(one.check, one.result if one.ok else f"FAILED: {one.result}") for one in found])
+        failed += sum(not one.ok for one in found)
+    if failed:
+        echo(f"{count_of(failed, 'check')} failed; please open an issue with this page")
+        click.get_current_context().exit(1)
 
 
 def _inputs(profile: str, needs: Iterable[Need], root: Path | None) -> str:
@@ -158,7 +182,7 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
     `entries` has the option that selects an entry, and what it lacks.
     """
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
 
     lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
     ready = [name for name in entries if name not in lists]

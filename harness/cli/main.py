@@ -26,8 +26,8 @@ SECTIONS = {
     "Train": {
         "run": "run:run",
         "status": "run:status",
-        "logs": "status:logs",
-        "show": "status:show",
+        "logs": "show:logs",
+        "show": "show:show",
     },
     "Evaluate": {
         "eval": "run:evaluate",

@@ -48,14 +48,19 @@ def attention_on(device: torch.device, dtype: torch.dtype, heads: int, size: int
 
     Each one that fails its trial is named in one warning.
     """
-    for attention in _candidates(device, dtype):
-        why = _failure(attention, device, dtype, heads, size)
+    for attention, name, why in trials(device, dtype, heads, size):
         if why is None:
             return attention
-        log.warning(
-            "%s attention is not used for %s on %s: %s", attention.__name__.strip("_"), str(dtype)[6:], device, why
-        )
+        log.warning("%s attention is not used for %s on %s: %s", name, str(dtype)[6:], device, why)
     return None
+
+
+def trials(
+    device: torch.device, dtype: torch.dtype, heads: int, size: int
+) -> Iterator[tuple[Attention, str, str | None]]:
+    """Try each attention of a device, fastest first, and say why it cannot be used; None where it can."""
+    for attention in _candidates(device, dtype):
+        yield attention, attention.__name__.strip("_"), _failure(attention, device, dtype, heads, size)
 
 
 def scattered(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:

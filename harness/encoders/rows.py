@@ -51,7 +51,7 @@ class Packed:
         tokens, odd = len(self.ids), len(self.offsets) % 2
         offsets = torch.cat([self.offsets, self.offsets[-1:]]) if odd else self.offsets
         whole = sent(torch.cat([self.ids, self.columns, self.places, offsets.view(torch.int64)]), device)
-        ids, columns, places, offsets = whole.split([tokens, tokens, tokens, len(whole) - 3 * tokens])
+        ids, columns, places, offsets = torch.split(whole, [tokens, tokens, tokens, len(whole) - 3 * tokens])
         offsets = offsets.view(torch.int32)[: self.rows + 1]
         return replace(self, ids=ids, columns=columns, places=places, offsets=offsets)
 

@@ -58,7 +58,8 @@ BASE = Shape(12, 12 * 12 * 768**2, 30_522 * 768)
 LARGE = Shape(24, 24 * 12 * 1024**2, 30_522 * 1024)
 
 
-class Steps(NamedTuple):
+@dataclass(frozen=True)
+class Steps:
     """Steps with equally many tokens."""
 
     count: int
@@ -92,9 +93,8 @@ class Card:
             return 0.0
         shape, host = shape_of(run), HOST * shape_of(run).layers
         precision = run.training.precision
-        stepping = sum(
-            count * max(self.seconds(6 * shape.weights * tokens, precision), host) for count, tokens in steps
-        )
+        operations = 6 * shape.weights
+        stepping = sum(part.count * max(self.seconds(operations * part.tokens, precision), host) for part in steps)
         scores = math.ceil(text_steps(run, steps) / run.training.eval_every)
         seconds = stepping + scores * self.embedding(shape, DEV)
         # one a minute, and with each better score: if they came at random, the nth would be the best with a chance 1/n

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.checksums import DamagedError, put_aside
 from harness.encoders.dropout import seed_dropout
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
+from harness.files import DamagedError, put_aside
 from harness.inputs import Stream
 from harness.method import Encode, Method
 from harness.profiles import Training
@@ -128,18 +128,14 @@ class Trainer:
 
     def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
         """Raise TrainingError for terms that the method does not declare, and for what cannot be trained on."""
-        for name in self.method.weights():
-            if name not in self.method.terms:
-                known = ", ".join(self.method.terms)
-                raise TrainingError(
-                    f"{self.method.origin} weighs the term '{name}', which it does not declare; declared: {known}"
-                )
+        for does, named in (("weighs", self.method.weights()), ("returned", terms)):
+            for name in named:
+                if name not in self.method.terms:
+                    known = ", ".join(self.method.terms)
+                    raise TrainingError(
+                        f"{self.method.origin} {does} the term '{name}', which it does not declare; declared: {known}"
+                    )
         for name, value in terms.items():
-            if name not in self.method.terms:
-                known = ", ".join(self.method.terms)
-                raise TrainingError(
-                    f"{self.method.origin} returned the term '{name}', which it does not declare; declared: {known}"
-                )
             if value.ndim:
                 raise TrainingError(
                     f"{self.method.origin} returned the term '{name}' of shape {tuple(value.shape)}; a term is a scalar"

@@ -12,7 +12,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from harness.caches import remove_spare
 from harness.planning.events import Event
 from harness.processors import end_with_parent, first_when_memory_ends
 from harness.runs.resources import Allocation
@@ -43,7 +42,6 @@ def serve(channel: Connection, environment: dict[str, str], parent: int) -> NoRe
     except BaseException:
         traceback.print_exc()
     finally:
-        remove_spare()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # what was inherited from the parent is not this process's to clean up

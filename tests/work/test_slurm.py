@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.planning.events import Event
 from harness.stopping import Interrupted
 from harness.store import Store
-from harness.store.submissions import submissions
+from harness.store.folder import submissions
 from harness.work.base import ExecutorOptions
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
@@ -119,7 +119,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     log = CliRunner().invoke(cli, ["logs", "none", "--results", str(results)])
     assert "matches 2 runs" in str(log.exception)
     slurm_standin.state("100_0", "NODE_FAIL")
-    assert "lost     none" in status(results)
+    assert "failed   none" in status(results)
     assert "SLURM 100_0 ended without a result (NODE_FAIL); log: " in status(results)
     slurm().execute(jobs(results, "none", "none[pooling=mean]"), ignore)
     assert len(scripts(place)) == 2

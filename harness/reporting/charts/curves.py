@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harness.method.naming import VariantName, name_of
+from harness.method.naming import VariantName
 from harness.reporting.charts.plot import (
     LOOKS,
     SOFT,
@@ -79,15 +79,6 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
         if label is not None:
             found[label].append((result.spec.seed, place))
     return {label: Chosen(results, [place for _, place in sorted(runs)]) for label, runs in found.items() if runs}
-
-
-def run_charts(result: Result) -> list[Chart]:
-    """The charts of one run: of its dev score, if it has any, and of each loss term."""
-    name = name_of(result.spec.variant)
-    return [
-        Chart("", curve.term, curve.y_label, (Series(name, 0, curve.points, (curve.points,)),))
-        for curve in _curves(result)
-    ]
 
 
 def charts(runs: SeedRuns) -> list[Chart]:
@@ -178,9 +169,16 @@ def curve_places(runs: SeedRuns) -> list[CurvePlace]:
     return [_place(place, mine) for place, mine in found.items()]
 
 
-def run_plots(result: Result) -> list[Plot]:
-    """The dev scores and loss terms of one run."""
-    return [_plot(chart, f"curve-{chart.term or 'dev'}", _legend([chart])) for chart in run_charts(result)]
+def run_curves(result: Result) -> Iterator[RunCurve]:
+    """The dev scores and loss terms of one run, thinned."""
+    return (curve._replace(points=_thinned(curve.points)) for curve in _curves(result))
+
+
+def run_spec() -> ChartSpec:
+    """The specification of a curve of one run, without its points."""
+    series = Series(VariantName("", ""), 0, ((0, 0), (1, 1)), (((0, 0), (1, 1)),))
+    chart = Chart("", "", "", (series,))
+    return _spec(chart, [], _legend([chart]))
 
 
 def _place(place: str, mine: Sequence[Chart]) -> CurvePlace:
@@ -202,8 +200,14 @@ def _plot(chart: Chart, key: str, legend: Sequence[LegendEntry]) -> Plot:
     lines = sum(len(series.seeds) for series in chart.series if len(series.seeds) > 1)
     if chart.show_seeds and lines <= MOST_SEED_LINES:
         rows += [row for series in chart.series for row in _seed_rows(series)]
-    title = f"Loss term {chart.term}" if chart.term else "Dev score"
-    return Plot(key, title, _spec(chart, rows, legend), unscripted="The values are in the result files.")
+    return Plot(
+        key, curve_title(chart.term), _spec(chart, rows, legend), unscripted="The values are in the result files."
+    )
+
+
+def curve_title(term: str) -> str:
+    """The heading of the dev scores, or of a loss term."""
+    return f"Loss term {term}" if term else "Dev score"
 
 
 def _rows(series: Series) -> Iterator[Mapping[str, object]]:

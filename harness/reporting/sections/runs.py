@@ -1,20 +1,23 @@
-"""Pages of runs: one line for each in the index, and a page each with everything a result file holds."""
+"""What ran, the index of runs, and one page, run.html?KEY, that shows everything a result file holds from KEY.js."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import NamedTuple
 
 from harness.command_line import harness_command
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
-from harness.reporting.charts.curves import run_plots
+from harness.plaintext import visible
+from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
+from harness.reporting.charts.plot import plain
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.site.html import Pages, slug, slugs
+from harness.reporting.site.html import TEMPLATES, Pages, anchor, slug, slugs
 from harness.reporting.tables.grids import ABSENT
 from harness.spec import UNTRAINED
 from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
@@ -88,7 +91,7 @@ class RunsPlace(NamedTuple):
 
 
 class RunsSection(ReportSection):
-    """What ran where, the index of runs, and a page for each."""
+    """What ran where, the index of runs, and the page of a run."""
 
     place = 200
     title = menu = "Runs"
@@ -111,13 +114,40 @@ class RunsSection(ReportSection):
         results, store = self.results, self.contents.store
         names = run_names(results)
         _write_index(pages, names, results)
+        pages.write("run.html", "runs/run.html", curve=run_spec())
+        pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
         siblings: dict[tuple[str, str], dict[int, str]] = {}
         for name, one in zip(names, results, strict=True):
             siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
         for name, one in zip(names, results, strict=True):
-            seeds = dict(sorted(siblings[one.profile, one.group].items()))
-            whole = one.whole()
-            pages.write("run.html", f"runs/{name}.html", name=name, siblings=seeds, **_content(whole, store.log(whole)))
+            whole, seeds = one.whole(), dict(sorted(siblings[one.profile, one.group].items()))
+            shown = {**_content(whole, store.log(whole)), "crumbs": _crumbs(whole, pages), "seeds": seeds}
+            pages.put(f"runs/{name}.js", f"showRun({_json(shown)});\n".encode())
+
+
+def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
+    method, profile = result.spec.method, result.profile
+    return [
+        ("Runs", "index.html"),
+        (method, f"../methods/{pages.methods[method]}.html"),
+        (f"profile {profile}", f"../profiles/{pages.profiles[profile]}.html"),
+    ]
+
+
+def _json(value: object) -> str:
+    """A value as JSON; in its texts control characters are shown, which are rare."""
+    dumped = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = dumped(value)
+    return text if text.isprintable() and "\\u" not in text else dumped(_cleaned(value))
+
+
+def _cleaned(value: object) -> object:
+    """A value in whose texts control characters are shown."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(str(name)): _cleaned(one) for name, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
@@ -269,40 +299,60 @@ def _teacher_text(use: TeacherUse) -> str:
 
 
 def _content(result: Result, log: str) -> dict[str, object]:
-    """What the page of a run shows besides its name and the other seeds."""
+    """What the page of a run shows besides its links."""
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
+    values: dict[str, Mapping[str, object]] = {**result.hyperparameters}
+    if teachers:
+        values["teachers"] = teachers
     return {
-        "result": result,
-        "command": run_command(result),
-        "curves": run_plots(result),
+        "variant": spec.variant,
+        "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
+        "seed": spec.seed,
+        "warnings": result.all_warnings,
+        "scores": [vars(table) for table in score_tables(result)],
+        "curves": [_curve(curve) for curve in run_curves(result)],
         "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
-        "scores": list(score_tables(result)),
-        "values": {**result.hyperparameters, **({"teachers": teachers} if teachers else {})},
-        "facts": {
-            "profile": result.profile,
-            "profile read from": result.profile_origin,
-            "variant": spec.variant,
-            "setting": spec.setting,
-            "encoder": spec.encoder,
-            "seed": spec.seed,
-            "changed with --set": overrides_text(result.overrides) or "nothing",
-            "fingerprint of the training": result.fingerprint,
-            "group, equal for all seeds": result.group,
-            "code": result.revision or "unknown",
-            "backend": f"{result.backend}, an earlier one" if is_earlier(result) else result.backend,
-            "started": result.started,
-            "finished": result.finished,
+        "values": {part: _texts(found) for part, found in values.items()},
+        "command": run_command(result),
+        "facts": _texts(
+            {
+                "profile": result.profile,
+                "profile read from": result.profile_origin,
+                "variant": spec.variant,
+                "setting": spec.setting,
+                "encoder": spec.encoder,
+                "seed": spec.seed,
+                "changed with --set": overrides_text(result.overrides) or "nothing",
+                "fingerprint of the training": result.fingerprint,
+                "group, equal for all seeds": result.group,
+                "code": result.revision or "unknown",
+                "backend": f"{result.backend}, an earlier one" if is_earlier(result) else result.backend,
+                "started": result.started,
+                "finished": result.finished,
+            }
+        ),
+        "machine": {
+            "Time": {
+                "training": duration(result.train_seconds),
+                **{f"evaluation, {one.suite}": duration(one.seconds) for one in result.current},
+                "total": duration(result.seconds),
+            },
+            "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
+            "Packages": dict(sorted(result.packages.items())),
         },
-        "timings": {
-            "training": duration(result.train_seconds),
-            **{f"evaluation, {one.suite}": duration(one.seconds) for one in result.current},
-            "total": duration(result.seconds),
-        },
-        "hardware": {**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"},
-        "packages": dict(sorted(result.packages.items())),
         "log": _shortened(log),
     }
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def _curve(curve: RunCurve) -> dict[str, object]:
+    points = [(plain(x), plain(y)) for x, y in curve.points]
+    name = anchor(f"curve-{curve.term or 'dev'}")
+    return {"id": name, "title": curve_title(curve.term), "label": curve.y_label, "points": points}
 
 
 def _shortened(log: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from builders import result, sts
+from builders import over_seeds, result, sts
+from seen_samples import split as with_seen
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
@@ -69,6 +72,26 @@ def tuned() -> list[Result]:
         for place, trial in enumerate(TUNING.variants)
         for seed in range(3)
     ]
+
+
+def every_kind() -> list[Result]:
+    """Results of every kind, and hostile ones."""
+    seen = [with_seen(variant, 0, {"ToySTS": (50, 60.0, 50, 70.0)}, setting=EVIL[0]) for variant in ("mcse", "simcse")]
+    return [
+        *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
+        *over_seeds("simcse", [20.0, 124.0, 22.5]),
+        *over_seeds("mcse", [61.7, 60.9], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+        *seen,
+        *hostile(),
+        *tuned(),
+    ]
+
+
+def shown_run(out: Path, one: Result) -> dict[str, Any]:
+    """What the page of a run shows."""
+    (path,) = (out / "runs").glob(f"*{one.fingerprint[:12]}.js")
+    shown: dict[str, Any] = json.loads(path.read_text("utf-8").removeprefix("showRun(").removesuffix(");\n"))
+    return shown
 
 
 def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) -> Path:

@@ -1,0 +1,166 @@
+"""`harness show` and `harness logs`: what runs did or do, and what a method is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import complete_profile, completer, from_profile, names_option, registered, results_option
+from harness.cli.output import echo, plain_table
+from harness.command_line import DEFAULT_PROFILE
+from harness.errors import UserError
+from harness.formatting import duration
+from harness.plaintext import one_line
+
+if TYPE_CHECKING:
+    from harness.store import Failure, Result, Store
+
+#: lines of the log of a run that failed
+LAST_LINES = 10
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--follow", is_flag=True, help="Keep printing until the run ends; Ctrl-C stops only the printing.")
+@results_option
+def logs(run: str, follow: bool, results: Path) -> None:
+    """Print the log of a run in progress, failed or finished.
+
+    RUN is its key, a part of the key that no other run has, or six or more digits of its fingerprint.
+    """
+    from harness.planning.names import find_run
+    from harness.store import Store
+    from harness.store.logs import find_log
+    from harness.store.logs import follow as follow_log
+
+    store = Store(results)
+    try:
+        found = find_log(store, run)
+    except UserError:
+        if "/seed-" not in run:
+            raise
+        found = find_log(store, find_run(store, run)[0].fingerprint)
+    if not follow and not found.path.is_file():
+        raise UserError(f"{found.key} has no log yet: its job is still queued; `harness status` shows where")
+    if not follow:
+        echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
+        return
+    try:
+        for text in follow_log(found, store):
+            echo(text, nl=False)
+    except KeyboardInterrupt:
+        echo("")
+
+
+@click.command()
+@click.argument("what", metavar="RUN|METHOD", shell_complete=completer(registered("method")))
+@names_option("--setting", "S", "The setting of a method's values (default: the profile's).", from_profile("settings"))
+@names_option("--encoder", "E", "The encoder of a method's values (default: the profile's).", from_profile("encoders"))
+@click.option(
+    "--profile",
+    metavar="NAME|FILE.toml",
+    help=f"Show a method's values under this profile (default: {DEFAULT_PROFILE}), or only this profile's runs.",
+    shell_complete=complete_profile,
+)
+@results_option
+def show(what: str, setting: str | None, encoder: str | None, profile: str | None, results: Path) -> None:
+    """Show a run, a failed run, or a method and its values.
+
+    A run is given by its key, in any spelling of its options, or by its result file. A failed run is shown with its
+    traceback and the end of its log.
+    """
+    from harness.planning.names import find_run
+    from harness.registry import names
+    from harness.store import Store
+
+    if what in names("method"):
+        _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
+        return
+    if "/" not in what and not what.endswith(".json"):
+        raise UserError(
+            f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
+        )
+    store = Store(results)
+    failures = [] if what.endswith(".json") else _failures(store, what, profile)
+    for failure in failures:
+        _show_failure(store, failure)
+    try:
+        found = find_run(store, what, profile)
+    except UserError:
+        if not failures:
+            raise
+        found = []
+    for result in found:
+        _show_run(result)
+
+
+def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
+    from harness.profiles import load_profile
+    from harness.spec import RunSpec
+
+    spec, name = str(RunSpec.parse(key)), None if profile is None else load_profile(profile).name
+    return [one for one in store.failures() if one.spec.key == spec and name in (None, one.profile)]
+
+
+def _show_failure(store: Store, failure: Failure) -> None:
+    """The error of a run that failed, its traceback, and where its log is, with the last lines."""
+    from harness.store.logs import failed_log
+
+    echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
+    echo(failure.traceback or "no traceback: the process ended without one", nl=not failure.traceback)
+    path = failed_log(store, failure.fingerprint)
+    if path.is_file():
+        echo(f"log: {path}, its last lines:")
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]:
+            echo(f"  {line}")
+
+
+def _show_run(result: Result) -> None:
+    from harness.store import frame_of
+
+    echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
+    echo(
+        f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
+        f"code {result.revision or 'unknown'}"
+    )
+    if result.dev.best_step is not None:
+        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
+    for part, values in result.hyperparameters.items():
+        echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+    for role, use in result.teachers.items():
+        echo(f"{role}: {use.teacher} ({use.of})")
+    scores = frame_of([result])
+    names = ["suite", "protocol", "task", "part", "metric"]
+    texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
+    rows = ([*head, value] for head, value in zip(scores[names].to_numpy().tolist(), texts, strict=True))
+    plain_table((*names, "value"), rows)
+    plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
+    for line in result.all_warnings:
+        echo(f"warning: {line}")
+
+
+def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
+    from harness.planning.used_values import used_values
+    from harness.profiles import load_profile
+    from harness.reporting.methods import method_facts
+
+    used = used_values(name, load_profile(profile), setting, encoder)
+    facts = method_facts(name)
+    echo(f"{name}: {facts.paper}")
+    echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
+    echo(f"loss terms: {', '.join(facts.terms) or 'none'} (remove one with {name}[without=TERM])")
+    if facts.parts:
+        echo(f"parts of terms that can also be removed: {', '.join(facts.parts)}")
+    plain_table(("reading", "what it follows"), [(f"@{key}", text) for key, text in facts.readings.items()])
+    plain_table((f"used under {load_profile(profile).name}", "value", "from", "where it differs"), used)
+    heads = (f"@{reading} by default" for reading in facts.readings)
+    rows = [
+        (v.name, *v.by_reading, "differs" if v.differs else "", v.origin, v.allowed, v.source) for v in facts.values
+    ]
+    plain_table(("hyperparameter", *heads, "", "@paper from", "unit or values", "source"), rows)
+    if facts.decisions:
+        plain_table(("also decided", "@paper from", "what is done"), facts.decisions)
+    if facts.notes:
+        echo(f"differences between paper and public code, and what they change: {facts.notes}")

@@ -1,0 +1,232 @@
+"""Downloads, listed before they start with their sizes, licences and manual steps; how they are carried out and shown.
+
+Nothing is downloaded before the user accepts the licences that restrict its use.
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from time import monotonic
+
+from harness.errors import UserError, first_line
+from harness.fetching.entries import Entry, restricted, with_inputs
+from harness.fetching.entry_files import Watch
+from harness.fetching.folder import Say, readable, state
+from harness.fetching.transfer import Progress
+from harness.plaintext import one_line
+from harness.registry import suggest
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Raise UserError for a name that nothing restricted has. Models are not listed here; they are named OWNER/NAME."""
+    known = [entry.name for entry in restricted()]
+    for name in given:
+        if name not in known and "/" not in name and not _is_of_mteb(name):
+            raise UserError(
+                f"--accept-licences {name}: no restricted data set or model has this name; {suggest(name, known)}"
+            )
+
+
+def _is_of_mteb(name: str) -> bool:
+    """Whether mteb has a task of this name; its import takes seconds."""
+    import mteb
+
+    try:
+        return bool(mteb.get_task(name))
+    except KeyError:
+        return False
+
+
+def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:
+    """Raise UserError unless the terms of each name are agreed to."""
+    refused = [name for name in terms if name not in accepted]
+    if refused:
+        listed = "; ".join(f"{name}: {terms[name]}" for name in refused)
+        raise UserError(
+            f"licences restrict the use of some data ({listed}); to accept them, add "
+            f"--accept-licences {','.join(terms)}"
+        )
+
+
+def terms_of(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
+    """Restricting licences by name, of entries and of those that they are made from, unless they are there."""
+    needed = (each for entry in wanted for each in with_inputs(entry))
+    return {
+        each.name: each.licence
+        for each in needed
+        if each.restricted and not each.by_hand and state(root, each).word in ("absent", "part")
+    }
+
+
+#: Seconds between two plain lines about one file.
+LINE_EVERY_S = 10.0
+
+
+@contextmanager
+def shown() -> Iterator[tuple[Say, Watch]]:
+    """Return what shows a line, and what returns the progress callback of a file."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+
+    def say(line: str) -> None:
+        console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+
+    if not console.is_terminal:
+        yield say, lambda name: _lines(name, say)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bars(*columns, console=console) as bars:
+
+        def watch(name: str) -> Progress:
+            task = bars.add_task(name, total=None)
+            return lambda done, total: bars.update(task, completed=done, total=total)
+
+        yield say, watch
+
+
+def _lines(name: str, say: Say) -> Progress:
+    """Say how far a file is, at most every LINE_EVERY_S seconds."""
+    start = last = monotonic()
+    first: int | None = None
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal last, first
+        first = done if first is None else first
+        now = monotonic()
+        if now - last >= LINE_EVERY_S:
+            last = now
+            rate = readable(round((done - first) / (now - start)))
+            say(f"{name}: {readable(done)} of {readable(total)}, {rate}/s")
+
+    return progress
+
+
+#: things that are downloaded at a time
+AT_A_TIME = 4
+
+
+@dataclass(frozen=True)
+class Fetchable:
+    """One thing to download. `name` is what --accept-licences takes.
+
+    `size` is that of the download in bytes, None if it is not known, 0 for what is made of other things. `spare` is the
+    room that is needed beside it while it is unpacked, `copied` the bytes of a copy that stays. `place` is the folder
+    on whose disk it goes, None without a data root. `terms` is the licence, if it restricts use.
+    """
+
+    name: str
+    what: str
+    size: int | None
+    spare: int
+    place: Path | None
+    terms: str
+    bring: Callable[[Say, Watch], None]
+    copied: int = 0
+
+    @property
+    def size_text(self) -> str:
+        """The size of the download in words."""
+        if self.size is None:
+            return "unknown"
+        return readable(self.size) if self.size else "made here"
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """An input that must be downloaded manually, with its exact steps."""
+
+    name: str
+    steps: str
+
+
+@dataclass(frozen=True)
+class FetchList:
+    """Missing inputs: downloads, and inputs that must be downloaded manually."""
+
+    items: tuple[Fetchable, ...]
+    by_hand: tuple[ByHand, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to download, as far as they are known."""
+        return sum(item.size or 0 for item in self.items)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Names of things whose size is not known."""
+        return [item.name for item in self.items if item.size is None]
+
+    @property
+    def size_text(self) -> str:
+        """The size in words."""
+        if not self.size:
+            return "of unknown size" if self.unknown else "nothing to download"
+        return f"{readable(self.size)}{' and more of unknown size' if self.unknown else ''}"
+
+    def room(self) -> list[tuple[Path, int, int]]:
+        """For each disk: a folder on it, bytes needed as far as they are known, and free bytes."""
+        places = {item.place: _existing(item.place) for item in self.items if item.place is not None}
+        disks = sorted(places.items(), key=lambda pair: pair[1].stat().st_dev)
+        found = []
+        for _, group in groupby(disks, key=lambda pair: pair[1].stat().st_dev):
+            folders = dict(group)
+            here = [item for item in self.items if item.place in folders]
+            unpacked = sorted(item.spare for item in here)[-AT_A_TIME:]
+            needed = sum((item.size or 0) + item.copied for item in here) + sum(unpacked)
+            found.append((next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free))
+        return found
+
+    def check(self, accepted: Collection[str]) -> None:
+        """Raise UserError without a data root, without consent to a licence, and for a disk that is too small."""
+        if any(item.place is None for item in self.items):
+            raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
+        require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
+        for place, needed, free in self.room():
+            if free < needed:
+                raise UserError(
+                    f"about {readable(needed)} are needed on the disk of {place}, only {readable(free)} are free; free "
+                    "some space, or move the data root (--data-root) or the hub cache (HF_HOME)"
+                )
+
+    def carry_out(self, say: Say, watch: Watch) -> dict[str, str]:
+        """Download everything, several things at a time; return the reasons of those that failed, by name."""
+        failed: dict[str, str] = {}
+        waiting: queue.SimpleQueue[Fetchable] = queue.SimpleQueue()
+        for item in self.items:
+            waiting.put(item)
+
+        def work() -> None:
+            while True:
+                try:
+                    item = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    item.bring(say, watch)
+                except Exception as error:  # whatever stops one download, the others go on
+                    why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {first_line(error)}"
+                    failed[item.name] = why
+                    say(f"{item.name}: failed")
+
+        # daemons, so that an interrupted command ends at once; what is received is kept
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(AT_A_TIME, len(self.items)))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return {item.name: failed[item.name] for item in self.items if item.name in failed}
+
+
+def _existing(place: Path) -> Path:
+    """The folder, or the nearest above it that exists."""
+    return next(folder for folder in (place, *place.parents) if folder.exists())

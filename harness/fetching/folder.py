@@ -1,0 +1,246 @@
+"""The data folder: locks, free disk space, manifests of fetched entries; checks by size, checksum and rows."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import gzip
+import hashlib
+import io
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from harness.errors import UserError
+from harness.fetching.entries import Entry, Origin, Output
+from harness.files import write_text
+from harness.locks import locked
+
+#: shows a message to the user
+Say = Callable[[str], None]
+
+
+def books(root: Path) -> Path:
+    """The folder of manifests, locks, unfinished downloads and rejected files."""
+    return root / ".catalogue"
+
+
+def manifest_path(root: Path, name: str) -> Path:
+    """The manifest of an entry."""
+    return books(root) / f"{name}.sha256"
+
+
+@contextmanager
+def held(root: Path, name: str, say: Say) -> Iterator[None]:
+    """Hold the lock of an entry, waiting for other processes.
+
+    Converts errors of full disks and read-only or forbidden folders into a UserError of one line.
+    """
+    known = {
+        errno.ENOSPC: "the disk is full",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EROFS: "the disk cannot be written to",
+        errno.EACCES: "permission denied",
+    }
+    try:
+        books(root).mkdir(parents=True, exist_ok=True)
+        with locked(books(root) / f"{name}.lock", name, say):
+            yield
+    except OSError as error:
+        if error.errno not in known:
+            raise
+        raise UserError(
+            f"{error.filename or root}: {known[error.errno]}; free some space or set another --data-root, and run the "
+            "command again; incomplete files are ignored"
+        ) from error
+
+
+def check_room(root: Path, name: str, needed: int | None) -> None:
+    """Check the free disk space. Raises UserError."""
+    free = shutil.disk_usage(root).free
+    if needed is not None and free < needed:
+        raise UserError(
+            f"{name} needs about {readable(needed)}, {root} has only {readable(free)} free; free some space or set "
+            "another --data-root"
+        )
+
+
+def readable(size: int | None) -> str:
+    """A size with its unit: 1.5 GB."""
+    if size is None:
+        return "unknown"
+    for power, unit in enumerate(("B", "kB", "MB")):
+        if size < 1000 ** (power + 1):
+            return f"{size / 1000**power:.0f} {unit}"
+    return f"{size / 1000**3:.1f} GB"
+
+
+BLOCK = 1 << 20
+_DIGEST = re.compile(r"# ([0-9a-f]{64})")
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether the outputs of an entry exist: all (with or without a manifest), some or none; `note` has no outputs."""
+
+    word: Literal["present", "unchecked", "part", "absent", "note"]
+    absent: tuple[str, ...] = ()
+
+
+def state(root: Path | None, entry: Entry) -> State:
+    """Check which outputs exist, without hashing."""
+    if not entry.outputs:
+        return State("note")
+    absent = tuple(out.path for out in entry.outputs if root is None or not (root / out.path).exists())
+    if absent or root is None:
+        return State("absent" if len(absent) == len(entry.outputs) else "part", absent)
+    return State("present" if manifest_path(root, entry.name).is_file() else "unchecked")
+
+
+def verify(root: Path, entry: Entry) -> list[str]:
+    """Compare the files of an entry with its manifest, or else with the counts and checksums of the catalogue.
+
+    Returns one line per difference.
+    """
+    absent = state(root, entry).absent
+    path = manifest_path(root, entry.name)
+    known = read_manifest(path) if path.is_file() else _known(entry)
+    gone = dict.fromkeys([*absent, *(name for name in known if not (root / name).is_file())])
+    wrong = [f"{name} is missing" for name in gone]
+    for name, expected in known.items():
+        if name not in gone and (found := hash_of(root / name)) != expected:
+            wrong.append(f"{name} has SHA-256 {found[:12]}..., expected {expected[:12]}...")
+    for output in entry.outputs:
+        if output.path not in absent:
+            try:
+                check_output(entry, output, root / output.path)
+            except UserError as error:
+                wrong.append(str(error).removeprefix(f"{entry.name}: "))
+    return wrong
+
+
+def _known(entry: Entry) -> dict[str, str]:
+    """Hashes of the outputs that are unchanged downloads with a SHA-256 in the catalogue."""
+    sums = {origin.name: origin.checksum or "" for origin in entry.origins}
+    placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
+    found = {out.path: sums.get(str(out.origin), "") for out in placed}
+    return {path: value.removeprefix("sha256:") for path, value in found.items() if value.startswith("sha256:")}
+
+
+def write_manifest(path: Path, place: Path, entry: Entry) -> None:
+    """Write the SHA-256 of every output file below a folder in the format of sha256sum.
+
+    Before them stand two comments: the SHA-256 of what follows, and what the files are.
+    """
+    sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
+    files = [file for output in entry.outputs for file in files_of(place / output.path)]
+    lines = [f"{hash_of(file)}  {file.relative_to(place).as_posix()}\n" for file in files]
+    text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
+    write_text(path, f"# {_hash(text)}\n{text}")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, str]:
+    """Return hashes by path. Raises UserError for a file that was changed later, and for a malformed line."""
+    found, text = {}, path.read_text(encoding="utf-8", errors="replace")
+    first, _, rest = text.partition("\n")
+    stated = _DIGEST.fullmatch(first)  # of an earlier version: none
+    if stated and stated[1] != _hash(rest):
+        raise UserError(f"{path} was changed or damaged after it was written; remove it and fetch or import again")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise UserError(
+                f"{path}, line {number} is not a line of sha256sum; remove the file and fetch or import again"
+            )
+        found[match[2]] = match[1]
+    return found
+
+
+def hash_of(path: Path, kind: str = "sha256") -> str:
+    """SHA-256 or MD5 (hex) of a file's bytes, never cached."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, kind).hexdigest()
+
+
+def check_download(root: Path, entry: Entry, origin: Origin, path: Path, checksum: str | None) -> None:
+    """Check size and checksum of a download; a wrong file is moved aside. Raises UserError naming the new place."""
+    wrong = difference(origin, path, checksum)
+    if wrong is None:
+        return
+    aside = books(root) / "rejected" / f"{entry.name}-{origin.name}-{hash_of(path)[:12]}"
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(aside)
+    raise UserError(
+        f"{entry.name}: {origin.name} from {origin.where} is not the file of the catalogue: {wrong}; it was moved to "
+        f"{aside}; fetch again, and if the error repeats, the source has changed"
+    )
+
+
+def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
+    """How a file differs from the catalogue, or None if no known value differs."""
+    size = path.stat().st_size
+    if origin.bytes is not None and size != origin.bytes:
+        return f"{size} bytes, expected {origin.bytes}"
+    if checksum is None:
+        return None
+    kind, _, expected = checksum.partition(":")
+    found = hash_of(path, kind)
+    return None if found == expected else f"{kind} {found}, expected {expected}"
+
+
+def check_output(entry: Entry, output: Output, path: Path) -> None:
+    """Check the number of files or rows of an output. Raises UserError."""
+    if output.kind == "folder":
+        found, expected, what = sum(output.counts(item.name) for item in files_of(path)), output.files, "files"
+        if found == 0:
+            raise UserError(f"{entry.name}: {output.path} has no file {output.pattern}; check the input")
+    else:
+        expected, what = output.rows, "rows"
+        found = count_rows(path) if expected is not None else 0
+    if expected is not None and found != expected:
+        raise UserError(f"{entry.name}: {output.path} has {found} {what}, expected {expected}; it is incomplete")
+
+
+def files_of(path: Path) -> list[Path]:
+    """A file itself, or all files of a folder and its sub-folders, sorted by name."""
+    return [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+
+
+def count_rows(path: Path) -> int:
+    """Count the rows of a Parquet, HDF5, CSV or tab-separated file, or the lines of a text. Raises UserError."""
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as parquet
+
+            return int(parquet.read_metadata(path).num_rows)
+        if path.suffix == ".hdf5":
+            import h5py
+
+            with h5py.File(path) as file:
+                return int(file["features"].shape[0])
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
+            return _count_text(stream, path.name.removesuffix(".gz"))
+    except (OSError, EOFError, zlib.error, KeyError, ValueError, csv.Error) as error:
+        raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is incomplete") from error
+
+
+def _count_text(stream: IO[bytes], name: str) -> int:
+    if name.endswith(".csv"):
+        with io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
+            return sum(1 for _ in csv.reader(text)) - 1
+    lines, last = 0, b"\n"
+    while block := stream.read(BLOCK):
+        lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines + (last != b"\n") - name.endswith(".tsv")

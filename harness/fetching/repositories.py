@@ -1,0 +1,257 @@
+"""Repositories of the hub: models, downloaded into the client's own cache at one commit, and uploads.
+
+The commit that stood for `main` when a model was fetched is recorded below the data root and used from then on.
+Uploads go through huggingface_hub, which finds the token; none is stored here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import UserError
+from harness.fetching.folder import Say, books, hash_of, held
+from harness.fetching.transfer import Progress, plain_errors
+from harness.files import DamagedError, sealed, unsealed, write_text
+
+#: weights that transformers and timm read, the preferred first
+_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
+#: kind of teacher -> weights that it prefers to these
+_FIRST = {"open-clip": ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")}
+#: configurations, tokenizers, and the card, which can name the pooling
+_TEXTS = ("README.md", "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
+#: folders of the modules of sentence-transformers, such as 1_Pooling
+_MODULE = re.compile(r"\d+_\w+")
+_BY_HAND = "give a folder instead (an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file of a repository; size in bytes and SHA-256 where the hub states them."""
+
+    name: str
+    size: int | None = None
+    sha256: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """Its folder in the repository, '' for none."""
+        return self.name.rpartition("/")[0]
+
+
+@dataclass(frozen=True)
+class HubRepository:
+    """A model or data set of the hub at a commit, with its licence as its card states it."""
+
+    hub: str
+    commit: str
+    licence: str | None
+    files: tuple[HubFile, ...]
+
+
+def look_up(hub: str, kind: Literal["model", "dataset"], revision: str) -> HubRepository:
+    """Ask the hub for the files of a repository. Raises UserError."""
+    from huggingface_hub import HfApi
+
+    with plain_errors(hub, kind, f"{hub} at {revision}", _BY_HAND):
+        found: Any = HfApi().repo_info(hub, repo_type=kind, revision=revision, files_metadata=True)
+    files = (HubFile(one.rfilename, one.size, one.lfs.sha256 if one.lfs else None) for one in found.siblings or ())
+    licence = (found.card_data or {}).get("license")
+    return HubRepository(hub, found.sha, " or ".join(licence) if isinstance(licence, list) else licence, tuple(files))
+
+
+def files_read(found: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
+    """The files that teachers of these kinds read ('' is an encoder), and those named `beside`, small ones first.
+
+    Of weights, only one format of each is taken, safetensors if there are any. Raises UserError without weights, and
+    for a file beside them that is not there.
+    """
+    wanted: dict[HubFile, None] = {}
+    for folder in sorted({file.folder for file in found.files}):
+        if folder and not _MODULE.fullmatch(folder):
+            continue
+        inside = [file for file in found.files if file.folder == folder]
+        wanted |= dict.fromkeys(file for file in inside if _matches(file, _TEXTS))
+        for reader in readers:
+            wanted |= dict.fromkeys(_weights(inside, (*_FIRST.get(reader, ()), *_WEIGHTS)))
+    if not any(not _matches(file, _TEXTS) for file in wanted):
+        raise UserError(
+            f"{found.hub} at {found.commit[:7]} has no readable weights: no model.safetensors and no "
+            f"pytorch_model.bin; {_BY_HAND}"
+        )
+    for name in beside:
+        extra = [file for file in found.files if file.name == name]
+        if not extra:
+            raise UserError(f"{found.hub} at {found.commit[:7]} has no {name}; fetch another commit, or {_BY_HAND}")
+        wanted |= dict.fromkeys(extra)
+    return sorted(wanted, key=lambda file: (not _matches(file, _TEXTS), file.name))
+
+
+def _weights(files: Sequence[HubFile], patterns: Sequence[str]) -> list[HubFile]:
+    found = ([file for file in files if _matches(file, (pattern,))] for pattern in patterns)
+    return next(filter(None, found), [])
+
+
+def _matches(file: HubFile, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(file.name.rpartition("/")[2], pattern) for pattern in patterns)
+
+
+def fetch_model(found: HubRepository, files: Sequence[HubFile], progress: Progress) -> Path:
+    """Download files of a model into the hub cache and check their hashes; return the snapshot. Raises UserError."""
+    from huggingface_hub import hf_hub_download
+
+    total = sum(file.size or 0 for file in files) or None
+    before = 0
+    place = Path()
+    for file in files:
+        counter = _counter(progress, before, total)
+        with plain_errors(found.hub, "model", f"{found.hub}/{file.name} at {found.commit}", _BY_HAND):
+            place = Path(hf_hub_download(found.hub, file.name, revision=found.commit, tqdm_class=counter))
+        if file.sha256 is not None and hash_of(place) != file.sha256:
+            place.resolve().unlink()
+            place.unlink()
+            raise UserError(
+                f"{found.hub}: {file.name} has another SHA-256 than the hub states; it was removed, fetch it again"
+            )
+        before += file.size or 0
+        progress(before, total)
+    return place.parents[files[-1].name.count("/")]
+
+
+def _counter(progress: Progress, before: int, total: int | None) -> Any:
+    """A progress bar class of the client that draws nothing and reports the bytes of one file."""
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    class Counter(tqdm):
+        def __init__(self, *words: Any, **options: Any) -> None:
+            super().__init__(*words, **{**options, "disable": True})  # type: ignore[no-untyped-call]
+            self.received = int(options.get("initial", 0))
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.received += int(n or 0)
+            progress(before + self.received, total)
+            return None
+
+        def update_transfer(self, n: float) -> None:
+            """Bytes on the wire, which the client counts beside those of the file."""
+
+    return Counter
+
+
+def recorded_commit(root: Path | None, hub: str) -> str | None:
+    """The commit of a model that was recorded when it was fetched. Raises UserError for a damaged record."""
+    return None if root is None else _records(root).get(hub)
+
+
+def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
+    """Record the commit that stands for a model's `main` from now on."""
+    with held(root, "models", say):
+        known = _records(root)
+        write_text(_record(root), sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True)))
+
+
+def _record(root: Path) -> Path:
+    return books(root) / "models.json"
+
+
+def _records(root: Path) -> dict[str, str]:
+    path = _record(root)
+    if not path.is_file():
+        return {}
+    try:
+        content = path.read_bytes()
+        known = json.loads(unsealed(content) or content)  # of an earlier version: no digest
+        return {str(hub): str(commit) for hub, commit in known.items()}
+    except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
+        raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error
+
+
+RepositoryKind = Literal["model", "dataset"]
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A repository at a commit, and its files by name."""
+
+    name: str
+    kind: RepositoryKind
+    commit: str
+    files: frozenset[str]
+
+
+def check_repository(name: str) -> str:
+    """The name of a repository. Raises UserError for one that is not OWNER/NAME."""
+    if not _REPOSITORY.fullmatch(name):
+        raise UserError(f"'{name}' is not the name of a repository; give OWNER/NAME")
+    return name
+
+
+def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> Remote:
+    """Look up a repository. Raises UserError where the hub does not show it."""
+    from huggingface_hub import HfApi
+
+    with _plain(name, kind, f"{name} at {revision or 'main'}"):
+        found: Any = HfApi().repo_info(check_repository(name), repo_type=kind, revision=revision)
+    return Remote(name, kind, str(found.sha), frozenset(one.rfilename for one in found.siblings or ()))
+
+
+def find_or_make(name: str, kind: RepositoryKind) -> Remote:
+    """Look up a repository that is to be written to; one that is not there is made, and is private."""
+    from huggingface_hub import HfApi
+
+    with _plain(name, kind, name):
+        HfApi().create_repo(check_repository(name), repo_type=kind, private=True, exist_ok=True)
+    return find_remote(name, kind)
+
+
+def download(remote: Remote, patterns: list[str], folder: Path) -> None:
+    """Download the files of a repository that match, at its commit."""
+    from huggingface_hub import snapshot_download
+
+    with _plain(remote.name, remote.kind, f"{remote.name} at {remote.commit}"):
+        snapshot_download(
+            remote.name, repo_type=remote.kind, revision=remote.commit, local_dir=folder, allow_patterns=patterns
+        )
+
+
+def upload(remote: Remote, files: Mapping[str, Path], message: str) -> str:
+    """Write files by their names in one commit on top of the one that was looked up; return the new commit.
+
+    Raises UserError, with nothing written, where somebody else has written meanwhile.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+
+    operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
+    with _plain(remote.name, remote.kind, remote.name):
+        done = HfApi().create_commit(
+            remote.name, operations, commit_message=message, repo_type=remote.kind, parent_commit=remote.commit
+        )
+    return str(done.oid)
+
+
+@contextmanager
+def _plain(name: str, kind: RepositoryKind, place: str) -> Iterator[None]:
+    """Errors of the client as one line; those of writing say what writing needs."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        with plain_errors(name, kind, place, "check its name"):
+            yield
+    except UserError as error:
+        cause = error.__cause__
+        status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else 0
+        if status in (401, 403):
+            login = "log in with `hf auth login` or HF_TOKEN, with a token that may write there"
+            raise UserError(f"the hub does not let you write to {name} ({status}); {login}") from cause
+        if status in (409, 412):
+            raise UserError(
+                f"{name} was changed by someone else in the meantime; run the same command again"
+            ) from cause
+        raise

@@ -1,0 +1,297 @@
+"""What a plan or a profile lacks, and how to get it: catalogue entries, hub models, data sets of mteb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+from harness import fetching
+from harness.command_line import harness_command
+from harness.encoders.locate import MAIN, MissingModel
+from harness.errors import UserError
+from harness.evaluation.mteb_suite import MissingTask
+from harness.fetching import Entry, Say, Watch, providers, readable
+from harness.fetching.downloads import ByHand, Fetchable, FetchList
+from harness.grid import resolve
+from harness.papers.needed import paper_runs
+from harness.papers.published import read_papers
+from harness.papers.standins import StandIns
+from harness.planning.ingredients import Experiments
+from harness.planning.inventory import Checkable, Inventory
+from harness.planning.plan import Plan
+from harness.profiles import Profile
+from harness.sources import Missing
+
+Answer = TypeVar("Answer")
+#: requests to the hub at a time
+REQUESTS = 8
+#: licences, as the hub and mteb write them, that leave everyone free to train and to evaluate
+_FREE = re.compile(
+    r"apache|mit$|bsd|isc$|unlicense|cc0|cc-by-\d|cc-by-sa|cc-by$|gpl|lgpl|agpl|mpl|afl|odc|odbl|pddl|cdla-p|public"
+)
+_UNSTATED = ("", "unknown", "not specified")
+
+
+def lacking(plan: Plan) -> list[Missing]:
+    """All missing inputs of a plan's runs and suites, each once."""
+    suites = (item for missing in plan.without_data.values() for item in missing)
+    return list(dict.fromkeys((*plan.missing, *suites)))
+
+
+def fetch_command(plan: Plan) -> str:
+    """The command that downloads a plan's missing inputs."""
+    request = plan.request
+    given, methods = request.selection, [str(variant) for variant in request.methods]
+    names = ("table", "figure", "paper", "readings", "settings", "encoders", "seeds", "suites", "tasks")
+    chosen = {name: getattr(given, name) for name in names}
+    grid = request.wanted is None and methods != list(request.profile.defaults.methods)
+    return harness_command(
+        "fetch",
+        *(["--released"] if given.released else []),
+        profile=given.profile,
+        methods=methods if grid else None,
+        **chosen,
+        set=request.overrides,
+        results=plan.store.root,
+        data_root=given.data_root,
+    )
+
+
+def how_to_get(plan: Plan) -> str:
+    """How to get a plan's missing inputs, in a few words."""
+    found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
+    left = ", ".join(one.name for one in found.by_hand)
+    if not found.items:
+        return found.by_hand[0].steps
+    also = f", and {left} by hand" if left else ""
+    return f"run `{fetch_command(plan)}` ({found.size_text}{also})"
+
+
+def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
+    """Downloads for missing data and models. With `ask`, sizes, commits and licences come from the hub.
+
+    Where the hub does not answer, sizes are those of the catalogue and of the profile, or unknown.
+    """
+    entries: dict[str, Entry] = {}
+    models: dict[tuple[str, str], list[MissingModel]] = {}
+    tasks: dict[str, MissingTask] = {}
+    by_hand: dict[str, ByHand] = {}
+    for one in missing:
+        if isinstance(one, MissingModel):
+            models.setdefault((one.hub, one.revision), []).append(one)
+        elif isinstance(one, MissingTask):
+            tasks[one.task] = one
+        elif entry := provider(one):
+            needed = (
+                each for each in fetching.with_inputs(entry) if each == entry or fetching.state(root, each).absent
+            )
+            entries |= {each.name: each for each in needed}
+        else:
+            by_hand[one.what] = ByHand(one.what, one.how)
+    manual = {name: ByHand(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
+    makers: list[Callable[[], Fetchable]] = [
+        *(partial(_entry, entry, root, ask) for name, entry in entries.items() if name not in manual),
+        *(partial(_model, same, root, ask) for same in models.values()),
+        *(partial(_task, task, ask) for task in tasks.values()),
+    ]
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        items = tuple(pool.map(lambda make: make(), makers))
+    return FetchList(items, (*manual.values(), *by_hand.values()))
+
+
+def provider(missing: Missing) -> Entry | None:
+    """The catalogue entry that provides a missing file; an automatic download is preferred."""
+    found = fetching.providers(missing.what)
+    return min(found, key=lambda entry: bool(entry.by_hand), default=None)
+
+
+def disk_need(missing: Iterable[Missing]) -> str:
+    """The size of data and models in words, those to get by hand included."""
+    listed = list(missing)
+    found = fetch_list(listed, None, ask=False)
+    manual = {entry.name: entry.about for one in listed if (entry := provider(one)) and entry.by_hand}
+    known = found.size + sum(size or 0 for size in manual.values())
+    unknown = [*found.unknown, *(one.name for one in found.by_hand if manual.get(one.name) is None)]
+    size = readable(known) if known else ""
+    more = f"{len(unknown)} of unknown size" if unknown else ""
+    return " and ".join(filter(None, (size, more))) or "none"
+
+
+def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, FetchList]]:
+    """What the runs of each table and figure lack: the option that selects it, its name, and the list.
+
+    Runs that cannot be planned are left out. Nothing is downloaded, and no content is hashed.
+    """
+    inventory = Inventory(profile, root, {})
+    experiments = Experiments(inventory, {})
+    for paper in read_papers():
+        for name, runs in paper_runs(paper, StandIns.of(profile), seeds=(0,)).items():
+            missing: dict[Missing, None] = {}
+            for spec, suites in runs.items():
+                for suite in suites:
+                    missing |= dict.fromkeys(_suite_missing(inventory, suite))
+                with suppress(UserError):
+                    run = experiments.of(resolve(profile, spec, {}))
+                    missing |= dict.fromkeys(run.missing)
+                    needed = (run.missing_for(inventory.suites[suite], root) for suite in suites)
+                    missing |= dict.fromkeys(item for items in needed for item in items)
+            option = "figure" if name.partition(":")[2] in paper.figures else "table"
+            yield option, name, fetch_list(missing, root, ask=False)
+
+
+def _suite_missing(inventory: Inventory, suite: str) -> tuple[Missing, ...]:
+    return inventory.once(inventory.suites[suite]).missing
+
+
+def restricts(licence: str | None) -> bool:
+    """Whether a licence, as the hub writes it, restricts who may use the data or for what."""
+    stated = (licence or "").lower()
+    return stated not in _UNSTATED and ("-nc" in stated or not _FREE.match(stated))
+
+
+def _steps(entry: Entry) -> str:
+    how = "; ".join(f"{origin.file}: {origin.hand}" for origin in entry.by_hand)
+    return f"{how}; then `{entry.import_command}` ({entry.licence})"
+
+
+def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
+    size = 0 if all(origin.output for origin in entry.origins) else entry.about
+    if size is None and ask:
+        size = _answer(partial(fetching.hub_size, entry))
+
+    def bring(say: Say, watch: Watch) -> None:
+        if root is not None:
+            fetching.fetch(root, entry, say, watch)
+
+    spare = 0 if entry.recipe == "place" else size or 0
+    return Fetchable(entry.name, entry.title, size, spare, root, entry.licence if entry.restricted else "", bring)
+
+
+def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
+    from huggingface_hub import constants
+
+    hub, revision = same[0].hub, same[0].revision
+    readers = list(dict.fromkeys(one.reader for one in same))
+    beside = [name for name in dict.fromkeys(one.beside for one in same) if name]
+    found = _answer(partial(fetching.look_up, hub, "model", revision)) if ask else None
+    size = same[0].about
+    if found is not None:
+        size = _answer(lambda: sum(file.size or 0 for file in fetching.files_read(found, readers, beside))) or size
+
+    def bring(say: Say, watch: Watch) -> None:
+        known = found or fetching.look_up(hub, "model", revision)
+        files = fetching.files_read(known, readers, beside)
+        say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
+        place = fetching.fetch_model(known, files, watch(hub))
+        if revision == MAIN and root is not None:
+            fetching.record_commit(root, hub, known.commit, say)
+        say(f"{hub}: in place: {place}")
+
+    terms = found.licence if found is not None and restricts(found.licence) else None
+    # `main` needs a data root, which records what it stood for
+    place = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
+    return Fetchable(hub, "model weights, configuration and tokenizer", size, 0, place, terms or "", bring)
+
+
+def _task(task: MissingTask, ask: bool) -> Fetchable:
+    from huggingface_hub import constants
+
+    found = _answer(partial(fetching.look_up, task.hub, "dataset", task.revision)) if ask else None
+    size = sum(file.size or 0 for file in found.files) if found is not None else None
+
+    def bring(say: Say, watch: Watch) -> None:
+        say(f"{task.task}: fetching {task.hub} ({readable(size)} with all its parts)")
+        task.fetch()
+        say(f"{task.task}: in the cache of data sets")
+
+    licence = found.licence if found is not None and found.licence else task.licence
+    terms = str(licence) if restricts(licence) else ""
+    what, place = f"the hub's {task.hub}", Path(constants.HF_HUB_CACHE)
+    # `datasets` keeps a second copy, as Arrow files
+    return Fetchable(task.task, what, size, 0, place, terms, bring, copied=size or 0)
+
+
+def _answer(ask: Callable[[], Answer]) -> Answer | None:
+    """The hub's answer, or None without one: the download itself will say what is wrong."""
+    try:
+        return ask()
+    except UserError:
+        return None
+
+
+class Need(NamedTuple):
+    """One source of a profile. `label` names it, such as "corpus wiki (setting wiki+flickr)"."""
+
+    label: str
+    source: Checkable
+
+
+def data_needs(inventory: Inventory) -> Iterator[Need]:
+    """Corpora, the image features stored with them, and suites."""
+    settings = inventory.profile.settings.items()
+    for name, corpus in inventory.corpora.items():
+        users = [key for key, setting in settings if name in setting.corpora]
+        used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
+        yield Need(f"corpus {name}{used}", corpus.plain.source)
+        for teacher, stored in corpus.stored.items():
+            yield Need(f"{teacher} features of {name}", stored.source)
+    for name, suite in inventory.suites.items():
+        yield Need(f"suite {name}", suite)
+
+
+def all_needs(inventory: Inventory) -> Iterator[Need]:
+    """Encoders, and the data."""
+    for name in inventory.profile.encoders:
+        yield Need(f"encoder {name}", inventory.encoder(name).source)
+    yield from data_needs(inventory)
+
+
+def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """The disk space for each suite, of all models and of the whole profile, in words."""
+    suites = {name: suite.missing(None) for name, suite in inventory.suites.items()}
+    for name, files in suites.items():
+        yield f"the suite {name}", disk_need(files)
+    profile = inventory.profile
+    tables = (
+        *profile.encoders.values(),
+        *profile.teachers.values(),
+        *profile.patches.values(),
+        *profile.released.values(),
+    )
+    models = [
+        MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about) for table in tables if table.hub
+    ]
+    yield "all models", disk_need(models)
+    data = [item for need in data_needs(inventory) for item in need.source.missing(None)]
+    pixels = (corpus.pixels for corpus in inventory.corpora.values())
+    images = [item for one in pixels if one is not None for item in one.source.missing(None)]
+    yield f"the profile {profile.name}", disk_need([*models, *data, *images])
+
+
+class NeededFiles(NamedTuple):
+    """Files of one need that share a state and the entries of the catalogue that provide them, as texts."""
+
+    label: str
+    files: str
+    state: Literal["found", "missing"]
+    entries: str
+
+
+def needed_files(inventory: Inventory) -> Iterator[NeededFiles]:
+    """The files that corpora and suites read, each need's files by state and entry."""
+    for need in data_needs(inventory):
+        missing = {item.what for item in need.source.missing(inventory.root)}
+        found: dict[tuple[Literal["found", "missing"], str], list[str]] = {}
+        for item in need.source.missing(None):
+            entries = ", ".join(entry.name for entry in providers(item.what))
+            absent = item.what in missing
+            text = str(item) if absent and not entries else item.what
+            found.setdefault(("missing" if absent else "found", entries), []).append(text)
+        for (state, entries), files in found.items():
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            yield NeededFiles(need.label, f"{files[0]}{more}", state, entries)

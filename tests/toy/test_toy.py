@@ -1,0 +1,161 @@
+"""The toy world: determined by seeds, and without a trace in text of which words mean the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import UserError
+from harness.seeds import generator
+from harness.toy.corpora import RATE, ToyPairs, ToySentences, labelled_pictures, labelled_tones
+from harness.toy.tasks import TOY_STS, TOY_STS_DEV, related_scenes
+from harness.toy.world import (
+    ATTRIBUTES,
+    CLASSES,
+    FREQUENT,
+    LEXICON,
+    SIZES,
+    TEMPLATES,
+    classes,
+    describe,
+    draw_distinct_scenes,
+    draw_scenes,
+    frequent_scenes,
+    render,
+)
+
+NOWHERE: Path | None = None
+
+
+def test_the_world_is_determined_by_its_seed() -> None:
+    assert ToySentences(size=50).load(NOWHERE).texts == ToySentences(size=50).load(NOWHERE).texts
+    one, other = ToyPairs(size=20).load(NOWHERE), ToyPairs(size=20).load(NOWHERE)
+    np.testing.assert_array_equal(one.images, other.images)
+    assert ToyPairs(size=20).fingerprint(NOWHERE) == ToyPairs(size=20).fingerprint(NOWHERE)
+    prints = [
+        source.fingerprint(NOWHERE)
+        for source in (ToyPairs(size=20), ToyPairs(size=20, seed=1), ToyPairs(size=21), ToyPairs(size=20, split="test"))
+    ]
+    assert len(set(prints)) == 4
+
+
+def test_text_is_twice_the_pairs_so_that_every_second_step_is_paired() -> None:
+    assert len(ToySentences().load(NOWHERE)) == 2 * len(ToyPairs().load(NOWHERE)) == 8192
+
+
+def test_every_word_means_one_thing_and_every_value_has_as_many_words() -> None:
+    words = [word for values in LEXICON.values() for synonyms in values.values() for word in synonyms]
+    assert len(words) == len(set(words))
+    assert {len(synonyms) for values in LEXICON.values() for synonyms in values.values()} == {3}
+    fixed = {word for forms in TEMPLATES.values() for form in forms for word in form.split() if "{" not in word}
+    assert not fixed & set(words)
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES)
+def test_every_word_of_an_attribute_occurs_as_often_and_beside_the_same_words(attribute: str) -> None:
+    """Chi-square over 40,000 sentences: frequencies are uniform, synonyms and rivals keep the same company."""
+    texts = ToySentences(size=40_000).load(NOWHERE).texts
+    mine = {word for synonyms in LEXICON[attribute].values() for word in synonyms}
+    other = {word for name in ATTRIBUTES if name != attribute for words in LEXICON[name].values() for word in words}
+    counts: Counter[tuple[str, str]] = Counter()
+    totals: Counter[str] = Counter()
+    for text in texts:
+        words = text.split()
+        (word,) = mine & set(words)
+        totals[word] += 1
+        counts.update((word, neighbour) for neighbour in other & set(words))
+    expected = len(texts) / len(mine)
+    chi = sum((totals[word] - expected) ** 2 / expected for word in mine)
+    assert chi < len(mine) + 6 * np.sqrt(2 * len(mine))
+    pooled = {neighbour: sum(counts[word, neighbour] for word in mine) / len(mine) for neighbour in other}
+    chi = sum((counts[word, n] - pooled[n]) ** 2 / pooled[n] for word in mine for n in other)
+    freedom = len(mine) * len(other)
+    assert chi < freedom + 6 * np.sqrt(2 * freedom)
+
+
+def test_gold_is_five_times_the_share_of_attributes_that_agree() -> None:
+    first, second, gold = related_scenes(generator(test="gold"), 500)
+    np.testing.assert_allclose(gold, 5 * (first == second).mean(1), atol=0.005)
+    assert set(gold) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}
+    assert np.bincount((gold).astype(int)).min() > 50
+
+
+def test_similarity_tasks_have_subsets_and_do_not_share_draws() -> None:
+    test, dev = TOY_STS.load(NOWHERE), TOY_STS_DEV.load(NOWHERE)
+    assert {name: len(pairs) for name, pairs in test.items()} == {"phrases": 300, "statements": 300, "mixed": 400}
+    assert sum(map(len, dev.values())) == 500
+    assert not {pair[:2] for pair in test["mixed"]} & {pair[:2] for pair in dev["mixed"]}
+    assert TOY_STS.fingerprint(NOWHERE) != TOY_STS_DEV.fingerprint(NOWHERE)
+
+
+def test_a_description_says_each_attribute_of_its_scene_once() -> None:
+    scenes = draw_scenes(generator(test="say"), 200)
+    for scene, text in zip(scenes, describe(scenes, generator(test="words")), strict=True):
+        words = text.split()
+        for place, attribute in enumerate(ATTRIBUTES):
+            value = list(LEXICON[attribute].values())[scene[place]]
+            assert sum(word in value for word in words) == 1
+
+
+def test_pictures_show_every_attribute() -> None:
+    """Pictures of two scenes that differ in one attribute differ more than two pictures of one scene."""
+    scenes = draw_scenes(generator(test="pictures"), 100)
+    same = np.abs(render(scenes, generator(r=0)).astype(float) - render(scenes, generator(r=1))).mean()
+    for place in range(len(ATTRIBUTES)):
+        changed = scenes.copy()
+        changed[:, place] = (changed[:, place] + 1) % SIZES[place]
+        assert np.abs(render(scenes, generator(r=0)).astype(float) - render(changed, generator(r=1))).mean() > same
+
+
+def test_test_pictures_are_of_distinct_scenes() -> None:
+    scenes = draw_distinct_scenes(generator(test="distinct"), 500)
+    assert len(np.unique(scenes, axis=0)) == 500
+
+
+@pytest.mark.parametrize(("repeats", "others"), [(0.0, 63 / 2880), (0.5, 63 * 0.25 / 60), (1.0, 63 / 60)])
+def test_scenes_repeat_within_a_batch_at_the_rate_of_the_option(repeats: float, others: float) -> None:
+    """The mean number of other pairs of a batch of 64 that show the scene of a pair."""
+    scenes = ToyPairs(size=4096, repeats=repeats).scenes()
+    same = (scenes[:, None] == scenes[None]).all(2).sum() - len(scenes)
+    assert same / len(scenes) * 63 / 4095 == pytest.approx(others, abs=0.03)
+
+
+def test_repeated_scenes_have_new_captions_and_pictures_and_all_values_alike() -> None:
+    source = ToyPairs(size=1200, repeats=1.0)
+    pairs, scenes = source.load(NOWHERE), source.scenes()
+    assert 0.9 * FREQUENT < len(np.unique(scenes, axis=0)) <= FREQUENT, "few are drawn twice"
+    assert len(set(pairs.texts)) > 1190
+    assert isinstance(pairs.images, np.ndarray)
+    assert len(np.unique(pairs.images.reshape(1200, -1), axis=0)) == 1200
+    frequent = frequent_scenes(generator(test="frequent"))
+    for place, size in enumerate(SIZES):
+        assert set(np.bincount(frequent[:, place], minlength=size)) == {FREQUENT // size}
+
+
+def test_test_pairs_do_not_repeat_and_a_fraction_above_one_is_refused() -> None:
+    scenes = ToyPairs(size=500, split="test", repeats=1.0).scenes()
+    assert len(np.unique(scenes, axis=0)) == 500
+    with pytest.raises(UserError, match=r"repeats = 1\.5 of the toy pairs must be a fraction"):
+        ToyPairs(repeats=1.5)
+
+
+def test_labels_of_pictures_and_tones() -> None:
+    images, labels = labelled_pictures(64)
+    assert images.shape == (64, 32, 32, 3)
+    assert images.dtype == np.uint8
+    assert 0 <= labels.min() <= labels.max() < CLASSES
+    scenes = draw_scenes(generator(test="labels"), 4000)
+    assert len(np.unique(classes(scenes))) == CLASSES
+
+
+def test_the_pitch_of_a_tone_is_its_colour() -> None:
+    waves, labels = labelled_tones(200)
+    assert waves.dtype == np.float32
+    assert np.abs(waves).max() <= 1
+    colour, shape = np.divmod(labels, len(LEXICON["shape"]))
+    for wave, pitch in zip(waves[shape == 0], colour[shape == 0], strict=True):
+        peak = np.abs(np.fft.rfft(wave)).argmax() * RATE / len(wave)
+        assert abs(12 * np.log2(peak / 220) - 3 * pitch) < 0.7
