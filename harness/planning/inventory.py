@@ -17,7 +17,6 @@ from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, Similarity
 from harness.fetching import recorded_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
-from harness.keywords import check_keywords
 from harness.planning.own_tasks import own_task
 from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
@@ -27,6 +26,7 @@ from harness.setting import read_with
 from harness.sources import Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
+from harness.tomlfiles import check_keywords
 
 
 class Checkable(Protocol):
