@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
     from harness.planning.events import Listener
     from harness.planning.overlap import Overlaps
     from harness.planning.plan import Plan

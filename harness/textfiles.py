@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.errors import RESTORE, UserError
-from harness.regular import open_regular
+from harness.files import open_regular
 
 #: bytes of the longest line that is read
 LONGEST_LINE = 10**7

@@ -23,7 +23,7 @@ from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.fetching import Entry
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)

@@ -17,7 +17,7 @@ from harness.planning.selection import Selection
 from harness.runs.resources import Device
 
 if TYPE_CHECKING:
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
     from harness.planning.needs import Need
     from harness.profiles import Profile
 
@@ -183,7 +183,7 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
     `entries` has the option that selects an entry, and what it lacks.
     """
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
 
     lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
     ready = [name for name in entries if name not in lists]

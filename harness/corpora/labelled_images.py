@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.checksums import keep_note, kept_note
+from harness.caches import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
 from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError

@@ -26,9 +26,8 @@ from harness.corpora.captions import CAPTION, IMAGE
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
-from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import RESTORE, UserError
-from harness.sources import FileSource, Generated, Missing, digest
+from harness.sources import FileSource, Missing, digest
 from harness.textfiles import is_table, read_table
 
 
@@ -141,23 +140,6 @@ class CaptionedFile(FileSource):
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
-class ToyRetrieval(Generated):
-    """Pictures of the toy world's test split, each with a caption that describes no other picture."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name, self.pairs = name, ToyPairs(split="test", size=size)
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash of captions and pictures."""
-        return self.pairs.fingerprint(root)
-
-    def load(self, root: Path | None) -> CaptionedImages:
-        """Generate captions and pictures."""
-        pairs = self.pairs.load(root)
-        ids = self.pairs.image_ids(root)
-        return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs, ids)
-
-
 class _Captions(NamedTuple):
     """Image ids, the captions of each image, and whether the ids are those of other data sets, not positions."""
 
@@ -218,4 +200,3 @@ COCO = CaptionedFile(
     split="test5k",
     images="coco/val2014",
 )
-TOY_RETRIEVAL = ToyRetrieval("ToyRetrieval", 1000)

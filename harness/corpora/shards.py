@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.checksums import keep_note, kept_note
+from harness.caches import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
-from harness.regular import open_regular
+from harness.files import open_regular
 from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import Any
 from harness import registry
 from harness.encoders.poolings import MODULES, pooling_named
 from harness.errors import RESTORE, UserError
-from harness.regular import read_regular
+from harness.files import read_regular
 
 #: modules of these packages come with the libraries; all others are code of the folder or of another package
 _LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 
 from harness.encoders.modules import transformer_folder
 from harness.errors import UserError
-from harness.regular import open_regular, read_regular
+from harness.files import open_regular, read_regular
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (

@@ -16,7 +16,7 @@ from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
 from harness.evaluation.mteb_suite import MissingTask
 from harness.fetching import Entry, Say, Watch, readable
-from harness.fetching.fetch_list import ByHand, Fetchable, FetchList
+from harness.fetching.downloads import ByHand, Fetchable, FetchList
 from harness.grid import resolve
 from harness.papers.needed import paper_runs
 from harness.papers.published import read_papers

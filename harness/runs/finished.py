@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from harness.checksums import DamagedError
 from harness.command_line import harness_command
 from harness.encoders.locate import FolderModel
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.files import DamagedError
 from harness.grid import Resolved, resolve
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
@@ -19,7 +19,7 @@ from harness.profiles import Profile, load_profile, shipped_profiles, typed_prof
 from harness.sources import data_root
 from harness.spec import RunSpec
 from harness.store import Result, Store
-from harness.store.redo import redo_of
+from harness.store.folder import redo_of
 from harness.training.folder import TrainingFolder
 
 

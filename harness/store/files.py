@@ -4,8 +4,8 @@ RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a fi
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
 RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
 RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
-RESULTS/.superseded/                                        old results of runs that were trained again (redo.py)
-RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (submissions.py)
+RESULTS/.superseded/                                        old results of runs that were trained again (folder.py)
+RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (folder.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
 RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
@@ -28,12 +28,10 @@ from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
-from harness.checksums import DamagedError, put_aside, sealed, unsealed
 from harness.errors import UserError, first_line
+from harness.files import DamagedError, open_regular, put_aside, read_regular, sealed, unsealed, write_text
 from harness.locks import try_lock
 from harness.metrics import ArrayName
-from harness.regular import open_regular, read_regular
-from harness.sources import write_text
 from harness.spec import RunSpec, Variant
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed

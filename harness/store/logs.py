@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from harness.checksums import put_aside
 from harness.errors import UserError
-from harness.regular import read_regular
+from harness.files import put_aside, read_regular
 from harness.store.files import Store
-from harness.store.submissions import submission, submissions
+from harness.store.folder import submission, submissions
 
 #: Seconds between two looks at a log that is followed.
 FOLLOW_S = 0.3

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from harness.checksums import DamagedError, note_in, write_note
-from harness.regular import read_regular
+from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.store import Failure, Result, Store
 from harness.work.job import Again, End, Prepared
 

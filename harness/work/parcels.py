@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.sources import write_bytes
+from harness.files import write_bytes
 from harness.store import Failure, Result, Store
 from harness.work.job import End
 from harness.work.run_job import RunJob

@@ -16,8 +16,8 @@ from unittest.mock import patch
 
 import pytest
 
-from harness.checksums import note_in, write_note
 from harness.cli.main import main
+from harness.files import note_in, write_note
 from harness.store import BACKEND_VERSION
 
 SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")

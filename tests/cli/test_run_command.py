@@ -17,7 +17,6 @@ from click.testing import CliRunner, Result
 import harness
 from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
-from harness.corpora.toy import student_folder
 from harness.errors import UserError
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
@@ -25,6 +24,7 @@ from harness.planning.selection import Selection
 from harness.reporting.contents import Contents
 from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store
+from harness.toy import student_folder
 
 
 def run(*words: str, results: Path) -> Result:
@@ -109,7 +109,7 @@ def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
 
 
 def test_the_places_of_encoders_may_be_given(tmp_path: Path) -> None:
-    from harness.corpora.toy import student_folder
+    from harness.toy import student_folder
 
     place = f"bert-base-uncased={student_folder()}"
     request = make_request(Selection("paper", table="mcse:T5", encoders=place))

@@ -13,7 +13,7 @@ from harness.planning.names import stored_spelling
 from harness.runs.finished import find_result
 from harness.store import Failure, Result, Spec, Store
 from harness.store import logs as logs_module
-from harness.store.submissions import Submission, note_submission
+from harness.store.folder import Submission, note_submission
 
 
 def row(printed: str, name: str) -> list[str]:

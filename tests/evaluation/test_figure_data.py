@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation import cosines
@@ -28,6 +27,7 @@ from harness.evaluation.figure_data import (
 )
 from harness.metrics import ArrayName
 from harness.runs.embedding import RunEmbedder
+from harness.toy import student_folder
 
 RNG = np.random.default_rng(0)
 

@@ -13,15 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.corpora.base import Pairs
-from harness.corpora.retrieval import (
-    CaptionedImages,
-    ToyRetrieval,
-)
-from harness.corpora.toy import clip_folder
+from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
 from harness.evaluation import cosines
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.sources import digest
+from harness.toy import clip_folder
+from harness.toy.tasks import ToyRetrieval
 
 
 def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> list[int]:

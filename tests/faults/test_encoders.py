@@ -14,10 +14,10 @@ from faults_tools import SHORT, short_run
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness.corpora.toy import student_folder
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.toy import student_folder
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 
 import harness
 from harness.cli import main
-from harness.corpora.toy import student_folder
 from harness.errors import UserError
 from harness.profiles import load_profile
+from harness.toy import student_folder
 
 WORDS = "embeddings.word_embeddings.weight"
 

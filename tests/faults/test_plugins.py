@@ -17,7 +17,7 @@ from harness.errors import PlugInError
 from harness.planning.plan import Plan
 from harness.runs.resources import Allocation
 from harness.store import Store
-from harness.store.attempts import attempt
+from harness.store.folder import attempt
 from harness.work import base, processes
 from harness.work.job import Job
 from harness.work.jobs import jobs_of
@@ -88,7 +88,7 @@ def test_exit_of_c_in_this_process_is_a_failure_with_its_place_and_not_the_end_w
 
 
 SECRET = """
-from harness.corpora.toy.corpora import ToySentences
+from harness.toy.corpora import ToySentences
 
 class Secret(ToySentences):
     def __init__(self):

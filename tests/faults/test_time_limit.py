@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.runs.resources import Allocation
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
-from harness.store.attempts import Attempt, attempt, begin_attempt
+from harness.store.folder import Attempt, attempt, begin_attempt
 from harness.work import time_limit
 from harness.work.base import _report_death
 from harness.work.jobs import jobs_of
@@ -86,7 +86,7 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install:
 
 
 ENDLESS = """
-from harness.corpora.toy.corpora import ToySentences
+from harness.toy.corpora import ToySentences
 
 class Endless(ToySentences):
     def row_hash(self):

@@ -21,9 +21,9 @@ from faults_tools import SHORT, Disk, Place, as_nobody, contents, files_up_to, o
 
 import harness
 from harness.errors import UserError
+from harness.files import replaced, write_bytes
 from harness.locks import try_lock
 from harness.runs.export import export as write_export
-from harness.sources import replaced, write_bytes
 from harness.store import Spec, Store
 from harness.store.merge import merge
 

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from harness.corpora.base import Pairs
-from harness.corpora.toy import student_folder
-from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.planning.events import Event, Listener
@@ -21,10 +19,11 @@ from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.log import stage_text
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.spec import CONTROLS, Variant, parse_setting
 from harness.store import Result, Store
+from harness.toy import student_folder
+from harness.toy.corpora import ToyPairs
 from harness.training.streams import TrainingData
 from harness.work.base import execute
 

@@ -19,9 +19,9 @@ import torch
 from PIL import Image
 
 from harness.corpora.labelled_images import EncodedImages
-from harness.corpora.toy.media import ToyImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
+from harness.toy.corpora import ToyImages
 from harness.training import prefetch
 from harness.training.batching import Order
 from harness.training.prefetch import MediaInputs, Prefetcher, free_workers

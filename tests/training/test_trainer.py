@@ -12,17 +12,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness.checksums import CHECKSUMS, DamagedError, seal_folder
 from harness.corpora.tokens import Tokens, cached_tokens
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToySentences
-from harness.corpora.toy.media import ToyImages
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
+from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method, by_batches
 from harness.profiles import Training
 from harness.registry import get
 from harness.stopping import Stopped
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyImages, ToySentences
 from harness.training import trainer as trainer_module
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingError, TrainingProgress
