@@ -18,8 +18,8 @@ from harness.planning.states import KEPT, REDONE, RETRIED, STALE, UNSCORED, RunS
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
+from harness.store.files import check_names
 from harness.store.folder import begins_to_redo, has_training, redo_of
-from harness.store.names import check_names
 
 
 @dataclass(frozen=True)
