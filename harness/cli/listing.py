@@ -18,7 +18,7 @@ from harness.runs.resources import Device
 
 if TYPE_CHECKING:
     from harness.fetching.downloads import FetchList
-    from harness.planning.needs import Need
+    from harness.planning.missing import Need
     from harness.profiles import Profile
 
 _HEADS = {
@@ -122,8 +122,7 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     """
     from harness.caches import cache_folder
     from harness.planning.inventory import Inventory
-    from harness.planning.lacking import paper_needs
-    from harness.planning.needs import all_needs
+    from harness.planning.missing import all_needs, paper_needs
     from harness.profiles import load_profile
     from harness.profiles import shipped_profiles as names
     from harness.runs.environment import machine, package_versions, pick_device

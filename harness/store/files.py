@@ -323,13 +323,15 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
 
 
 def _joined(found: Mapping[Path, Result]) -> tuple[list[Result], list[str]]:
-    """Results in their order, those of one training merged into one, and a line for each that contradict each other."""
-    trainings: dict[tuple[str, str, str], dict[Path, Result]] = {}
+    """Results in their order, those of one training and key merged, and a line for each contradiction."""
+    trainings: dict[str, dict[Path, Result]] = {}
     for path, result in found.items():
-        trainings.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = result
-    lines = [contradiction(files) for files in trainings.values()]
-    agreeing = (files for files, line in zip(trainings.values(), lines, strict=True) if not line)
-    return [joined_results(list(files.values())) for files in agreeing], [line for line in lines if line]
+        trainings.setdefault(result.fingerprint, {})[path] = result
+    lines = {fingerprint: contradiction(files) for fingerprint, files in trainings.items()}
+    agreeing: dict[tuple[str, str, str], list[Result]] = {}
+    for result in (result for result in found.values() if not lines[result.fingerprint]):
+        agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
+    return [joined_results(results) for results in agreeing.values()], [line for line in lines.values() if line]
 
 
 def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:

@@ -11,7 +11,7 @@ import harness
 from harness.encoders.locate import MissingModel
 from harness.errors import UserError
 from harness.fetching.downloads import Fetchable, FetchList
-from harness.planning.lacking import disk_need, fetch_command, fetch_list, paper_needs, restricts
+from harness.planning.missing import disk_need, fetch_command, fetch_list, paper_needs, restricts
 from harness.profiles import load_profile
 from harness.sources import Missing
 
