@@ -181,7 +181,7 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
-    from harness.planning.lacking import fetch_command, fetch_list, lacking
+    from harness.planning.missing import fetch_command, fetch_list, lacking
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
@@ -230,15 +230,15 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        from harness.planning.present import comparable, of_tuning
+        from harness.planning.present import as_planned, of_tuning
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs
-        stored = comparable(plan, results.runs, in_folder)
+        stored = as_planned(plan, in_folder)
         show_summaries(results.runs, stored)
         if plan.request.tuning:
             show_tuning(plan.request.tuning, of_tuning(results.runs, stored))
         if plan.request.entries:
-            show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
+            show_paper_tables(plan.request.entries, plan.request.profile.name, stored)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

@@ -12,7 +12,7 @@ from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import NamedTeacher
 from harness.sources import digest
 from harness.store import Store
-from harness.store.attempts import LAST_AFTER, attempt
+from harness.store.folder import LAST_AFTER, attempt
 from harness.work.job import Job
 from harness.work.preparation import (
     FeaturesOfCorpus,

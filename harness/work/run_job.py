@@ -12,10 +12,9 @@ from harness.planning.plan import PlannedRun
 from harness.runs.environment import pick_device
 from harness.runs.resources import Allocation, DeviceChoice, Resources
 from harness.store import Failure, Result, Spec
-from harness.store.attempts import begin_attempt, end_attempt, settle_attempt
+from harness.store.files import remove_leftovers_of
+from harness.store.folder import begin_attempt, end_attempt, end_redo, redo_of, settle_attempt
 from harness.store.logs import running_log
-from harness.store.names import remove_leftovers_of
-from harness.store.redo import end_redo, redo_of
 from harness.work.estimates import Estimates
 from harness.work.faults import all_of, described
 from harness.work.job import Job, machine_of

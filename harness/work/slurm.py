@@ -10,7 +10,7 @@ from harness.errors import UserError
 from harness.locks import locked
 from harness.planning.events import Listener
 from harness.runs.resources import DeviceChoice, Jobs
-from harness.store.submissions import Submission, forget_submission, submission
+from harness.store.folder import Submission, forget_submission, submission
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.job import End, Job
 from harness.work.preparation import Preparation

@@ -18,7 +18,7 @@ from submitit.helpers import Checkpointable, DelayedSubmission
 from harness.runs.resources import Allocation
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store import Store
-from harness.store.submissions import forget_submission
+from harness.store.folder import forget_submission
 from harness.work.end_file import read_end, write_end
 from harness.work.event_file import EventWriter
 from harness.work.job import Again, End, Job, cause, error_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.errors import UserError
 from harness.planning.events import Event, Listener
 from harness.store import Result, Store
-from harness.store.submissions import Submission, forget_submission
+from harness.store.folder import Submission, forget_submission
 from harness.work.end_file import read_end
 from harness.work.event_file import EventReader
 from harness.work.job import Again, End, Job, Prepared

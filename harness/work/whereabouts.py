@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.errors import UserError
 from harness.store import Store
-from harness.store.submissions import Submission, submissions
+from harness.store.folder import Submission, submissions
 from harness.work.slurm_commands import SlurmState, states
 
 

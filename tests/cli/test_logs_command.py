@@ -10,7 +10,7 @@ from cli_words import Typed
 
 from harness.store import Store
 from harness.store import logs as logs_module
-from harness.store.submissions import Submission, note_submission
+from harness.store.folder import Submission, note_submission
 
 LINES = "2026-01-02T03:04:05Z  start mcse/toy/toy-bert/seed-0 on cpu\n2026-01-02T03:04:06Z  done\n"
 

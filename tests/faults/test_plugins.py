@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from faults_tools import outcome, short_run
-from killing import in_a_process, short
 from plugin_packages import Install
 
 import harness
@@ -17,7 +16,6 @@ from harness.errors import PlugInError
 from harness.planning.plan import Plan
 from harness.runs.resources import Allocation
 from harness.store import Store
-from harness.store.attempts import attempt
 from harness.work import base, processes
 from harness.work.job import Job
 from harness.work.jobs import jobs_of
@@ -75,16 +73,6 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     spoilt = next(failure for failure in found.failures if failure.spec.method == "bad-nan")
     log = (tmp_path / "together" / "failed" / f"{spoilt.fingerprint[:16]}.log").read_text()
     assert re.search(r"the batch of step 3: sentences, rows \d+( \d+){7}$", log, re.MULTILINE)
-
-
-def test_exit_of_c_in_this_process_is_a_failure_with_its_place_and_not_the_end_without_a_word(
-    install: Install, tmp_path: Path
-) -> None:
-    install("bad_methods", CODE, {"methods": NAMES})
-    assert in_a_process(short, str(tmp_path), None, "bad-leaves") == 1
-    (failure,) = Store(tmp_path / "results").failures()
-    assert re.fullmatch(r"ExitError: exit of C ended the process \(bad_methods.py, line \d+\)", failure.error)
-    assert attempt(Store(tmp_path / "results"), failure.fingerprint).deaths == 1
 
 
 SECRET = """

@@ -27,7 +27,7 @@ from harness.planning.events import Event, Stage
 from harness.runs.resources import Allocation
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
-from harness.store.submissions import Submission, note_submission, submission
+from harness.store.folder import Submission, note_submission, submission
 from harness.training.record import TrainingProgress
 from harness.work.end_file import read_end, write_end
 from harness.work.event_file import EventReader, EventWriter

@@ -112,5 +112,7 @@ def report_sections(contents: Contents) -> list[ReportSection]:
                     _ = section.grids, section.figures, list(section.rows())
             made.append(section)
         except PlugInError as error:
+            if name in own:
+                raise
             contents.problems.append(str(error))
     return sorted(made, key=lambda section: section.place)
