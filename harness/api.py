@@ -191,7 +191,7 @@ def execute(
     from harness.reporting.results import Results
     from harness.store import Failure, Result
     from harness.store.tunings import save_tuning
-    from harness.work.time_limit import seconds_of
+    from harness.work.failures import seconds_of
     from harness.work.tracking.installed import installed_trackers
 
     limit_s = None if run_timeout is None else seconds_of(run_timeout)

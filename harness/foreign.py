@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Final, NoReturn
 
 from harness.stopping import Stopped
@@ -26,7 +24,7 @@ LOOKS: Final = 10
 
 
 class ExitError(Exception):
-    """Other people's code called os._exit, or exit of C, which would end the process without an error message."""
+    """Other people's code called os._exit, which would end the process without an error message."""
 
 
 def raised_at(error: BaseException, packages: Collection[str]) -> str:
@@ -88,48 +86,3 @@ def exit_raises() -> Iterator[None]:
         yield
     finally:
         os._exit = real
-
-
-@contextmanager
-def exit_watched(last: Callable[[ExitError], object]) -> Iterator[None]:
-    """Call `last` and end with code 1 where exit of C ends this process during the block, if the C library is glibc.
-
-    Nothing stops exit once it is called, whose code may well be 0.
-    """
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):
-        yield
-        return
-    real, mine, over = os._exit, os.getpid(), threading.Event()
-
-    def at_exit(_: int | None) -> None:
-        if over.is_set() or os.getpid() != mine:  # the block is over, or a forked process ends
-            return
-        try:
-            last(ExitError("exit of C ended the process").with_traceback(_stack(sys._getframe(1))))
-        finally:
-            real(1)
-
-    called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(at_exit)
-    block = ctypes.byref(ctypes.c_int())  # names the block to the C library
-
-    def disarm() -> None:
-        over.set()
-        library.__cxa_finalize(block)  # calls `at_exit` a last time, and forgets it
-
-    library.__cxa_atexit(called, None, block)
-    atexit.register(disarm)  # the interpreter may end while a thread is in the block
-    try:
-        yield
-    finally:
-        disarm()
-        atexit.unregister(disarm)
-
-
-def _stack(frame: FrameType | None) -> TracebackType | None:
-    """The calls that led to a frame, as the traceback of an error that was raised there."""
-    found: TracebackType | None = None
-    while frame is not None:
-        found = TracebackType(found, frame, frame.f_lasti, frame.f_lineno)
-        frame = frame.f_back
-    return found

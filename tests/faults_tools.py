@@ -35,8 +35,8 @@ from harness.store.columns_file import write_tables
 from harness.store.columns_writer import TablesWriter
 from harness.store.submissions import Submission, note_submission
 from harness.training.checkpoint import save_checkpoint
-from harness.work.event_file import EventWriter
-from harness.work.parcels import Parcel, unpack
+from harness.work.ray.parcels import Parcel, unpack
+from harness.work.reports import EventWriter
 
 #: runs of a second
 SHORT: dict[str, Any] = {

@@ -24,8 +24,8 @@ from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
 from harness.store.attempts import begin_attempt, in_progress
 from harness.work.base import execute
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.run_job import RunJob
 
 
 def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) -> None:

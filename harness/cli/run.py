@@ -120,7 +120,7 @@ def run(
     --redo, an old result moves to RESULTS/.superseded once the new one is complete.
     """
     from harness import api
-    from harness.work.time_limit import seconds_of
+    from harness.work.failures import seconds_of
     from harness.work.tracking.installed import tracker_places
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
@@ -202,7 +202,7 @@ def status(**grid: Any) -> None:
     from harness import api
     from harness.store import earlier_backends
     from harness.store.attempts import in_progress
-    from harness.work.whereabouts import whereabouts
+    from harness.work.slurm.commands import whereabouts
 
     plan = api.plan(**grid)
     _describe(plan)

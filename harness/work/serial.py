@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from harness.errors import UserError
-from harness.foreign import exit_watched
 from harness.planning.events import Listener
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.queue import Queue
@@ -22,6 +19,4 @@ class Serial(Executor):
     def work(self, queue: Queue, listen: Listener) -> None:
         """Perform each job when it can start."""
         for job in queue:
-            with exit_watched(partial(job.fail, listen=listen)):
-                end = job.perform(self.share, listen)
-            queue.end(job, end)
+            queue.end(job, job.perform(self.share, listen))

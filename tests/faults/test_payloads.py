@@ -39,7 +39,7 @@ from harness.sources import read_arrays
 from harness.store import Store
 from harness.store.submissions import submissions
 from harness.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
-from harness.work.event_file import EventReader
+from harness.work.reports import EventReader
 
 DEEP = 10_000
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from faults_tools import outcome, short_run
-from killing import in_a_process, short
 from plugin_packages import Install
 
 import harness
@@ -17,12 +16,10 @@ from harness.errors import PlugInError
 from harness.planning.plan import Plan
 from harness.runs.resources import Allocation
 from harness.store import Store
-from harness.store.attempts import attempt
-from harness.work import base, processes
-from harness.work.job import Job
+from harness.work import base, crew
+from harness.work.job import Job, RunJob
 from harness.work.jobs import jobs_of
-from harness.work.processes import sendable
-from harness.work.run_job import RunJob
+from harness.work.local import pickled
 
 CODE = Path(__file__).with_name("bad_methods.py").read_text()
 #: what a failure says, by method
@@ -56,7 +53,7 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(processes, "GRACE_S", 0.3)
+    monkeypatch.setattr(crew, "GRACE_S", 0.3)
     install("bad_methods", CODE, {"methods": NAMES})
     good = "simcse,simcse[temperature=0.1]"
     names = ",".join(sorted(NAMES, key="bad-sleeps".__ne__))  # it waits while the others run
@@ -75,16 +72,6 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     spoilt = next(failure for failure in found.failures if failure.spec.method == "bad-nan")
     log = (tmp_path / "together" / "failed" / f"{spoilt.fingerprint[:16]}.log").read_text()
     assert re.search(r"the batch of step 3: sentences, rows \d+( \d+){7}$", log, re.MULTILINE)
-
-
-def test_exit_of_c_in_this_process_is_a_failure_with_its_place_and_not_the_end_without_a_word(
-    install: Install, tmp_path: Path
-) -> None:
-    install("bad_methods", CODE, {"methods": NAMES})
-    assert in_a_process(short, str(tmp_path), None, "bad-leaves") == 1
-    (failure,) = Store(tmp_path / "results").failures()
-    assert re.fullmatch(r"ExitError: exit of C ended the process \(bad_methods.py, line \d+\)", failure.error)
-    assert attempt(Store(tmp_path / "results"), failure.fingerprint).deaths == 1
 
 
 SECRET = """
@@ -111,6 +98,6 @@ def test_an_object_that_cannot_be_sent_costs_the_runs_that_use_it(
     install("secrets_kept", SECRET, {"corpora": {"secret": "Secret"}})
     chosen = harness.plan(profile(TABLES), methods="simcse", settings="toy-text,secret", seeds=1, results=tmp_path)
     ordinary, secret = (job for job in jobs_of(chosen) if isinstance(job, RunJob))
-    assert sendable((ordinary, Allocation("cpu", 1)))
+    assert pickled(ordinary, Allocation("cpu", 1))
     with pytest.raises(PlugInError, match=r"it cannot be sent to its process: .*lambda"):
-        sendable((secret, Allocation("cpu", 1)))
+        pickled(secret, Allocation("cpu", 1))

@@ -25,12 +25,11 @@ from harness.processors import cores
 from harness.runs.resources import Jobs, Resources
 from harness.store import Failure, Result, Store
 from harness.store.attempts import attempt
-from harness.work import processes
+from harness.work import forkserver
 from harness.work.base import ExecutorOptions
-from harness.work.forkserver import LATE
+from harness.work.forkserver import LATE, SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
-from harness.work.processes import SERVER_ENVIRONMENT, ForkServer
 from harness.work.queue import Queue
 from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
 
@@ -109,7 +108,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
 
 
 def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "COMMAND", "raise MemoryError")
+    monkeypatch.setattr(forkserver, "COMMAND", "raise MemoryError")
     with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
         Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
 
@@ -149,7 +148,7 @@ sys.path.insert(0, sys.argv[1])
 import torch
 torch.cuda._device_count_nvml = lambda: 1  # as the driver's library answers where there is a card
 from harness.runs import run
-from harness.work import forkserver, jobs, worker
+from harness.work import forkserver, jobs, local
 for name in forkserver.LATE:
     importlib.import_module(name)
 if (child := os.fork()) == 0:

@@ -18,7 +18,7 @@ from harness.work.base import Executor, ExecutorOptions
 from harness.work.software import Software, code_folders
 
 pytest.importorskip("ray", reason="Ray is not installed; its executor was not tested")
-from harness.work.ray_cluster import joined, worker_environment
+from harness.work.ray.cluster import joined, worker_environment
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
 
