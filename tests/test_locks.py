@@ -98,7 +98,7 @@ def in_place_of_locks(results: Path, data: Path) -> Iterator[tuple[Path, Callabl
 
 
 def test_a_folder_in_place_of_a_lock_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.work.slurm.states", dict)
+    monkeypatch.setattr("harness.work.slurm.executor.states", dict)
     for path, take in in_place_of_locks(tmp_path / "results", tmp_path / "data"):
         path.mkdir(parents=True)
         with pytest.raises(UserError, match=f"the lock {re.escape(str(path))} is a folder; remove it"):

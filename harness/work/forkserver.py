@@ -39,12 +39,14 @@ LATE = (
     "transformers.models.auto.tokenization_auto",
     "transformers.models.bert.modeling_bert",
 )
+#: What jobs import, here and once: forked processes have it.
+FIRST = ("harness.runs.run", "harness.work.jobs", "harness.work.local")
 #: Seconds to wait for the exit code of a process that has closed its channel: the server may be importing a library.
 EXIT_S = 30.0
 #: A library that asks for CUDA at import would otherwise make it unusable in all processes forked later.
 SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 #: Without the folder of the command in sys.path, where a file could have the name of a module.
-COMMAND = "import sys; from harness.work.forkserver import main; main(*map(int, sys.argv[1:]))"
+COMMAND = "import sys; from harness.work.forkserver import main; main(*sys.argv[1:])"
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,21 +165,16 @@ class ForkServer:
         return heard
 
 
-def main(handle: int, driver: int) -> None:
+def main(handle: str, driver: str) -> None:
     """Serve requests on a socket until the driver closes it or ends."""
-    end_with_parent(driver)
+    end_with_parent(int(driver))
     for number in (signal.SIGINT, signal.SIGTERM):  # of a whole process group; the driver decides
         signal.signal(number, signal.SIG_IGN)
-    # what jobs import, here and once: forked processes have it
-    from harness.runs import run
-    from harness.work import jobs, local
-
-    assert run
-    assert jobs
-    assert local
+    for name in FIRST:
+        importlib.import_module(name)
     late = list(LATE)
     _freeze()
-    channel = Connection(handle)
+    channel = Connection(int(handle))
     while True:
         if channel.poll(REAP_S):
             try:

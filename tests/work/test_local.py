@@ -147,9 +147,8 @@ import importlib, os, sys
 sys.path.insert(0, sys.argv[1])
 import torch
 torch.cuda._device_count_nvml = lambda: 1  # as the driver's library answers where there is a card
-from harness.runs import run
-from harness.work import forkserver, jobs, local
-for name in forkserver.LATE:
+from harness.work import forkserver
+for name in (*forkserver.FIRST, *forkserver.LATE):
     importlib.import_module(name)
 if (child := os.fork()) == 0:
     os._exit(torch.cuda._is_in_bad_fork())
