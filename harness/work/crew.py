@@ -59,8 +59,8 @@ class Crew(ABC, Generic[AnyOut]):
 
     def __init__(self, queue: Queue, listen: Listener) -> None:
         self.queue, self.listen = queue, listen
-        self.out: dict[str, AnyOut] = {}
-        self.deaths = Counter[str]()
+        self.out: dict[Job, AnyOut] = {}
+        self.deaths = Counter[Job]()
         self._asked_to_stop = False
 
     def work(self) -> None:
@@ -146,18 +146,18 @@ class Crew(ABC, Generic[AnyOut]):
     def _mourn(self, out: AnyOut, death: Death) -> None:
         """Give a job to another process where that may help, and else let it fail."""
         job = out.job
-        self.deaths[job.id] += 1
+        self.deaths[job] += 1
         if isinstance(job, RunJob) and (result := job.finished()):
             self.close(out, result)
         elif not death.again:
             self.close(out, job.fail(death.why, self.listen))
         elif self.queue.stopping:
             self.put_back(out, Again.STOPPED)
-        elif self.deaths[job.id] < DEATHS:
+        elif self.deaths[job] < DEATHS:
             log.warning("%s: its process died (%s); another one resumes from the last checkpoint", job.key, death.why)
             self.put_back(out, Again.LOST)
         else:
-            why = f"{self.deaths[job.id]} processes died while running it; the last one: {death.why}"
+            why = f"{self.deaths[job]} processes died while running it; the last one: {death.why}"
             self.close(out, job.fail(why, self.listen))
 
     def put_back(self, out: AnyOut, again: Again) -> None:
@@ -171,7 +171,7 @@ class Crew(ABC, Generic[AnyOut]):
         self.queue.end(out.job, end)
 
     def _forget(self, out: AnyOut) -> None:
-        del self.out[out.job.id]
+        del self.out[out.job]
         self.release(out)
 
 

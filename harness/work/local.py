@@ -150,7 +150,7 @@ class _Processes(Crew[_Process]):
         report = Report.of(job.store, job.id, uuid.uuid4().hex)
         report.remove()
         child = self.server.call(perform_pickled, content, report, environment=seat.environment)
-        self.out[job.id] = _Process(job, report, time.monotonic(), child=child, seat=seat)
+        self.out[job] = _Process(job, report, time.monotonic(), child=child, seat=seat)
         return True
 
     def wait(self) -> None:

@@ -26,8 +26,8 @@ from harness.runs.resources import Allocation
 from harness.store import Failure, Result, Store
 from harness.work.job import Again, End, Job, Prepared
 
-#: Seconds between two reports of how far a run is; scores, starts and ends are written at once.
-PROGRESS_S = 1.0
+#: Seconds between two reports of how far a stage is; all else is written at once.
+STAGE_S = 1.0
 #: The name of the file of events.
 EVENTS: Final = "events"
 
@@ -40,7 +40,7 @@ class EventWriter:
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self.clock = path, clock
-        self._last = -PROGRESS_S
+        self._last = -STAGE_S
 
     def __enter__(self) -> EventWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,11 +56,9 @@ class EventWriter:
         self._stream.close()
 
     def __call__(self, event: Event) -> None:
-        """Write an event, unless it reports progress soon after another one."""
-        if event.kind in ("prepare", "progress", "evaluate"):
-            made = event.progress
-            due = self.clock() - self._last >= PROGRESS_S
-            if not (due or (made and (made.scored or made.step in (made.first + 1, made.steps)))):
+        """Write an event, unless it reports a stage soon after another one."""
+        if event.stage is not None:
+            if self.clock() - self._last < STAGE_S:
                 return
             self._last = self.clock()
         with suppress(OSError):  # a full disk: the job goes on without, and its end says what went wrong

@@ -56,7 +56,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 #: stages of a short run of one method that reads no images, but for those of caches: test_writes cuts their files short
-SHORT_STAGES = ("attempt noted", "log", "checkpoint", "best model", "trained", "scores of a suite", "result")
+SHORT_STAGES = ("log", "checkpoint", "best model", "scores of a suite", "result")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from harness.planning.events import Event, Stage
 from harness.store import Store
 from harness.training.record import TrainingProgress
 from harness.work.job import Again, Prepared
-from harness.work.reports import PROGRESS_S, EventReader, EventWriter, Report
+from harness.work.reports import STAGE_S, EventReader, EventWriter, Report
 
 
 def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_pat
     with EventWriter(path, lambda: now[0]) as write:
         write(Event("start", "a"))
         for _ in range(5):
-            now[0] += PROGRESS_S / 2
+            now[0] += STAGE_S / 2
             write(Event("prepare", "a", stage=stage))
         assert [event.kind for event in reader] == ["start", "prepare", "prepare", "prepare"]
     with path.open("ab") as stream:

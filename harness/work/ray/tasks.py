@@ -119,7 +119,7 @@ class Tasks(Crew[_Task]):
             held.close()
             self.queue.end(job, job.fail(error, self.listen))
             return
-        self.out[job.id] = _Task(job, report, messages=messages, held=held)
+        self.out[job] = _Task(job, report, messages=messages, held=held)
 
     def wait(self) -> None:
         """Wait for a message."""

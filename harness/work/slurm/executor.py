@@ -176,11 +176,11 @@ class _Submissions(Crew[_Submitted]):
     def _follow(self, job: Job) -> None:
         note = self.notes[job.id]
         report = Report.of(job.store, job.id, note.id)
-        self.out[job.id] = _Submitted(job, report, note=note, state=SlurmState("PENDING"))
+        self.out[job] = _Submitted(job, report, note=note, state=SlurmState("PENDING"))
 
     def _elsewhere(self, job: Job) -> End | Again | None:
         """How a job ended that is not in SLURM; None where it did not."""
-        if isinstance(job, Preparation) and job.id not in self.deaths:  # made earlier: no run needs it in SLURM
+        if isinstance(job, Preparation) and job not in self.deaths:  # made earlier: no run needs it in SLURM
             self.listen(Event("prepared", job.key))
             return Prepared(job.id)
         if isinstance(job, RunJob) and (result := job.finished()):
@@ -217,11 +217,11 @@ class _Submissions(Crew[_Submitted]):
     def stop(self) -> None:
         """Take back the jobs that wait; ask those at work to save and end."""
         self._ask()
-        working = {name for name, out in self.out.items() if not out.state.waits}
+        working = {job.id for job, out in self.out.items() if not out.state.waits}
         cancel((self.notes[name].id for name in working), signal="INT")
         self._take_back(self.notes.keys() - working)
-        for name, out in list(self.out.items()):
-            if name not in working:
+        for out in list(self.out.values()):
+            if out.job.id not in working:
                 self.put_back(out, Again.STOPPED)
 
     def cancel(self) -> None:
