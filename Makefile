@@ -3,7 +3,7 @@ PYTHON ?= python3
 SECOND ?= python3.13
 BIN := .venv/bin
 
-.PHONY: smoke test docs steady floors long faults cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test docs steady floors wheel long faults cluster trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -32,6 +32,15 @@ floors:                ## the tests with the lowest versions of pyproject.toml
 	.venv-floors/bin/python -m pip install --quiet uv
 	.venv-floors/bin/uv pip install --quiet --python .venv-floors/bin/python --resolution lowest-direct --editable '.[dev]'
 	.venv-floors/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+wheel:                 ## sdist and wheel in dist/, the wheel installed into an empty environment and run there
+	rm -rf dist .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet build
+	.venv-wheel/bin/python -m build
+	.venv-wheel/bin/python -m pip install --quiet dist/*.whl
+	cd dist && ../.venv-wheel/bin/harness run --profile tiny --methods simcse,mcse --seeds 2 --set steps=20 --set eval_every=10
+	cd dist && ../.venv-wheel/bin/harness report --profile tiny
 
 long: .venv/dev        ## what the tests check in part, whole; minutes
 	$(BIN)/pytest -m long -n 2
@@ -76,4 +85,4 @@ rehearsal: .venv/dev   ## fetch, runs and report with data of full size, from st
 	$(BIN)/python tests/rehearsal/full.py
 
 clean:                 ## remove build files, never results
-	rm -rf .venv docs/_build reports/build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* docs/_build reports/build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

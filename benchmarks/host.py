@@ -65,7 +65,7 @@ def kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
 
 
 def packed_kernel(rows: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
-    return kernel(*(each.transpose(0, 1) for each in (query, key, value)))
+    return kernel(query, key, value)
 
 
 def encoder() -> BertModel:

@@ -1,26 +1,21 @@
-"""Hours of the papers' runs on known cards from counted operations, as docs/reproduce.md prints them.
+"""Hours of the papers' runs on known cards by arithmetic, as docs/reproduce.md prints them.
 
     python benchmarks/hours.py            # the tables of the page
-    python benchmarks/hours.py --measure  # and the count beside a step measured on this machine's processor
-    python benchmarks/hours.py --write    # puts the tables into the page
+    python benchmarks/hours.py --write    # puts them into the page
 
-The count is that of `harness run --dry-run` (harness/planning/operations.py and cards.py).
+The arithmetic is that of `harness run --dry-run` (harness/planning/estimate.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import harness
 from harness.grid import resolve
-from harness.planning.cards import CARDS
-from harness.planning.estimate import estimate
-from harness.planning.operations import TRAINING, Shape, shape_of, training_work
+from harness.planning.estimate import CARDS, estimate, training_steps
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 
@@ -44,9 +39,9 @@ def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 def minutes(key: str) -> list[float]:
     run = resolve(load_profile("paper"), RunSpec.parse(key), {})
-    work = training_work(run)
-    assert work is not None
-    return [card.seconds(shape_of(run), work) / 60 for card in CARDS]
+    steps = training_steps(run)
+    assert steps is not None
+    return [card.training(run, steps) / 60 for card in CARDS]
 
 
 def one_run() -> Iterator[list[str]]:
@@ -80,51 +75,12 @@ def tables() -> str:
     )
 
 
-def measure() -> str:
-    """One step of a small encoder on this processor: its counted operations a second beside those of a product."""
-    import torch
-    from transformers import BertConfig, BertModel
-
-    shape, rows, length = Shape(6, 384, 1536), 128, 22
-    config = BertConfig(
-        num_hidden_layers=shape.layers, hidden_size=shape.width, intermediate_size=shape.inner, num_attention_heads=12
-    )
-    model = BertModel(config, add_pooling_layer=False).train()
-    update = torch.optim.AdamW(model.parameters(), lr=1e-5)
-    ids = torch.randint(1000, 20_000, (rows, length))
-    square = torch.randn(1024, 1024)
-
-    def step() -> None:
-        model(input_ids=ids).last_hidden_state[:, 0].pow(2).mean().backward()
-        update.step()
-        update.zero_grad()
-
-    def seconds(work: object, repeats: int) -> float:
-        found = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            work()  # type: ignore[operator]
-            found.append(time.perf_counter() - start)
-        return statistics.median(found)
-
-    step()
-    trained = TRAINING * shape.forward(rows, length) / seconds(step, 7) / 1e9
-    product = 2 * 1024**3 / seconds(lambda: square @ square, 15) / 1e9
-    return (
-        f"6 layers, 384 wide, {rows} rows of {length} tokens, float32, {torch.get_num_threads()} thread(s): counted "
-        f"{trained:.0f} GFLOP/s in a training step, {product:.0f} in a product of 1024 x 1024 ({trained / product:.0%})"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="store_true")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     made = tables()
     print(made)
-    if given.measure:
-        print(measure())
     if given.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}")

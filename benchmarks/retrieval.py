@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from harness.evaluation.ranking import both_ways, recalls
+from harness.evaluation.retrieval import both_ways, recalls
 
 TEXTS, IMAGES, WIDTH = 25_000, 5_000, 256
 #: noise of a caption around its image that leaves R@1 near a third

@@ -23,9 +23,8 @@ import torch
 from torch import nn
 
 from harness.evaluation.embed import Embedded
-from harness.evaluation.probes.base import L2, MODES, SEED, Mode, Split, stratified
-from harness.evaluation.transfer import classify, make_probe, score
-from harness.evaluation.transfer_tasks import CR, MPQA, MR, MRPC, SST2, SUBJ, TREC
+from harness.evaluation.probes import L2, MODES, SEED, Mode, Split, stratified
+from harness.evaluation.transfer import CR, MPQA, MR, MRPC, SST2, SUBJ, TREC, classify, make_probe, score
 
 SHOWN = ("acc", "devacc", "f1")
 TASKS = {task.name: task for task in (MR, CR, SUBJ, MPQA, SST2, TREC, MRPC)}

@@ -14,10 +14,12 @@ names the mistake. `import harness` is quick: torch and pandas are imported by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from harness.command_line import (
     DEFAULT_DEVICE,
@@ -25,10 +27,14 @@ from harness.command_line import (
     DEFAULT_PROFILE,
     DEFAULT_REPORT,
     DEFAULT_RESULTS,
+    option,
 )
 from harness.errors import MissingData, UserError
+from harness.planning.selection import Names, Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     import pandas
 
@@ -38,49 +44,80 @@ if TYPE_CHECKING:
     from harness.planning.events import Listener
     from harness.planning.overlap import Overlaps
     from harness.planning.plan import Plan
-    from harness.planning.request import Names
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
     from harness.runs.resources import DeviceChoice, Jobs
 
 #: n sentences -> n rows of floats, (n, d)
 SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 
 
-def plan(
-    profile: str = DEFAULT_PROFILE,
-    *,
-    methods: Names | None = None,
-    settings: Names | None = None,
-    encoders: Names | None = None,
-    seeds: int | str | Sequence[int] | None = None,
-    suites: Names | None = None,
-    tasks: Names | None = None,
-    table: Names | None = None,
-    figure: Names | None = None,
-    paper: Names | None = None,
-    readings: Names | None = None,
-    released: bool = False,
-    redo: bool = False,
-    set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
-    tune: str | Sequence[str] = (),
-    trials: int | None = None,
-    results: str | Path = DEFAULT_RESULTS,
-    data_root: str | Path | None = None,
-) -> Plan:
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How the runs of a plan are executed."""
+
+    jobs: Jobs | None = option(
+        None,
+        "Runs in parallel (default: 1; GPUs: auto; SLURM: all); auto: as many as cores or GPU memory allow.",
+        "N|auto",
+    )
+    device: DeviceChoice = option(DEFAULT_DEVICE, "Device for training and evaluation.")
+    executor: str | None = option(None, "Where runs are executed.", "NAME")
+    executor_options: Mapping[str, str] | None = None
+    chunk: int | None = option(
+        None, "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.", "N"
+    )
+    run_timeout: str | float | None = option(
+        None, "Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.", "TIME"
+    )
+    track: Names = option("", "Also record the runs with trackers, such as wandb.", "A,B")
+    progress: bool | Listener = False
+
+
+@dataclass(frozen=True)
+class PlanToExecute(Execution):
+    """A plan, and how its runs are executed."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class SelectionToExecute(Execution, Selection):
+    """A selection, and how its runs are executed."""
+
+
+def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
+    """A function of an object becomes one of the object's fields, with their help texts in its documentation."""
+
+    def decorate(function: Callable[[S], T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **keywords: P.kwargs) -> T:
+            return function(made(*args, **keywords))
+
+        _document(call, made)
+        return call
+
+    return decorate
+
+
+def _document(call: Any, made: Any) -> None:
+    call.__signature__ = signature(call).replace(parameters=list(signature(made).parameters.values()))
+    helps = [f"- `{each.name}`: {each.metadata['help']}" for each in fields(made) if each.metadata]
+    call.__doc__ = "\n\n".join([cleandoc(call.__doc__), "\n".join(helps)])
+
+
+@_keywords_of(Selection)
+def plan(selection: Selection) -> Plan:
     """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains nothing.
 
-    `profile` is a shipped profile's name or a path to a TOML file. `methods`, `settings`, `encoders` and `suites` are
-    names, in a sequence or one text with commas (default: the profile's); an encoder may be `NAME=FOLDER`. `tasks`
-    restricts the suites to these tasks, without averages. `seeds` is their number, or a list. `table` ("dalr:T3"),
-    `figure` ("mcse:F3") and `paper` ("mcse") select the runs of a paper instead of a grid, and `readings`
-    ("paper,official") runs each of them once in every reading that its method has. `released` evaluates the profile's
-    public weights instead: all, or those of a table or paper. `set` changes hyperparameters of all runs; several
-    values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]" does. `tune`
-    ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of each method,
-    which reports compare at equal budgets. `redo` trains all of them again, finished ones too; an old result moves to
-    RESULTS/.superseded once the new one is complete. `results` is the folder of results, `data_root` that of data files
-    (default: the variable HARNESS_DATA).
+    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`.
+    `set` is a mapping or texts; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
+    does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of
+    each method, beside the `methods` if any are named; reports compare them at equal budgets. With `redo`, an old
+    result moves to RESULTS/.superseded once the new one is complete.
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -94,49 +131,18 @@ def plan(
 
     passive_threads()  # before torch is imported
     from harness.planning.plan import make_plan
-    from harness.planning.request import Selection, make_request
+    from harness.planning.request import make_request
     from harness.store import Store
 
-    selection = Selection(
-        profile, methods, settings, encoders, seeds, suites, table, figure, paper, readings, set, data_root, released,
-        tasks=tasks, redo=redo, tune=tune, trials=trials,
-    )  # fmt: skip
-    return make_plan(make_request(selection), Store(Path(results)))
+    return make_plan(make_request(selection), Store(Path(selection.results)))
 
 
-def run(
-    profile: str = DEFAULT_PROFILE,
-    *,
-    methods: Names | None = None,
-    settings: Names | None = None,
-    encoders: Names | None = None,
-    seeds: int | str | Sequence[int] | None = None,
-    suites: Names | None = None,
-    tasks: Names | None = None,
-    table: Names | None = None,
-    figure: Names | None = None,
-    paper: Names | None = None,
-    readings: Names | None = None,
-    released: bool = False,
-    redo: bool = False,
-    set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
-    tune: str | Sequence[str] = (),
-    trials: int | None = None,
-    results: str | Path = DEFAULT_RESULTS,
-    data_root: str | Path | None = None,
-    jobs: Jobs | None = None,
-    device: DeviceChoice = DEFAULT_DEVICE,
-    executor: str | None = None,
-    executor_options: Mapping[str, str] | None = None,
-    chunk: int | None = None,
-    run_timeout: str | float | None = None,
-    track: Names = (),
-    progress: bool | Listener = False,
-) -> Results:
+@_keywords_of(SelectionToExecute)
+def run(selection: SelectionToExecute) -> Results:
     """Train and evaluate the runs of a selection (see `plan`) and return their results.
 
     Finished runs are read from the folder of results, interrupted runs resume. Failed runs are in `.failures`;
-    the others continue. The last eight parameters are those of `execute`.
+    the others continue. How runs are executed is explained at `execute`.
 
     >>> import harness
     >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
@@ -146,60 +152,37 @@ def run(
     Raises UserError for an unknown name and if every run is skipped, and MissingData for missing inputs, before
     anything is trained.
     """
-    chosen = plan(
-        profile, methods=methods, settings=settings, encoders=encoders, seeds=seeds, suites=suites, table=table,
-        figure=figure, paper=paper, readings=readings, released=released, set=set, results=results, data_root=data_root,
-        tasks=tasks, redo=redo, tune=tune, trials=trials,
-    )  # fmt: skip
-    return execute(
-        chosen,
-        jobs=jobs,
-        device=device,
-        executor=executor,
-        executor_options=executor_options,
-        chunk=chunk,
-        run_timeout=run_timeout,
-        track=track,
-        progress=progress,
-    )
+    return execute(plan(**_fields(Selection, selection)), **_fields(Execution, selection))
 
 
-def execute(
-    plan: Plan,
-    *,
-    jobs: Jobs | None = None,
-    device: DeviceChoice = DEFAULT_DEVICE,
-    executor: str | None = None,
-    executor_options: Mapping[str, str] | None = None,
-    chunk: int | None = None,
-    run_timeout: str | float | None = None,
-    track: Names = (),
-    progress: bool | Listener = False,
-) -> Results:
+def _fields(kind: type, made: object) -> dict[str, Any]:
+    """The values of the fields that a class declares."""
+    return {each.name: getattr(made, each.name) for each in fields(kind)}
+
+
+@_keywords_of(PlanToExecute)
+def execute(how: PlanToExecute) -> Results:
     """Execute what a plan has to do and return the results of all its runs.
 
-    `jobs` runs ("auto": as many as fit; default: so on GPUs and SLURM, else one) are executed in parallel, on
-    `device` ("auto", "cpu" or "cuda"), by a registered `executor` with `executor_options` of its own (default: local).
+    `device` is "auto", "cpu" or "cuda"; a registered `executor` has `executor_options` of its own (default: local).
     The executor "slurm" submits the runs and returns at once with those that were already finished; with its option
-    `wait` "yes" it returns when all have ended. `chunk` encodes that many rows of a batch at a time, to save memory:
-    the gradient is that of the whole batch, at the cost of a second forward pass. A run that takes longer than
+    `wait` "yes" it returns when all have ended. `chunk` costs a second forward pass. A run that takes longer than
     `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; the limit also applies to the preparation
-    of runs, such as tokens or features. `track` names trackers ("wandb", "trackio", "tensorboard", "mlflow") that
-    record the runs. `progress=True` shows progress in a terminal or a notebook; a function is called with every
-    `harness.planning.events.Event`.
+    of runs, such as tokens or features. `progress=True` shows progress in a terminal or a notebook; a function is
+    called with every `harness.planning.events.Event`.
     """
     from harness.reporting.results import Results
     from harness.store import Failure, Result
     from harness.store.tunings import save_tuning
     from harness.work.failures import seconds_of
-    from harness.work.tracking.installed import installed_trackers
+    from harness.work.tracking.base import installed_trackers
 
-    limit_s = None if run_timeout is None else seconds_of(run_timeout)
+    plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
     _check_inputs(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
-    trackers = installed_trackers(track)
+    trackers = installed_trackers(how.track)
     if plan.todo:
         from contextlib import nullcontext
 
@@ -209,17 +192,17 @@ def execute(
         from harness.work.tracking.listener import tracking
 
         planned = {one.key: one.fingerprint for one in plan.todo}
-        shown = display(planned, plan.store) if progress is True else nullcontext(progress or (lambda event: None))
+        listen = how.progress or (lambda event: None)
+        shown = display(planned, plan.store) if listen is True else nullcontext(listen)
         with tracking(list(trackers), plan) as record, shown as show:
-            listen = both(show, record)
             ends += execute_plan(
                 plan,
-                listen,
-                jobs=jobs,
-                device=device,
-                executor=executor,
-                settings=executor_options,
-                chunk=chunk,
+                both(show, record),
+                jobs=how.jobs,
+                device=how.device,
+                executor=how.executor,
+                settings=how.executor_options,
+                chunk=how.chunk,
                 limit_s=limit_s,
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
@@ -401,7 +384,7 @@ def evaluate(
     from harness.evaluation.embed import PlainEmbedder
     from harness.planning.inventory import Inventory
     from harness.planning.plan import suites_without_data
-    from harness.planning.request import Selection, make_request
+    from harness.planning.request import make_request
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
@@ -438,7 +421,7 @@ def overlaps(
     """
     from harness.planning.inventory import Inventory
     from harness.planning.overlap import overlaps_of
-    from harness.planning.request import Selection, make_request
+    from harness.planning.request import make_request
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
@@ -473,7 +456,7 @@ def plan_model(
 
     passive_threads()  # before torch is imported
     from harness.planning.plan import make_plan
-    from harness.planning.request import Selection, model_request
+    from harness.planning.request import model_request
     from harness.store import Store
 
     store = Store(Path(results))

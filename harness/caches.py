@@ -1,38 +1,23 @@
-"""The cache folder, for data that can be computed again; a temporary folder replaces one that is unusable.
-
-The spare folder is a temporary one, made at the first error with one warning and removed with the process that made
-it; processes that are started meanwhile share it. What the cache has is read as long as it can be.
-"""
+"""The cache folder, for data that can be computed again."""
 
 from __future__ import annotations
 
-import atexit
 import errno
-import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from harness.errors import LockError
+from harness.errors import UserError
 from harness.regular import read_regular
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
-
-#: the variable that passes the spare folder to other processes
-SPARE = "_HARNESS_SPARE_CACHE"  # of this machine: not among those that jobs elsewhere are given
-#: what a folder answers that is full, read-only, forbidden, or no folder
+#: errors of a folder that is full, read-only, forbidden, or no folder
 _UNUSABLE = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 )
-
-#: of the process that made the spare folder
-_maker: int | None = None
 
 
 def cache_folder() -> Path:
@@ -47,8 +32,8 @@ def _absolute(folder: str) -> Path:
 
 
 def check_cache() -> None:
-    """Make the spare folder, which processes started later share, where the cache cannot be written."""
-    in_cache(".", lambda folder: tempfile.TemporaryFile(dir=folder).close())
+    """Raise UserError if the cache folder cannot be created; a read-only one may already contain what is needed."""
+    in_cache(".", lambda folder: None)
 
 
 def is_unusable(error: OSError) -> bool:
@@ -57,56 +42,32 @@ def is_unusable(error: OSError) -> bool:
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:
-    """Return `make(folder)` for the folder `name` of the cache, made if need be, or of the spare one.
+    """Return `make(folder)` for the folder `name` of the cache, which is created if need be.
 
-    Raises what `make` raises for other reasons.
+    Raises UserError if the cache cannot be written, and what `make` raises for other reasons.
     """
     folder = cache_folder() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(error) from error
+    try:
         return make(folder)
-    except (OSError, LockError) as error:
-        why = error if isinstance(error, OSError) else error.__cause__
-        assert isinstance(why, OSError)
-        above = Path(str(why.filename)) in cache_folder().parents  # which cannot be made, whatever the reason
-        foreign = why.filename is not None and not str(why.filename).startswith(str(cache_folder()))
-        if not above and (foreign or not is_unusable(why)):
+    except OSError as error:
+        elsewhere = error.filename is not None and not str(error.filename).startswith(str(cache_folder()))
+        if elsewhere or not is_unusable(error):
             raise
-        spare = spare_folder(why) / name
-    spare.mkdir(parents=True, exist_ok=True)
-    return make(spare)
+        raise _unusable(error) from error
 
 
 def kept_text(name: str) -> str | None:
     """A small file of the cache; None where there is none that can be read."""
-    spare = os.environ.get(SPARE)
-    for folder in (cache_folder(), *([Path(spare)] if spare else [])):
-        try:
-            return read_regular(folder / name).decode()
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None
+    try:
+        return read_regular(cache_folder() / name).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
-def spare_folder(why: OSError) -> Path:
-    """The folder in place of a cache that cannot be used; the first call warns."""
-    global _maker
-    if not os.environ.get(SPARE):
-        os.environ[SPARE] = tempfile.mkdtemp(prefix="harness-cache-")
-        _maker = os.getpid()
-        atexit.register(remove_spare)
-        log.warning(
-            "the cache %s cannot be used (%s): its content is computed again in a temporary folder; repair it, or "
-            "set HARNESS_CACHE to another folder",
-            cache_folder(),
-            why.strerror,
-        )
-    return Path(os.environ[SPARE])
-
-
-def remove_spare() -> None:
-    """Remove the spare folder if this process made it."""
-    global _maker
-    if _maker == os.getpid():
-        shutil.rmtree(os.environ.pop(SPARE), ignore_errors=True)
-        _maker = None
+def _unusable(error: OSError) -> UserError:
+    reason = f"the cache {cache_folder()} cannot be used ({error.strerror})"
+    return UserError(f"{reason}; repair it, or set HARNESS_CACHE to another folder")

@@ -1,12 +1,13 @@
-"""The text of a command line: `harness ...` commands to copy, and the values of --set."""
+"""Command lines: fields that are options, `harness ...` commands to copy, and the values of --set."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.errors import UserError
 from harness.inputs import OptionValue
@@ -25,6 +26,11 @@ DEFAULT_DEVICE: Literal["auto"] = "auto"
 _DEFAULTS = {"profile": DEFAULT_PROFILE, "results": DEFAULT_RESULTS}
 
 Option = str | int | Path | Sequence[object] | Mapping[str, object] | None
+
+
+def option(default: object, text: str, metavar: str = "") -> Any:
+    """A field of a dataclass that is an option of commands too, with its help text and the name of its value there."""
+    return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
 def harness_command(*words: str, **options: Option) -> str:

@@ -33,6 +33,7 @@ GROUPS = {
     "figure kind": "harness.figures",
     "mteb task": "harness.mteb",
     "pooling": "harness.poolings",
+    "report section": "harness.sections",
     "retrieval task": "harness.retrieval",
     "setting option": "harness.setting_options",
     "similarity task": "harness.similarity",

@@ -130,14 +130,22 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def keep_text(name: str, text: str) -> None:
-    """Write a small file of the cache, which `kept_text` reads."""
+    """Write a small file of the cache, which `kept_text` reads; a cache that cannot be written costs one warning."""
     path = Path(name)
 
     def write(folder: Path) -> None:
         _clean(folder)
         write_text(folder / path.name, text)
 
-    in_cache(str(path.parent), write)
+    try:
+        in_cache(str(path.parent), write)
+    except UserError as error:
+        _warn_once(str(error))
+
+
+@cache
+def _warn_once(line: str) -> None:
+    log.warning("%s", line)
 
 
 @cache

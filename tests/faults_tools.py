@@ -18,7 +18,6 @@ import torch
 from builders import result
 
 import harness
-from harness.caches import remove_spare
 from harness.checksums import write_note
 from harness.corpora.seen import cached_hashes
 from harness.declarations import Declarations
@@ -34,7 +33,7 @@ from harness.store.attempts import begin_attempt
 from harness.store.columns_file import write_tables
 from harness.store.columns_writer import TablesWriter
 from harness.store.submissions import Submission, note_submission
-from harness.training.checkpoint import save_checkpoint
+from harness.training.folder import TrainingFolder
 from harness.work.ray.parcels import Parcel, unpack
 from harness.work.reports import EventWriter
 
@@ -188,15 +187,6 @@ def places() -> list[Place]:
 def _caches() -> Iterator[Place]:
     """Files of the cache, which HARNESS_CACHE names."""
 
-    def spared(make: Callable[[], object]) -> Callable[[Path], None]:
-        def write(folder: Path) -> None:
-            try:
-                make()
-            finally:
-                remove_spare()
-
-        return write
-
     def declare() -> None:
         known = Declarations()
         known._known, known._new = {"a": 1}, True
@@ -208,13 +198,11 @@ def _caches() -> Iterator[Place]:
     def row(number: int) -> np.ndarray:
         return np.ones((4, 8))
 
-    features = spared(lambda: cached_features("key", 64, rows))
-    ragged = spared(lambda: cached_ragged("key", 64, 8, row))
-    yield Place("features", features, expendable=True)
-    yield Place("recordings", ragged, expendable=True)
-    yield Place("seen texts", spared(lambda: cached_hashes("c", lambda: ["x"])), expendable=True)
-    yield Place("hash", spared(lambda: known_hash("hashes/key", lambda: "a" * 64)), expendable=True)
-    yield Place("declarations", spared(declare), expendable=True)
+    yield Place("features", lambda _: cached_features("key", 64, rows))
+    yield Place("recordings", lambda _: cached_ragged("key", 64, 8, row))
+    yield Place("seen texts", lambda _: cached_hashes("c", lambda: ["x"]))
+    yield Place("hash", lambda _: known_hash("hashes/key", lambda: "a" * 64), expendable=True)
+    yield Place("declarations", lambda _: declare(), expendable=True)
 
 
 def _parcel() -> Parcel:
@@ -222,7 +210,7 @@ def _parcel() -> Parcel:
 
 
 def _checkpoint(folder: Path) -> None:
-    save_checkpoint(folder, {"step": 1, "weights": torch.arange(100.0)})
+    TrainingFolder(folder).save({"step": 1, "weights": torch.arange(100.0)})
 
 
 def _log(folder: Path) -> None:

@@ -26,7 +26,6 @@ FLOORS = {
     "metrics": 0,
     "processors": 0,
     "seeds": 0,
-    "schema_words": 0,
     "sources": 0,
     "stopping": 0,
     "textfiles": 0,

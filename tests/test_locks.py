@@ -16,7 +16,6 @@ import pytest
 from executor_jobs import ignore, plan
 
 from harness import fetching
-from harness.caches import remove_spare
 from harness.encoders.features import cached_features
 from harness.errors import UserError
 from harness.fetching.models import record_commit
@@ -85,7 +84,7 @@ def test_another_error_of_the_file_system_is_itself(tmp_path: Path, monkeypatch:
 
 
 def in_place_of_locks(results: Path, data: Path) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Each lock on which something stands or falls, and what takes it; caches go on in a spare folder."""
+    """Each lock on which something stands or falls, and what takes it."""
     entry = fetching.entry("wiki1m")
     yield (
         data / ".catalogue" / "wiki1m.lock",
@@ -110,9 +109,7 @@ def test_a_folder_in_place_of_a_lock_is_one_line(tmp_path: Path, monkeypatch: py
     assert "is a folder; remove it" in getattr(failure, "error", ""), "it costs its run alone"
 
 
-def test_a_folder_in_place_of_a_lock_of_the_cache_costs_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_in_place_of_a_lock_of_the_cache_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
 
     def features() -> object:
@@ -122,11 +119,8 @@ def test_a_folder_in_place_of_a_lock_of_the_cache_costs_a_warning(
     (lock,) = tmp_path.rglob("*.lock")
     lock.unlink()
     lock.mkdir()
-    try:
-        assert features() == [[1.0], [1.0]]
-        assert "cannot be used (Is a directory)" in caplog.text
-    finally:
-        remove_spare()
+    with pytest.raises(UserError, match=f"the lock {re.escape(str(lock))} is a folder; remove it"):
+        features()
 
 
 def test_a_file_where_locks_belong_is_one_line(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_the_numbers_are_those_of_the_reference_runs() -> None:
-    """`python docs/reference_numbers.py --write` writes them anew."""
-    numbers = script(ROOT / "docs" / "reference_numbers.py")
+    """`python tools/reference_numbers.py --write` writes them anew."""
+    numbers = script(ROOT / "tools" / "reference_numbers.py")
     text = numbers.PAGE.read_text("utf-8")
     blocks = {name: block for name, _, block in numbers.MARKED.findall(text)}
     assert blocks.keys() == numbers.BLOCKS.keys()

@@ -16,7 +16,7 @@ from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import names
-from harness.runs.train import Bench, build_method, run_features
+from harness.runs.train import Bench, method_of, run_features
 from harness.runs.training_data import training_data
 from harness.spec import RunSpec
 from harness.store import Store
@@ -65,7 +65,7 @@ def trainer(variant: str, precision: str, device: torch.device, folder: Path, ch
     """The trainer of a run, built as `train` builds it."""
     asked, _, data = loaded(variant)
     student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
-    method = build_method(asked, student, data)
+    method = method_of(asked, student, data)
     training = asked.resolved.training.model_copy(update={"precision": precision})
     return Trainer(
         student, method, data, training, seed=0, setting="toy", dev=lambda embed: 0.0, folder=folder, chunk=chunk

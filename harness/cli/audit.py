@@ -9,25 +9,33 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from harness.cli.completion import from_profile
-from harness.cli.options import data_option, names_option, profile_option, suites_option
-from harness.cli.output import echo
-from harness.cli.seen import show_overlaps
-from harness.cli.tables import plain_table
+from harness.cli.options import from_profile, names_option, options_of
+from harness.cli.output import echo, plain_table
 from harness.command_line import harness_command
 from harness.errors import UserError
+from harness.formatting import fixed
+from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.papers.audit.numbers import Finding
+    from harness.planning.overlap import PairOverlap
+
+_PLACE = ("setting", "suite", "task")
+_PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")
+_LEGEND = (
+    "one seen: a sentence of the pair is in the training data (compared in lower case, letters and digits only); of "
+    "one image: both sentences are captions of one training image. The gold columns are mean scores of such pairs, "
+    "and of pairs of captions of different training images. Subsets without a seen sentence are not listed. A dash: no "
+    "such pair, or no corpus with several captions per image."
+)
 
 
 @click.command()
 @click.option("--paper", metavar="NAME", help="Check this paper only, and list every exception.")
 @click.option("--seen", is_flag=True, help="Instead: list test pairs and images that are in the training data.")
-@profile_option
+@options_of(Selection, "profile")
 @names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).", from_profile("settings"))
-@suites_option
-@data_option
+@options_of(Selection, "suites", "data_root")
 @click.pass_context
 def audit(
     context: click.Context,
@@ -93,3 +101,25 @@ def _show(name: str, findings: Sequence[Finding], details: bool) -> None:
 def _counts(finding: Finding) -> str:
     text = f"{finding.failed} of {finding.checked}"
     return f"{text}, {finding.within} within rounding" if finding.within else text
+
+
+def show_overlaps(profile: str, settings: str | None, suites: str | None, data_root: Path | None) -> None:
+    """Print the overlaps of settings with the tests of suites. Raises UserError."""
+    from harness import api
+
+    found = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
+    if found.pairs:
+        plain_table(_PAIRS, [_pair_row(row) for row in found.pairs if row.seen or not row.subset])
+        echo(_LEGEND)
+    if found.images:
+        rows = [(row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}") for row in found.images]
+        plain_table((*_PLACE, "images", "seen in training"), rows)
+    for line in found.skipped:
+        echo(f"skipping {line}")
+
+
+def _pair_row(row: PairOverlap) -> tuple[str, ...]:
+    counts = (row.pairs, row.seen, row.both_seen, row.one_image)
+    means = (row.gold_one_image, row.gold_other_images)
+    texts = ("-" if count is None else f"{count:,}" for count in counts)
+    return (row.setting, row.suite, row.task, row.subset, *texts, *("-" if m is None else fixed(m, 2) for m in means))

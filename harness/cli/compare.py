@@ -1,26 +1,27 @@
-"""`harness compare`: two variants in one metric, with every test over their seeds."""
+"""`harness compare` and `harness power`: differences of two variants, and the seeds that a difference needs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import completer, from_profile, registered
-from harness.cli.options import any_profile_option, names_option, results_option
-from harness.cli.output import echo
-from harness.cli.reading import read_results
-from harness.cli.tables import plain_table
+from harness.cli.options import any_profile_option, completer, from_profile, names_option, registered, results_option
+from harness.cli.output import echo, plain_table, read_results
 from harness.errors import UserError
 from harness.formatting import count_of, fixed, p_value, signed
+from harness.spec import MOST_SEEDS
 
 if TYPE_CHECKING:
     from harness.reporting.seeds.comparison import Comparison
     from harness.stats import Effect, Interval, TTest
 
 TextRow = tuple[str, str, str, str]
+
+_POSITIVE = click.FloatRange(0.0, 1e6, True)
 
 
 @click.command()
@@ -38,7 +39,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
     variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
-    from harness.planning.spellings import stored_spelling
+    from harness.planning.names import stored_spelling
     from harness.reporting.seeds.sides import of_group
 
     loaded = read_results(results, only["profile"])
@@ -105,3 +106,35 @@ def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
     from harness.reporting.tables.grids import ABSENT
 
     return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"
+
+
+@click.command()
+@click.option("--effect", required=True, type=_POSITIVE, help="The true difference of means.")
+@click.option("--std", required=True, type=_POSITIVE, help="The standard deviation over seeds, on both sides.")
+@click.option("--seeds", type=click.IntRange(2, MOST_SEEDS), help="One more number of seeds for the table.")
+def power(effect: float, std: float, seeds: int | None) -> None:
+    """Show how many seeds a difference needs.
+
+    Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
+    """
+    from harness.stats import detectable_difference, power_of_t_test, seeds_needed
+
+    for name, value in (("effect", effect), ("std", std)):
+        if not math.isfinite(value):
+            raise UserError(f"--{name} {value}: not a finite number; give another value")
+    try:
+        needed = seeds_needed(effect, std)
+    except ValueError as error:
+        raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({error}); give a larger one") from error
+    echo(
+        f"a difference of {effect:g} with a deviation of {std:g} needs {needed} seeds of each variant "
+        "(80% power, two-sided t-test at 0.05)"
+    )
+    counts = sorted({3, 5, 10, 20, *([seeds] if seeds else [])})
+    plain_table(
+        ("seeds each", "power", "minimum detectable difference (80% power)"),
+        [
+            (str(n), f"{fixed(100 * power_of_t_test(effect, std, n), 0)}%", f"{detectable_difference(std, n):.3g}")
+            for n in counts
+        ],
+    )

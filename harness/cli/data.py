@@ -1,24 +1,88 @@
-"""`harness data`: list, fetch, import and verify the papers' data."""
+"""`harness fetch` and `harness data`: download, import and verify data and models."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import completer, data_sets
-from harness.cli.groups import CommandGroup
-from harness.cli.options import FOLDER, accept_option, data_option, new_data_option, profile_option
-from harness.cli.output import echo
-from harness.cli.tables import plain_table
+from harness.cli.options import (
+    FOLDER,
+    CommandGroup,
+    accept_option,
+    completer,
+    data_sets,
+    new_data_option,
+    options_of,
+)
+from harness.cli.output import echo, plain_table
 from harness.errors import MissingData, UserError
+from harness.formatting import count_of
+from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.fetching import Entry
+    from harness.fetching.fetch_list import FetchList
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
+
+
+@click.command()
+@options_of(Selection, without=("redo", "data_root"))
+@new_data_option
+@accept_option
+@click.option("--dry-run", is_flag=True, help="Print what would be downloaded and stop.")
+@click.pass_context
+def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, **grid: Any) -> None:
+    """Download the missing data and models of a grid of runs.
+
+    Runs are selected as in `harness run`. Sizes, free space, restrictive licences and manual steps are printed first.
+    An interrupted download resumes. Proxies, HF_ENDPOINT (a mirror), HF_TOKEN and HF_HUB_OFFLINE work as in
+    huggingface_hub.
+    """
+    from harness import api
+
+    if (root := grid["data_root"]) and not dry_run:
+        root.mkdir(parents=True, exist_ok=True)
+    if not bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run):
+        context.exit(1)
+
+
+def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
+    """Print what is to be fetched, fetch it, and print what is left; False if something failed."""
+    from harness import api
+
+    _show(found)
+    if dry_run:
+        return True
+    failed = api.fetch(found, accept_licences=accept_licences, progress=True)
+    for name, why in failed.items():
+        echo(f"failed    {name}: {why}", err=True)
+    if failed:
+        echo(f"{len(failed)} of {len(found.items)} failed; run the same command again to retry", err=True)
+    elif found.items:
+        echo(f"fetched   {count_of(len(found.items), 'item')}")
+    return not failed
+
+
+def _show(found: FetchList) -> None:
+    from harness.fetching import readable
+
+    if found.items:
+        echo(f"to fetch  {count_of(len(found.items), 'item')}, {found.size_text}")
+        rows = [(item.name, item.size_text, item.what) for item in found.items]
+        plain_table(("name", "download", "what"), rows)
+        for place, needed, free in found.room():
+            echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")
+    for item in found.items:
+        if item.terms:
+            echo(f"licence   {item.name}: {item.terms}")
+    for one in found.by_hand:
+        echo(f"by hand   {one.name}: {one.steps}")
+    if not found.items:
+        echo("nothing to download" + ("; the rest has to be got by hand" if found.by_hand else ": nothing is missing"))
 
 
 @click.group("data", cls=CommandGroup)
@@ -28,8 +92,7 @@ def data() -> None:
 
 @data.command("list")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_NAMES)
-@profile_option
-@data_option
+@options_of(Selection, "profile", "data_root")
 def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> None:
     """Show needed data, what is present and how to get it.
 
@@ -61,7 +124,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 @accept_option
 @click.option("--offline", is_flag=True, help="Use only the local hub cache, as with HF_HUB_OFFLINE=1.")
 @new_data_option
-def fetch(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
+def fetch_data(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
     """Download data sets; an interrupted download resumes."""
     from harness import fetching
 
@@ -91,7 +154,7 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
 
 @data.command("verify")
 @click.argument("name", required=False, shell_complete=_NAMES)
-@data_option
+@options_of(Selection, "data_root")
 @click.pass_context
 def verify(context: click.Context, name: str | None, data_root: Path | None) -> None:
     """Check hashes and counts of NAME, or of all present data.
@@ -118,7 +181,7 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 
 @data.command("path")
 @click.argument("name", shell_complete=_NAMES)
-@data_option
+@options_of(Selection, "data_root")
 def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
     from harness import fetching

@@ -1,17 +1,24 @@
-"""`harness list`: the names that a command line can use."""
+"""`harness list` and `harness doctor`: the names that a command line can use, and what this machine has and lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from harness.cli.options import profile_option
-from harness.cli.tables import plain_table
+from harness.cli.options import options_of
+from harness.cli.output import echo, plain_table
+from harness.command_line import DEFAULT_PROFILE, harness_command
 from harness.errors import PlugInError
+from harness.formatting import count_of
+from harness.planning.selection import Selection
+from harness.runs.resources import Device
 
 if TYPE_CHECKING:
+    from harness.fetching.fetch_list import FetchList
+    from harness.planning.needs import Need
     from harness.profiles import Profile
 
 _HEADS = {
@@ -26,10 +33,13 @@ _HEADS = {
     "figures": ("figure", "title", "suites", "runs"),
 }
 
+#: names of missing inputs that a line shows
+SHOWN = 3
+
 
 @click.command("list")
 @click.argument("kind", metavar="KIND", type=click.Choice(list(_HEADS)))
-@profile_option
+@options_of(Selection, "profile")
 def list_command(kind: str, profile: str) -> None:
     """List names by kind: methods, settings, tables and others.
 
@@ -96,3 +106,116 @@ def _methods() -> Iterator[tuple[str, ...]]:
             continue
         readings = " ".join(f"@{reading}" for reading in method.readings)
         yield name, ", ".join(method.terms) or "none", readings, target("method", name), method.paper
+
+
+@click.command()
+@options_of(Selection, "results", "data_root")
+@click.option("--device", type=click.Choice(get_args(Device)), help="Try this device instead, in about 3 minutes.")
+def doctor(data_root: Path | None, results: Path, device: Device | None) -> None:
+    """Show this machine, its data, and what each paper still needs.
+
+    For each paper: the tables and figures that can be run now, and for the others what is missing and the command that
+    downloads it. `harness data list` shows the files of a profile one by one.
+
+    With --device cuda, compare what a GPU computes with the CPU (attention, every method's step, a resumed training,
+    teachers), and time steps of BERT-base: a page to add to a report of a problem. With --device cpu, check less.
+    """
+    from harness.caches import cache_folder
+    from harness.planning.inventory import Inventory
+    from harness.planning.lacking import paper_needs
+    from harness.planning.needs import all_needs
+    from harness.profiles import load_profile
+    from harness.profiles import shipped_profiles as names
+    from harness.runs.environment import machine, package_versions, pick_device
+    from harness.sources import data_root as find_root
+    from harness.store import Store
+
+    root = find_root(data_root)
+    if device:
+        pick_device(device)
+    plain_table(("package", "version"), package_versions().items())
+    plain_table(("machine", ""), machine().items())
+    if device:
+        _try(device)
+        return
+    folders = {
+        "data": str(root or "not set; give --data-root DIR or set HARNESS_DATA"),
+        "results": f"{results}: {len(Store(results).files())} files",
+        "cache": str(cache_folder()),
+    }
+    plain_table(("folder", ""), folders.items())
+    profiles = [(name, _inputs(name, all_needs(Inventory(load_profile(name), root, {})), root)) for name in names()]
+    plain_table(("profile", "inputs"), profiles)
+    papers: dict[str, dict[str, tuple[str, FetchList]]] = {}
+    for option, name, found in paper_needs(load_profile(DEFAULT_PROFILE), root):
+        paper, _, entry = name.partition(":")
+        papers.setdefault(paper, {})[entry] = (option, found)
+    for paper, entries in papers.items():
+        _show_paper(paper, entries)
+
+
+def _try(device: Device) -> None:
+    """Print the checks of a device. Sets exit code 1 where one fails."""
+    from harness.runs.device_check import DeviceCheck
+
+    failed = 0
+    for name, check in DeviceCheck(device).sections.items():
+        found = list(check())
+        plain_table((name, ""), [(one.check, one.result if one.ok else f"FAILED: {one.result}") for one in found])
+        failed += sum(not one.ok for one in found)
+    if failed:
+        echo(f"{count_of(failed, 'check')} failed; please open an issue with this page")
+        click.get_current_context().exit(1)
+
+
+def _inputs(profile: str, needs: Iterable[Need], root: Path | None) -> str:
+    """How many inputs of a profile are found, and the first of those that are not."""
+    listed = list(needs)
+    missing = [need.label.partition(" (")[0] for need in listed if need.source.missing(root)]
+    if not missing:
+        return f"all {len(listed)} found"
+    command = harness_command("data", "list", profile=profile)
+    return f"{len(missing)} of {len(listed)} missing: {_first(missing)}; `{command}` lists the files"
+
+
+def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> None:
+    """Print which tables and figures of a paper can be run, and what the others lack.
+
+    `entries` has the option that selects an entry, and what it lacks.
+    """
+    from harness.fetching.fetch_list import FetchList
+
+    lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
+    ready = [name for name in entries if name not in lists]
+    if not lists:
+        echo(f"{paper}: all {len(entries)} tables and figures can be run")
+        return
+    items = {item.name: item for found in lists.values() for item in found.items}
+    by_hand = {hand.name: hand for found in lists.values() for hand in found.by_hand}
+    whole = FetchList(tuple(items.values()), tuple(by_hand.values()))
+    head = f"{paper}: {len(ready)} of {len(entries)} tables and figures can be run{': ' if ready else ''}"
+    echo(head + ", ".join(ready))
+    same: dict[tuple[str, ...], list[str]] = {}
+    for name, found in lists.items():
+        same.setdefault((*(item.name for item in found.items), *(hand.name for hand in found.by_hand)), []).append(name)
+    rows = [(", ".join(group), _first(missing), _download(lists[group[0]])) for missing, group in same.items()]
+    plain_table((paper, "missing", "download"), rows)
+    if whole.items:
+        name = next(iter(lists))
+        one = harness_command("fetch", **{entries[name][0]: f"{paper}:{name}"})
+        echo(f"  `{one}` downloads for one, `{harness_command('fetch', paper=paper)}` for all: {whole.size_text}")
+    if by_hand:
+        steps = harness_command("fetch", "--dry-run", paper=paper)
+        echo(f"  by hand: {', '.join(by_hand)}; `{steps}` shows the steps")
+
+
+def _download(found: FetchList) -> str:
+    """The size of a download, and what has to be got by hand."""
+    left = ", ".join(f"{one.name} by hand" for one in found.by_hand)
+    return "; ".join(filter(None, (found.size_text if found.items else "", left)))
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = len(names) - SHOWN
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:SHOWN])} and {more} more"

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from harness import __version__
-from harness.cli.groups import CommandGroup
+from harness.cli.options import CommandGroup
 from harness.cli.output import OneLine, check_typed, complain, echo
 from harness.errors import UserError
 from harness.plaintext import one_line
@@ -26,31 +26,31 @@ SECTIONS = {
     "Train": {
         "run": "run:run",
         "status": "run:status",
-        "logs": "logs:logs",
+        "logs": "show:logs",
         "show": "show:show",
     },
     "Evaluate": {
         "eval": "run:evaluate",
-        "export": "export:export_command",
+        "export": "report:export_command",
     },
     "Report": {
         "report": "report:report",
-        "table": "table:table",
+        "table": "report:table",
         "compare": "compare:compare",
-        "power": "power:power",
+        "power": "compare:power",
         "audit": "audit:audit",
-        "cite": "cite:cite",
+        "cite": "report:cite",
         "results": "results:results_command",
     },
     "Data and models": {
         "list": "listing:list_command",
-        "doctor": "doctor:doctor",
-        "fetch": "fetch:fetch",
+        "doctor": "listing:doctor",
+        "fetch": "data:fetch",
         "data": "data:data",
     },
     "Extend": {
-        "new": "new:new",
-        "check": "check:check",
+        "new": "extend:new",
+        "check": "extend:check",
     },
 }
 #: command -> module:name

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.errors import UserError
 from harness.plaintext import one_line, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from harness.reporting.results import Results
+    from harness.reporting.tables.grids import Grid
+    from harness.store import Result
+    from harness.store.tunings import Tuning
+
+#: columns of what is no terminal, such as a file
+WIDTH = 200
+#: spaces between two columns, and the narrowest column of names
+_GAP, _NARROW = 2, 12
 
 
 class OneLine(logging.Formatter):
@@ -39,3 +56,159 @@ def complain(message: str) -> int:
     """Print a user's mistake as one line; return the exit code for it."""
     echo(f"error: {one_line(message)}", err=True)
     return 2
+
+
+def console() -> Console:
+    """Return standard output, as wide as the terminal; without colour in a file."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH, color_system=None, force_terminal=False)
+
+
+def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of texts, folded to the width of the terminal; markup in a cell is printed as it is."""
+    from rich import box
+    from rich.table import Table
+
+    table, lines = Table(box=box.SIMPLE_HEAD, pad_edge=False), [list(map(_text, row)) for row in rows]
+    for at, name in enumerate(head):
+        short = all(len(line[at]) <= _NARROW for line in lines)  # such as a number, which is never folded
+        table.add_column(_text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW)
+    for line in lines:
+        table.add_row(*line)
+    console().print(table)
+
+
+def wide_table(
+    heads: Sequence[str],
+    columns: Sequence[str],
+    rows: Sequence[tuple[Sequence[str], Sequence[str]]],
+    title: str,
+    groups: Sequence[tuple[str, int]] = (),
+) -> None:
+    """Print a table of names and numbers; in parts, each with the names, where it is wider than the terminal.
+
+    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings above columns and how many
+    each has; a group is a part of its own.
+    """
+    from rich import box
+    from rich.table import Table
+
+    out = console()
+    widths = [max(len(text) for text in (name, *(cells[at] for _, cells in rows))) for at, name in enumerate(columns)]
+    names = [max(len(text) for text in (head, *(some[at] for some, _ in rows))) for at, head in enumerate(heads)]
+    room = out.width - sum(names) - _GAP * (len(heads) + 1)
+    if room < max(widths, default=0) + _GAP:
+        room = out.width - sum(min(width, _NARROW) for width in names) - _GAP * (len(heads) + 1)
+    for group, some in _parts(widths, room, groups):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.title, table.title_justify = _text(f"{title}; {group}" if group else title), "left"
+        for head in heads:
+            table.add_column(_text(head), overflow="fold")
+        for at in some:
+            table.add_column(_text(columns[at]), justify="right", no_wrap=True)
+        for named, cells in rows:
+            table.add_row(*map(_text, (*named, *(cells[at] for at in some))))
+        out.print(table)
+
+
+def _parts(widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]) -> Iterator[tuple[str, list[int]]]:
+    """The parts of a table: a group and as many of its columns as fit into the room."""
+    start = 0
+    for group, span in groups or [("", len(widths))]:
+        some: list[int] = []
+        for at in range(start, start + span):
+            if some and sum(widths[one] + _GAP for one in (*some, at)) > room:
+                yield group, some
+                some = []
+            some.append(at)
+        start += span
+        yield group, some
+
+
+def _text(cell: object) -> Text:
+    """A cell without markup and control characters."""
+    from rich.text import Text
+
+    return Text(visible(str(cell)))
+
+
+def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> None:
+    """Print the summary table of each suite: mean and deviation over seeds, marks for significance.
+
+    `stored` are these and further results of the folder, whose tests count in the families and whose untrained encoders
+    are shown.
+    """
+    from harness.reporting.seeds.groups import Label
+    from harness.reporting.seeds.summary import summary_tables
+    from harness.reporting.tables.grids import summary_grid
+    from harness.store import frame_of, metrics_of, unscored
+
+    lines = unscored(results)
+    every, frame = stored or results, frame_of(results)
+    shown = {Label(*label) for label in frame[list(Label._fields)].drop_duplicates().itertuples(index=False)}
+    for summary in summary_tables(frame_of(every), metrics_of(every), lines, shown):
+        lines.pop((summary.profile, summary.suite), None)
+        _show(summary_grid(summary), "setting / encoder")
+    for (_, suite), whys in lines.items():  # of suites without a table
+        for why in whys:
+            echo(f"{suite}  {why}")
+
+
+def show_tuning(tuning: Tuning, results: Sequence[Result]) -> None:
+    """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
+    from harness.reporting.sections.tuning import tuned_grids, tuned_reports
+    from harness.reporting.seeds.summary import summary_tables
+    from harness.store import frame_of, metrics_of
+
+    for report in tuned_reports([tuning], results, summary_tables(frame_of(results), metrics_of(results))):
+        for grid in tuned_grids(report):
+            _show(grid, "setting / encoder")
+
+
+def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result]) -> None:
+    """Print those of the papers' tables (mcse:T1) that the results fill, all readings of a row one below the other."""
+    from harness.reporting.tables.named import papers_grids
+
+    grids = papers_grids(profile, results)
+    for name in names:
+        if name in grids and not grids[name].empty:
+            _show(grids[name], "encoder")
+
+
+def _show(grid: Grid, sections: str) -> None:
+    """Print a table and its notes, in parts where it is wider than the terminal.
+
+    `sections` names what its sections are; the only one of a table stands in the title.
+    """
+    from harness.reporting.seeds.summary import BOLD
+    from harness.reporting.tables.grids import code_of
+
+    alone = len(grid.sections) == 1
+    title = f"{grid.title}; {grid.sections[0].title}" if alone else grid.title
+    heads = [*([] if alone else [sections]), *grid.heads]
+    rows = []
+    for section in grid.sections:
+        for line in section.lines:
+            names = [section.title, *line.heads[:-1]] if line.span else [""] * len(line.heads)
+            named = [*map(code_of, names), code_of(line.heads[-1])]
+            rows.append((named[1:] if alone else named, [str(cell) for cell in line.cells]))
+    wide_table(heads, grid.columns, rows, title, grid.spans)
+    for note in grid.remarks:
+        if note != BOLD:
+            echo(f"  {note}")
+
+
+def read_results(folder: Path, profile: str | None = None, named: Collection[str] = ()) -> Results:
+    """Read the results of a folder and warn of those that are left out, except of `named` ones, which were."""
+    from harness import api
+
+    found = api.results(folder, profile)
+    warn(line for line in found.problems if line not in named)
+    return found
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Print what is left out or doubtful, one line each."""
+    for line in lines:
+        echo(f"warning: {line}", err=True)

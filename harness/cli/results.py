@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.completion import complete_groups
-from harness.cli.groups import CommandGroup
-from harness.cli.options import FOLDER, FOLDER_THERE, any_profile_option, results_option
-from harness.cli.output import echo
-from harness.cli.reading import read_results
-from harness.cli.tables import plain_table
+from harness.cli.options import FOLDER, FOLDER_THERE, CommandGroup, any_profile_option, complete_groups, results_option
+from harness.cli.output import echo, plain_table, read_results
 from harness.command_line import DEFAULT_RESULTS, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of

@@ -8,64 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.completion import from_profile, registered
-from harness.cli.fetch import bring
-from harness.cli.options import (
-    accept_option,
-    data_option,
-    device_option,
-    grid_options,
-    jobs_option,
-    names_option,
-    profile_option,
-    results_option,
-    suites_option,
-    tasks_option,
-    track_option,
-)
-from harness.cli.output import echo
-from harness.cli.reading import read_results
-from harness.cli.tables import show_paper_tables, show_summaries, show_tuning
+from harness.api import Execution
+from harness.cli.data import bring
+from harness.cli.options import accept_option, from_profile, names_option, options_of, registered
+from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
-from harness.spec import UNTRAINED
+from harness.planning.selection import Selection
+from harness.planning.states import STATES
 
 if TYPE_CHECKING:
-    from harness.planning.plan import Plan, PlannedRun
+    from harness.planning.plan import Plan
     from harness.reporting.results import Results
     from harness.runs.resources import DeviceChoice, Jobs
-    from harness.store import Result
 
-_NOTES = {
-    "trained": "trained; some suites will be evaluated",
-    "failed": "failed earlier; will retry",
-    "stale": "results exist for another configuration only; will be trained",
-    "kept": "the saved weights will be evaluated; --redo trains them again",
-    "redo": "will be trained again; the old results move to .superseded when the new ones are complete",
-}
-#: in the order in which they are shown
-_STATES = (
-    "done",
-    "running",
-    "queued",
-    "sent",
-    "trained",
-    "lost",
-    "failed",
-    "redo",
-    "kept",
-    "stale",
-    "missing",
-    "damaged",
-)
+_STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
 
 
 @click.command()
-@grid_options
-@jobs_option
-@device_option
-@names_option("--executor", "NAME", "Where runs are executed.", registered("executor"))
+@options_of(Selection)
+@options_of(Execution)
 @click.option(
     "--executor-option", "executor_options", multiple=True, metavar="KEY=VALUE", help="An option of the executor."
 )
@@ -78,19 +41,6 @@ _STATES = (
     help="Executor slurm: file with a table [slurm], the options of the jobs.",
 )
 @click.option("--wait", is_flag=True, help="Executor slurm: wait for the jobs; stopping this command stops them too.")
-@click.option(
-    "--chunk",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.",
-)
-@click.option(
-    "--run-timeout",
-    metavar="TIME",
-    help="Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.",
-)
-@track_option
-@click.option("--redo", is_flag=True, help="Train all of these runs again, finished ones too.")
 @click.option("--fetch", is_flag=True, help="First download missing data and models, as `harness fetch` does.")
 @accept_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
@@ -121,7 +71,7 @@ def run(
     """
     from harness import api
     from harness.work.failures import seconds_of
-    from harness.work.tracking.installed import tracker_places
+    from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, grid["results"])  # before anything is fetched
     limit_s = None if run_timeout is None else seconds_of(run_timeout)
@@ -156,13 +106,8 @@ def run(
 )
 @click.option("--name", metavar="NAME", help="Name for the model of a folder (default: from its path).")
 @click.option("--trust-remote-code", is_flag=True, help="Allow code from the model's repository to run.")
-@suites_option
-@tasks_option
-@profile_option
-@results_option
-@data_option
-@device_option
-@track_option
+@options_of(Selection, "suites", "tasks", "profile", "results", "data_root")
+@options_of(Execution, "device", "track")
 @click.pass_context
 def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice, track: str, **options: Any) -> None:
     """Evaluate saved models, or evaluate a run on more suites.
@@ -172,7 +117,7 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     names more models, or the folder of a run's encoder.
     """
     from harness import api
-    from harness.work.tracking.installed import tracker_places
+    from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, options["results"])
     plan = api.plan_model(model, **options)
@@ -180,55 +125,21 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     _show_results(context, plan, api.execute(plan, device=device, track=list(places), progress=True))
 
 
-@click.command()
-@grid_options
+@click.command(help="\n".join(["Show the state of each run of a grid.\n", "\b", *_STATE_LINES]))
+@options_of(Selection, without=["redo"])
 def status(**grid: Any) -> None:
-    """Show the state of each run of a grid.
-
-    \b
-    done      trained and evaluated
-    trained   some suites are not yet evaluated
-    kept      its weights are saved, its result is missing
-    redo      to be trained again, as asked with --redo
-    failed    the line shows the error
-    stale     results exist for another configuration only; the line shows what has changed
-    missing   not yet trained
-    running   in another process, or in SLURM
-    queued    submitted to SLURM, not yet started
-    sent      submitted to SLURM, whose commands do not work here
-    lost      its job in SLURM was killed
-    damaged   its result cannot be read; restore it or move it away
-    """
+    """Print a plan and the states of its runs."""
     from harness import api
     from harness.store import earlier_backends
-    from harness.store.attempts import in_progress
-    from harness.work.slurm.commands import whereabouts
+    from harness.work.states import run_states
 
     plan = api.plan(**grid)
     _describe(plan)
-    there = whereabouts(plan.store)
-    lines: list[tuple[str, str, str]] = []
-    for run in plan.runs:
-        place = there.get(plan.store.work(run.fingerprint).name)
-        if place and run.state != "done":
-            lines.append((place.state, run.key, place.text))
-        elif run.state != "done" and in_progress(plan.store, run.fingerprint):
-            follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
-            lines.append(("running", run.key, f"in another process; `{follow}` shows its log"))
-        else:
-            lines.append((run.state, run.key, _why(run)))
-    for state, key, text in sorted(lines, key=lambda line: _STATES.index(line[0])):
+    for state, key, text in run_states(plan):
         echo(f"{state:8} {key}  {text}".rstrip())
     results = read_results(plan.store.root, named={run.problem for run in plan.damaged})
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
-
-
-def _why(run: PlannedRun) -> str:
-    """What went wrong with a run, or what has changed since its result."""
-    if run.failure and run.state == "failed":
-        return one_line(run.failure.error)
-    return f"changed: {one_line('; '.join(run.changed))}" if run.changed else ""
 
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -276,11 +187,11 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"skipping  {skip.what}: {skip.why}"
     for run in plan.damaged:
         yield f"damaged   {run.problem}"
-    for state, note in _NOTES.items():
-        if runs := [run for run in plan.todo if run.state == state]:
-            changed = {"; ".join(run.changed) for run in runs}
-            what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
-            yield f"{state:9} {len(runs)}: {note}{what}"
+    for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
+        runs = [run for run in plan.todo if run.note == note]
+        changed = {"; ".join(run.changed) for run in runs}
+        what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
+        yield f"{state:9} {len(runs)}: {note}{what}"
     for name, missing in plan.without_data.items():
         first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
@@ -319,14 +230,13 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        from harness.store import some_of
+        from harness.planning.present import comparable, of_tuning
 
-        stored = _stored(plan, results)
+        in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs
+        stored = comparable(plan, results.runs, in_folder)
         show_summaries(results.runs, stored)
         if plan.request.tuning:
-            mine = {run.fingerprint for run in results.runs}
-            wanted = [run.spec.setting == UNTRAINED or run.fingerprint in mine for run in stored]
-            show_tuning(plan.request.tuning, some_of(stored, wanted))
+            show_tuning(plan.request.tuning, of_tuning(results.runs, stored))
         if plan.request.entries:
             show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
     if plan.todo and not _show_submitted(plan, results):
@@ -344,35 +254,16 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         context.exit(1)
 
 
-def _stored(plan: Plan, results: Results) -> Sequence[Result]:
-    """A plan's results as the folder has them, with those of other variants, settings and encoders of the profile."""
-    from harness.planning.present import Present
-    from harness.store import IndexedResults
-
-    stored = read_results(plan.store.root, named={one.problem for one in plan.damaged}).runs
-    assert isinstance(stored, IndexedResults)
-    mine, labels = {run.fingerprint for run in results.runs}, {_label(run) for run in results.runs}
-    name = plan.request.profile.name
-    kept = [run.profile == name and (run.fingerprint in mine or _label(run) not in labels) for run in stored]
-    return stored.judged(Present(inventory=plan.inventory)).where(kept)
-
-
-def _label(run: Result) -> tuple[str, ...]:
-    return run.spec.variant, run.spec.setting, run.spec.encoder, str(sorted(run.overrides.items()))
-
-
 def _show_submitted(plan: Plan, results: Results) -> bool:
     """Say which runs of a plan are in a batch system; whether there are any."""
-    from harness.store.submissions import submissions
+    from harness.work.states import submitted_jobs
 
-    notes, ended = submissions(plan.store), {result.fingerprint for result in results.runs}
-    left = [plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended]
-    mine = [notes[name] for name in left if name in notes]
-    if not mine:
+    jobs = submitted_jobs(plan, results.runs)
+    if not jobs:
         return False
-    numbers = " ".join(sorted({note.id.partition("_")[0] for note in mine}, key=int))
+    numbers = " ".join(sorted({job.id.partition("_")[0] for job in jobs}, key=int))
     echo(
-        f"{count_of(len(mine), 'run')} in {mine[0].system}: `harness status` with the same options shows where they "
+        f"{count_of(len(jobs), 'run')} in {jobs[0].system}: `harness status` with the same options shows where they "
         f"are, running the same command again follows them, `scancel {numbers}` cancels them"
     )
     return True

@@ -1,4 +1,4 @@
-"""`harness show`: one run, or one method and its readings."""
+"""`harness show` and `harness logs`: what runs did or do, and what a method is."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.completion import complete_profile, completer, from_profile, registered
-from harness.cli.options import names_option, results_option
-from harness.cli.output import echo
-from harness.cli.tables import plain_table
+from harness.cli.options import complete_profile, completer, from_profile, names_option, registered, results_option
+from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 from harness.formatting import duration
@@ -21,6 +19,39 @@ if TYPE_CHECKING:
 
 #: lines of the log of a run that failed
 LAST_LINES = 10
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--follow", is_flag=True, help="Keep printing until the run ends; Ctrl-C stops only the printing.")
+@results_option
+def logs(run: str, follow: bool, results: Path) -> None:
+    """Print the log of a run in progress, failed or finished.
+
+    RUN is its key, a part of the key that no other run has, or six or more digits of its fingerprint.
+    """
+    from harness.planning.names import find_run
+    from harness.store import Store
+    from harness.store.logs import find_log
+    from harness.store.logs import follow as follow_log
+
+    store = Store(results)
+    try:
+        found = find_log(store, run)
+    except UserError:
+        if "/seed-" not in run:
+            raise
+        found = find_log(store, find_run(store, run)[0].fingerprint)
+    if not follow and not found.path.is_file():
+        raise UserError(f"{found.key} has no log yet: its job is still queued; `harness status` shows where")
+    if not follow:
+        echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
+        return
+    try:
+        for text in follow_log(found, store):
+            echo(text, nl=False)
+    except KeyboardInterrupt:
+        echo("")
 
 
 @click.command()
@@ -40,7 +71,7 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
     A run is given by its key, in any spelling of its options, or by its result file. A failed run is shown with its
     traceback and the end of its log.
     """
-    from harness.planning.spellings import find_run
+    from harness.planning.names import find_run
     from harness.registry import names
     from harness.store import Store
 
@@ -113,7 +144,7 @@ def _show_run(result: Result) -> None:
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
     from harness.planning.used_values import used_values
     from harness.profiles import load_profile
-    from harness.reporting.site.methods import method_facts
+    from harness.reporting.methods import method_facts
 
     used = used_values(name, load_profile(profile), setting, encoder)
     facts = method_facts(name)

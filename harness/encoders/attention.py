@@ -56,4 +56,5 @@ def _attention(
         return found
     if not plain:
         raise TypeError(f"attention over packed rows has no {', '.join(odd) or 'mask'}")
-    return packed_rows(query.squeeze(0), key.squeeze(0), value.squeeze(0), dropout, scale).unsqueeze(0), None
+    query, key, value = (each.squeeze(0).transpose(0, 1) for each in (query, key, value))
+    return packed_rows(query, key, value, dropout, scale).unsqueeze(0), None

@@ -21,7 +21,7 @@ from harness.errors import first_line
 
 log = logging.getLogger(__name__)
 
-#: packed rows; queries, keys and values, (heads, N, d) each; dropout and scale -> (N, heads, d)
+#: packed rows; queries, keys and values, (N, heads, d) each; dropout and scale -> (N, heads, d)
 Attention = Callable[[Packed, Tensor, Tensor, Tensor, float, float], Tensor]
 _HALF = (torch.bfloat16, torch.float16)
 #: The arguments that are given to each operator by position. It also takes `scale`, and needs no other.
@@ -48,20 +48,25 @@ def attention_on(device: torch.device, dtype: torch.dtype, heads: int, size: int
 
     Each one that fails its trial is named in one warning.
     """
-    for attention in _candidates(device, dtype):
-        why = _failure(attention, device, dtype, heads, size)
+    for attention, name, why in trials(device, dtype, heads, size):
         if why is None:
             return attention
-        log.warning(
-            "%s attention is not used for %s on %s: %s", attention.__name__.strip("_"), str(dtype)[6:], device, why
-        )
+        log.warning("%s attention is not used for %s on %s: %s", name, str(dtype)[6:], device, why)
     return None
+
+
+def trials(
+    device: torch.device, dtype: torch.dtype, heads: int, size: int
+) -> Iterator[tuple[Attention, str, str | None]]:
+    """Try each attention of a device, fastest first, and say why it cannot be used; None where it can."""
+    for attention in _candidates(device, dtype):
+        yield attention, attention.__name__.strip("_"), _failure(attention, device, dtype, heads, size)
 
 
 def scattered(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
     """Compute attention on padded tensors, on any device."""
     query, key, value = (
-        _Scatter.apply(each, packed).view(len(each), packed.rows, packed.longest, -1) for each in (query, key, value)
+        _Scatter.apply(each, packed).unflatten(1, (packed.rows, packed.longest)) for each in (query, key, value)
     )
     real = None
     if packed.shortest < packed.longest:
@@ -81,16 +86,15 @@ def within(query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, dropo
 
 
 def _flash(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
-    tokens = [each.transpose(0, 1) for each in (query, key, value)]
     rows, longest = packed.offsets, packed.longest
     found: Tensor = torch.ops.aten._flash_attention_forward(
-        *tokens, rows, rows, longest, longest, dropout, False, False, scale=scale
+        query, key, value, rows, rows, longest, longest, dropout, False, False, scale=scale
     )[0]
     return found
 
 
 def _efficient(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
-    tokens = [each.transpose(0, 1).unsqueeze(0) for each in (query, key, value)]
+    tokens = [each.unsqueeze(0) for each in (query, key, value)]
     rows, longest, graph = packed.offsets, packed.longest, query.requires_grad and torch.is_grad_enabled()
     found: Tensor = torch.ops.aten._efficient_attention_forward(
         *tokens, None, rows, rows, longest, longest, dropout, 0, graph, scale=scale
@@ -127,7 +131,7 @@ def _as_expected(operator: str) -> bool:
 def _failure(attention: Attention, device: torch.device, dtype: torch.dtype, heads: int, size: int) -> str | None:
     """Say why an attention cannot be used: what it raises, or how far its numbers are from those of a CPU."""
     packed = TokenRows.listed([[0] * length for length in _TRIAL], 0).packed
-    drawn = torch.randn(4, heads, sum(_TRIAL), size, generator=torch.Generator().manual_seed(0)).to(dtype)
+    drawn = torch.randn(4, sum(_TRIAL), heads, size, generator=torch.Generator().manual_seed(0)).to(dtype)
     with torch.inference_mode(False), torch.enable_grad():
         wanted = _outcome(scattered, packed, drawn.float())
         try:
@@ -141,10 +145,10 @@ def _failure(attention: Attention, device: torch.device, dtype: torch.dtype, hea
 
 
 def _outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
-    """Return the output for queries, keys and values, and their gradients under given weights: (4, heads, N, d)."""
+    """Return the output for queries, keys and values, and their gradients under given weights: (4, N, heads, d)."""
     inputs = drawn[:3].clone().requires_grad_()
     query, key, value = inputs.unbind()
-    output = attention(packed, query, key, value, 0.0, drawn.shape[-1] ** -0.5).transpose(0, 1)
+    output = attention(packed, query, key, value, 0.0, drawn.shape[-1] ** -0.5)
     (gradients,) = torch.autograd.grad(output, inputs, drawn[3])
     return torch.cat([output.detach().unsqueeze(0), gradients])
 
@@ -156,7 +160,7 @@ def _difference(found: Tensor, wanted: Tensor) -> float:
 
 
 class _Scatter(torch.autograd.Function):
-    """Tokens to their places among zeros, (heads, N, d) -> (heads, B x L, d); nothing is summed in its gradient."""
+    """Tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d); nothing is summed in its gradient."""
 
     @staticmethod
     def forward(ctx: Any, tokens: Tensor, packed: Packed) -> Tensor:
@@ -165,7 +169,7 @@ class _Scatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _gather(gradients[0], ctx.packed).transpose(0, 1), None
+        return _gather(gradients[0], ctx.packed), None
 
 
 class _Gather(torch.autograd.Function):
@@ -178,12 +182,12 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _scatter(gradients[0].transpose(0, 1), ctx.packed), None
+        return _scatter(gradients[0], ctx.packed), None
 
 
 def _scatter(tokens: Tensor, packed: Packed) -> Tensor:
-    padded = tokens.new_zeros(len(tokens), packed.rows * packed.longest, tokens.shape[-1])
-    return padded.index_copy_(1, packed.places, tokens)
+    padded = tokens.new_zeros(tokens.shape[1], packed.rows * packed.longest, tokens.shape[-1])
+    return padded.index_copy_(1, packed.places, tokens.transpose(0, 1))
 
 
 def _gather(padded: Tensor, packed: Packed) -> Tensor:

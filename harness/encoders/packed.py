@@ -1,5 +1,6 @@
 """Forward passes over packed rows: every layer but attention computes on real tokens only.
 
+An encoder laid out like BERT passes as functions of its parameters (`harness.encoders.layers`). For another one,
 transformers hands keyword arguments of a forward pass down to the attention, and calls a registered function for it
 (`harness.encoders.attention`), which finds the rows among them. Dropout is that of the padded pass, probabilities of
 attention included; only the random numbers differ.
@@ -7,8 +8,7 @@ attention included; only the random numbers differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from harness.encoders.attention import ARGUMENT, NAME, registered
 from harness.encoders.kernels import Attention, attention_on, scattered
+from harness.encoders.layers import EncoderLayer, layers_of, through
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
@@ -31,11 +32,11 @@ _CLOSE = 1e-4
 class Packing:
     """How an encoder processes packed rows: the position of a row's first token, and the attention.
 
-    With `trims` its last layer, after attention, can be computed at some tokens only.
+    Without `layers` it passes by its modules.
     """
 
     first: int
-    trims: bool
+    layers: tuple[EncoderLayer, ...] = ()
     attention: Attention = scattered
 
     def on_device(self, model: Any) -> Packing | None:
@@ -68,32 +69,20 @@ def packing_of(model: Any) -> Packing | None:
     return found
 
 
-def packed_forward(
-    model: nn.Module, packed: Packed, packing: Packing, *, all_layers: bool = False
-) -> tuple[Tensor, ...]:
+def packed_forward(model: Any, packed: Packed, packing: Packing, *, all_layers: bool = False) -> tuple[Tensor, ...]:
     """Run an encoder over packed rows: its hidden states, (N, d) each, the last or all, embedding layer first."""
-    ids, positions = packed.ids.unsqueeze(0), (packed.columns + packing.first).unsqueeze(0)
-    inputs = {"input_ids": ids, "position_ids": positions, ARGUMENT: partial(packing.attention, packed)}
+    if packing.layers:
+        layers = _by_functions(model, packed, packing)
+        return tuple(layers if all_layers else layers[-1:])
+    inputs = {**_inputs(packed, packing), ARGUMENT: partial(packing.attention, packed)}
     return tuple(layer.squeeze(0) for layer in padded_forward(model, inputs, all_layers=all_layers))
 
 
-def first_tokens(model: nn.Module, packed: Packed, packing: Packing) -> Tensor:
+def first_tokens(model: Any, packed: Packed, packing: Packing) -> Tensor:
     """Run an encoder over packed rows and take the last layer at the first token of each: (B, d)."""
-    if not packing.trims or torch.compiler.is_compiling():
-        return packed_forward(model, packed, packing)[-1].index_select(0, packed.firsts)
-    with trimmed(model, lambda states: states.index_select(1, packed.firsts)):
-        return packed_forward(model, packed, packing)[-1]
-
-
-@contextmanager
-def trimmed(model: Any, take: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Let the last layer of a model, after its attention, compute what `take` leaves of its states, (B, L, d)."""
-    output: nn.Module = model.encoder.layer[-1].attention.output
-    handle = output.register_forward_pre_hook(lambda module, given: tuple(map(take, given)))
-    try:
-        yield
-    finally:
-        handle.remove()
+    if packing.layers:
+        return _by_functions(model, packed, packing, packed.firsts)[-1]
+    return packed_forward(model, packed, packing)[-1].index_select(0, packed.firsts)
 
 
 def padded_forward(model: nn.Module, inputs: Mapping[str, Any], *, all_layers: bool = False) -> tuple[Tensor, ...]:
@@ -102,27 +91,55 @@ def padded_forward(model: nn.Module, inputs: Mapping[str, Any], *, all_layers: b
     return (*(output.hidden_states or ())[:-1], output.last_hidden_state)
 
 
+def _by_functions(model: Any, packed: Packed, packing: Packing, kept: Tensor | None = None) -> list[Tensor]:
+    embedded = model.embeddings(**_inputs(packed, packing)).squeeze(0)
+    return through(packing.layers, embedded, partial(packing.attention, packed), training=model.training, kept=kept)
+
+
+def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
+    """Packed tokens as one row."""
+    positions = packed.columns + packing.first if packing.first else packed.columns
+    return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
+
+
 @torch.no_grad()
 def _tried(model: Any) -> Packing | None:
-    """Return the packing with which a model gives what its padded pass gives."""
+    """Return the packing with which a model gives what its padded pass gives; the model is in evaluation mode.
+
+    Its layers as functions must give what its modules give, under dropout too.
+    """
     pad = getattr(model.config, "pad_token_id", None) or 0
     rows = TokenRows.listed(_TRIAL, pad)
     wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]
     # BERT counts from 0, RoBERTa from the id of padding
-    for packing in (Packing(0, trims=False), Packing(pad + 1, trims=False)):
-        if _same(partial(packed_forward, model, rows.packed, packing), wanted):
-            trims = replace(packing, trims=True)
-            firsts = wanted[rows.packed.firsts]
-            return trims if _same(partial(first_tokens, model, rows.packed, trims), firsts) else packing
+    for packing in (Packing(0), Packing(pad + 1)):
+        if _same(partial(packed_forward, model, rows.packed, packing), (wanted,)):
+            direct = replace(packing, layers=layers_of(model))
+            return direct if _same_by_functions(model, rows.packed, packing, direct) else packing
     return None
 
 
-def _same(compute: Callable[[], Tensor | tuple[Tensor, ...]], wanted: Tensor) -> bool:
-    """Whether a forward pass is possible and its last layer is what is wanted."""
+def _same_by_functions(model: Any, packed: Packed, packing: Packing, direct: Packing) -> bool:
+    """Whether layers as functions give the states of the modules: first tokens, and all from equal random numbers."""
+
+    def drawn(packing: Packing) -> tuple[Tensor, ...]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return packed_forward(model.train(), packed, packing, all_layers=True)
+
+    firsts = (first_tokens(model, packed, packing),)
+    return _same(lambda: (first_tokens(model, packed, direct),), firsts) and _same(
+        partial(drawn, direct), drawn(packing)
+    )
+
+
+def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...]) -> bool:
+    """Whether a forward pass is possible and gives the states that are wanted."""
     try:
-        computed = compute()
+        found = compute()
     except UNREADABLE:  # the encoder takes no positions, computes its attention itself or has other layers
         return False
-    found = computed if isinstance(computed, Tensor) else computed[-1]
-    close = _CLOSE * float(wanted.abs().max())
-    return found.shape == wanted.shape and bool(((found - wanted).abs() <= close).all())
+    return all(
+        each.shape == given.shape and bool(((each - given).abs() <= _CLOSE * float(given.abs().max())).all())
+        for each, given in zip(found, wanted, strict=True)
+    )

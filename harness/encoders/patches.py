@@ -6,15 +6,17 @@ SSAST; their output is the input of the first layer (NonLing section 3.3, Figure
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from harness.encoders.packed import trimmed
+from harness.encoders.kernels import within
+from harness.encoders.layers import EncoderLayer, through
 from harness.errors import UserError
 
 #: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
@@ -111,21 +113,30 @@ class AudioPatches(nn.Module):
         return found if self.positions is None else found + self.positions
 
 
-def media_forward(model: nn.Module, embeddings: Tensor, *, trims: bool = False) -> Tensor:
-    """Run embeddings (N, L, d) through a text encoder's layers and take the first position: (N, d).
+def media_forward(model: Any, embeddings: Tensor, layers: Sequence[EncoderLayer] = ()) -> Tensor:
+    """Run embeddings (X, L, d) through a text encoder's layers and take the first position: (X, d).
 
-    The text's embedding layer is skipped, and no position is masked; with `trims` the last layer is computed at the
-    first position only (`Packing`). Raises UserError for an encoder with layers not laid out as in BERT and RoBERTa.
+    The text's embedding layer is skipped, and no position is masked; with `layers` (`Packing`) the last one is computed
+    at the first position only. Raises UserError for an encoder with layers not laid out as in BERT and RoBERTa.
     """
-    layers = getattr(model, "encoder", None)
     # the encoders of T5 and ALBERT take other inputs
-    if layers is None or not hasattr(layers, "layer"):
+    if not hasattr(getattr(model, "encoder", None), "layer"):
         raise UserError(
             f"{type(model).__name__} has no module 'encoder' for images and audio; use a BERT or RoBERTa encoder"
         )
-    with trimmed(model, lambda states: states[:, :1]) if trims else nullcontext():
-        hidden: Tensor = layers(embeddings).last_hidden_state
-    return hidden[:, 0]
+    if not layers:
+        hidden: Tensor = model.encoder(embeddings).last_hidden_state
+        return hidden[:, 0]
+    items, positions, _ = embeddings.shape
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
+        query, key, value = (
+            each.view(items, positions, *each.shape[1:]).transpose(1, 2) for each in (query, key, value)
+        )
+        return within(query, key, value, None, dropout, scale).transpose(1, 2).flatten(0, 1)
+
+    firsts = torch.arange(0, items * positions, positions, device=embeddings.device)
+    return through(layers, embeddings.flatten(0, 1), attend, training=model.training, kept=firsts)[-1]
 
 
 def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

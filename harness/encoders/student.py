@@ -37,10 +37,10 @@ class Student(nn.Module):
     def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
         """`model` is on the CPU, where a few rows are tried packed and padded."""
         super().__init__()
+        quicken(model)
         self.model, self.tokenizer = model, tokenizer
         #: how sentences are packed; None for an encoder that computes on padding
         self.packing = packing_of(model)
-        quicken(model)
         if self.packing is None:
             log.warning(
                 "%s computes on padding too: its attention does not go through transformers' AttentionInterface, or "
@@ -131,8 +131,7 @@ class Student(nn.Module):
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
         ((name, media),) = inputs.items()
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
-        trims = self.packing is not None and self.packing.trims
-        vectors = media_forward(self.model, self.patches[name](flat), trims=trims)
+        vectors = media_forward(self.model, self.patches[name](flat), self.packing.layers if self.packing else ())
         return vectors.view(-1, views, vectors.shape[-1])
 
     def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:

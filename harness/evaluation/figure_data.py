@@ -18,16 +18,8 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.cosines import spearman, units
-from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasViews, told
-from harness.evaluation.figure_arrays import (
-    clusters_of,
-    neighbours_of,
-    plane,
-    sentence_triples,
-    similarities,
-    view_cosines,
-)
+from harness.evaluation.cosines import row_blocks, spearman, units
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasSpaces, HasViews, told
 from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
 from harness.evaluation.sts import cosines_and_gold
 from harness.evaluation.suites import (
@@ -47,6 +39,15 @@ from harness.sources import digest
 #: Triples of captions, one for each of KDMCSE's Figures 8 to 12.
 TRIPLES = 5
 Arrays = dict[str, np.ndarray]
+
+#: Perplexity of t-SNE: the usual value, since no paper states its own.
+PERPLEXITY = 30.0
+#: scikit-learn takes 32-bit seeds.
+_SEEDS = 1 << 32
+#: Neighbours of a drawn query: the longest list in the papers.
+NEAREST = 3
+#: Bin edges of the histogram of cosines: steps of a hundredth.
+EDGES = np.linspace(-1, 1, 201)
 
 
 class FiguresSuite(Suite):
@@ -173,3 +174,130 @@ def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[Arr
         if both is not None
         for what, values in similarities(*both, data.image_of).items()
     }
+
+
+def plane(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """Compute t-SNE (van der Maaten and Hinton, 2008) of n > 1 vectors: (n, d) -> (n, 2) float32.
+
+    Deterministic: it starts at the principal components. The perplexity is smaller for fewer than 92 vectors.
+    """
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, max(1.0, (len(vectors) - 1) / 3))
+    # seeded noise where there are no two components
+    start = "pca" if min(vectors.shape) > 1 and np.ptp(vectors, axis=0).any() else "random"
+    made = TSNE(perplexity=perplexity, init=start, random_state=seed % _SEEDS).fit_transform(vectors)
+    return np.asarray(made, dtype=np.float32)
+
+
+def clusters_of(vectors: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Cluster n vectors by K-means (Lloyd, 1982): (n, d) -> (n,) int32 below min(k, n)."""
+    from sklearn.cluster import KMeans
+
+    made = KMeans(min(k, len(vectors)), n_init=4, random_state=seed % _SEEDS).fit(vectors)
+    return np.asarray(made.labels_, dtype=np.int32)
+
+
+def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find the k other rows of a pool, (m, d) float32, with the highest cosine to each of its rows `queries`, (q,) int.
+
+    Returns row numbers and cosines, (q, k) each, nearest first, equal cosines in the order of the pool. A zero row has
+    cosine 0 with everything. Raises ValueError where there are fewer than k other rows.
+    """
+    if not 1 <= k < len(pool):
+        raise ValueError(f"fewer than {k} neighbours are left in a pool of {len(pool)}")
+    norms = np.linalg.norm(pool, axis=1)
+    norms[norms == 0] = 1
+    rows, found = np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32)
+    for block in row_blocks(len(queries), len(pool)):
+        own = queries[block]
+        cosines = ((pool[own] / norms[own, None]) @ pool.T) * (1 / norms)
+        cosines[np.arange(len(own)), own] = -np.inf
+        rows[block] = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+        found[block] = np.take_along_axis(cosines, rows[block], axis=1)
+    return rows, found
+
+
+def neighbours_of(
+    captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Draw `queries` from the distinct captions and find their `neighbours` and `neighbour_cosines`, nearest first.
+
+    Each has at most three, none of them the query. Raises ValueError for fewer than two distinct captions.
+    """
+    pool = list(dict.fromkeys(captions))
+    asked = rng.permutation(len(pool))[:queries]
+    drawn = [pool[row] for row in asked]
+    rows, cosines = nearest(Embedded(embed, [*drawn, *pool]).rows(pool), asked, max(1, min(NEAREST, len(pool) - 1)))
+    texts = [[pool[row] for row in nearby] for nearby in rows]
+    return {"queries": np.array(drawn), "neighbours": np.array(texts), "neighbour_cosines": cosines}
+
+
+def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, np.ndarray]:
+    """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each caption (n,).
+
+    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions by cosine, ties
+    before it; for `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
+    """
+    texts, images = units(texts), units(images)
+    worst = np.zeros(len(images), dtype=np.int32)
+    true, every = (np.zeros(len(EDGES) - 1, dtype=np.int64) for _ in range(2))
+    for block in row_blocks(len(images), len(texts)):
+        cosines = np.clip(images[block] @ texts.T, -1, 1)
+        own = image_of == np.arange(block.start, block.stop)[:, None]
+        least = np.where(own, cosines, np.inf).min(axis=1)
+        worst[block] = np.count_nonzero(cosines >= least[:, None], axis=1)
+        every += np.histogram(cosines, len(EDGES) - 1, (-1, 1))[0]
+        true += np.histogram(cosines[own], len(EDGES) - 1, (-1, 1))[0]
+    return {"worst_rank": worst, "similarity_true": true, "similarity_other": every - true, "similarity_edges": EDGES}
+
+
+def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:
+    """Draw n triples of captions, two close ones and a distant one (KDMCSE Figures 8 to 12).
+
+    The first two are the first two distinct captions of a drawn image or, where it has one caption, this and the
+    caption of another image with most shared words. The third belongs to another image: among the captions with at
+    least as many words as the first, the one with fewest words shared with both, ties drawn. Shared words are counted
+    as a share of all words of the two. Raises ValueError for fewer than three images.
+    """
+    images = np.unique(data.image_of)
+    if len(images) < 3:
+        raise ValueError("triples of captions need three images")
+    words = [_words(text) for text in data.texts]
+    drawn = rng.choice(images, size=n, replace=n > len(images))
+    return [_triple(data, words, int(image), rng) for image in drawn]
+
+
+def view_cosines(views: np.ndarray) -> dict[str, float]:
+    """Compute mean cosines of encodings, (t, 3, v, d) of norm 1, v > 1, over t triples (see `FiguresSuite`)."""
+    n = views.shape[2]
+    centres = views.mean(axis=2, dtype=np.float64)
+    squares = np.einsum("tsd,tsd->", centres, centres) / centres[..., 0].size
+    first, second, apart = centres.transpose(1, 0, 2)
+    return {
+        # the mean over all n x n pairs, less each encoding with itself
+        "cosine_same": float((n * squares - 1) / (n - 1)),
+        "cosine_close": float(np.einsum("td,td->t", first, second).mean()),
+        "cosine_apart": float(np.einsum("td,td->t", (first + second) / 2, apart).mean()),
+    }
+
+
+def _triple(data: ImagesWithCaptions, words: list[frozenset[str]], image: int, rng: np.random.Generator) -> list[str]:
+    mine = list(dict.fromkeys(data.texts[row] for row in np.flatnonzero(data.image_of == image)))
+    others = [row for row in np.flatnonzero(data.image_of != image) if data.texts[row] not in mine]
+    first = _words(mine[0])
+    if len(mine) == 1:
+        mine.append(data.texts[max(others, key=lambda row: _shared(first, words[row]))])
+    both = first | _words(mine[1])
+    others = [row for row in others if data.texts[row] not in mine]
+    long = [row for row in others if len(data.texts[row].split()) >= len(mine[0].split())] or others
+    shared = np.array([_shared(both, words[row]) for row in long])
+    return [*mine[:2], data.texts[long[rng.choice(np.flatnonzero(shared == shared.min()))]]]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.lower().split())
+
+
+def _shared(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(1, len(first | second))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.errors import UserError
-from harness.evaluation.sts_files import STSB, SimilarityFile
+from harness.evaluation.sts import STSB, SimilarityFile
 from harness.evaluation.suites import Task, pairs_of
 from harness.sources import FileSource, digest
 from harness.textfiles import read_lines, read_table
@@ -37,6 +37,8 @@ MAIN_SCORES: Mapping[TaskType, str] = {
     "Reranking": "map_at_1000",
 }
 _HOW = "put the file there, with the columns that harness/evaluation/mteb_local.py names"
+
+_EN, _DE = (f"mteb/amazon_counterfactual_{language}.tsv.gz" for language in ("en", "de"))
 
 
 class OfflineTask(Task, Protocol):
@@ -206,7 +208,6 @@ def _objects(path: Path) -> list[dict[str, str]]:
 
 STSB_FILE = SimilarityFileTask("STSBenchmark-file", STSB)
 BANKING77 = ClassificationFiles("Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv")
-_EN, _DE = (f"mteb/amazon_counterfactual_{language}.tsv.gz" for language in ("en", "de"))
 COUNTERFACTUAL_EN = ClassificationFiles("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
 COUNTERFACTUAL_DE = ClassificationFiles("AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32)
 IMDB_SAMPLE = ClassificationFiles("Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz")

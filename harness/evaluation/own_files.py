@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, SentencePair
-from harness.evaluation.transfer_tasks import TRANSFER, Labelled, in_order
+from harness.evaluation.transfer import TRANSFER, Labelled, in_order
 from harness.sources import FileSource, digest, known_hash
 from harness.textfiles import TableRow, read_rows
 

@@ -1,14 +1,116 @@
-"""How long the runs of a plan will take: from finished runs, else from their operations, counted, on known cards."""
+"""How long the runs of a plan will take: as finished runs did, else by arithmetic, on known cards.
+
+A training step takes 6 operations a weight and token (2 forward, 4 backward) at the card's rate, or the time that the
+host needs to send them if that is longer. Weights are those of the encoder's layers; heads, losses, the optimizer and
+padding are left out. Embedding takes 2 operations a weight and token.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from harness.planning.cards import CARDS
-from harness.planning.operations import Passes, shape_of, suite_work, training_work
+from harness.grid import Resolved
+from harness.inputs import Stream
 from harness.planning.plan import Plan, PlannedRun
+from harness.setting import Captions, kept_rows
 from harness.store import IndexedResults
+from harness.training.batching import mixed
+
+#: Rows of the papers' corpora: MCSE section 4.1, the splits of Karpathy and Fei-Fei, SimCSE's NLI file.
+ROWS = {"flickr": 29_783, "coco": 82_783, "flickr-karpathy": 29_000, "coco-karpathy": 82_783, "nli": 275_601}
+#: Wiki1M, and CC12M's subsets in KDMCSE appendix B
+MILLION = 1_000_000
+CAPTIONS = 5
+#: Tokens of BERT's vocabulary, special ones included, cut at 32: means over the first 11,914 lines of Wiki1M, MCSE's
+#: 29,783 captions, 30,000 captions of COCO, and 8,626 triplets of NLI (all three sentences). Other corpora have those
+#: of the first of their stream.
+TOKENS = {"wiki": 21.9, "flickr": 15.9, "coco": 13.8, "nli": 41.4}
+_LIKE: dict[Stream, str] = {"sentences": "wiki", "pairs": "flickr", "triplets": "nli"}
+#: Vectors of an image of 224 pixels in patches of 16, and of a recording (NonLing appendix B), with the class token
+VECTORS: dict[Stream, int] = {"images": 197, "audio": 211}
+#: dropout or augmentation makes two of each row; of triplets, each sentence is encoded once
+VIEWS = 2
+#: Tokens of the distinct sentences of the seven STS tests, STS-B dev and test, SentEval's transfer tasks, the test
+#: captions of Flickr30k (two splits) and COCO. Of a transfer task, the classifiers are not counted.
+SENTENCES = {"sts": 26_083 * 14.3, "geometry": 5_460 * 15.5, "transfer": 108_108 * 16.5, "retrieval": 35_010 * 14.2}
+DEV = 2_909 * 16.4
+#: The part of a card's peak rate that a training is taken to reach. Nothing here was measured on a card.
+UTILISATION = 0.35
+#: Seconds of a step on the host for each layer: `benchmarks/host.py` measured 21.5 ms of SimCSE's with 12.
+HOST = 0.0018
+#: Bytes of a checkpoint a weight (the weight and AdamW's two moments), and bytes a second of a disk
+SAVED, DISK = 12, 1e9
+
+
+class Shape(NamedTuple):
+    """The size of an encoder: weights of its layers, and of its vocabulary's vectors."""
+
+    layers: int
+    weights: int
+    vectors: int
+
+
+#: BERT's
+BASE = Shape(12, 12 * 12 * 768**2, 30_522 * 768)
+LARGE = Shape(24, 24 * 12 * 1024**2, 30_522 * 1024)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps with equally many tokens."""
+
+    count: int
+    tokens: float
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card with its dense peak rates, in operations a second.
+
+    `half` is bf16 and fp16 with sums in float32, `tf32` and `single` are float32 with and without TF32.
+    """
+
+    name: str
+    half: float
+    tf32: float
+    single: float
+
+    def seconds(self, operations: float, precision: str) -> float:
+        """How long matrix products take."""
+        rate = {"fp32": self.single, "tf32": self.tf32}.get(precision, self.half)
+        return operations / (UTILISATION * rate)
+
+    def embedding(self, shape: Shape, tokens: float) -> float:
+        """How long the vectors of sentences take, in float32."""
+        return self.seconds(2 * shape.weights * tokens, "fp32")
+
+    def training(self, run: Resolved, steps: list[Steps]) -> float:
+        """How long a training takes, with its dev scores and checkpoints."""
+        if not steps:
+            return 0.0
+        shape, host = shape_of(run), HOST * shape_of(run).layers
+        precision = run.training.precision
+        operations = 6 * shape.weights
+        stepping = sum(part.count * max(self.seconds(operations * part.tokens, precision), host) for part in steps)
+        scores = math.ceil(text_steps(run, steps) / run.training.eval_every)
+        seconds = stepping + scores * self.embedding(shape, DEV)
+        # one a minute, and with each better score: if they came at random, the nth would be the best with a chance 1/n
+        checkpoints = seconds / 60 + math.log(scores) + 1
+        return seconds + checkpoints * SAVED * (shape.weights + shape.vectors) / DISK
+
+
+#: NVIDIA's data sheets and white papers: H200, H100 Tensor Core GPU (SXM5), A100, and the Ada
+#: and Ampere GA102 white papers.
+CARDS = (
+    Card("H200", 989.4e12, 494.7e12, 66.9e12),
+    Card("H100", 989.4e12, 494.7e12, 66.9e12),
+    Card("A100", 312e12, 156e12, 19.5e12),
+    Card("RTX 4090", 165.2e12, 82.6e12, 82.6e12),
+    Card("RTX 3090", 71.2e12, 35.6e12, 35.6e12),
+)
 
 
 @dataclass(frozen=True)
@@ -23,50 +125,84 @@ def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None where no run is finished and some corpus is none of the papers'."""
     finished = plan.store.indexed().of_profile(plan.request.profile.name)
     if finished or not plan.todo:
-        return Estimate(here=sum(map(_Pools(finished).expected, plan.todo)))
+        return Estimate(here=sum(map(_Times(finished).expected, plan.todo)))
     cards = dict.fromkeys((card.name for card in CARDS), 0.0)
     for run in plan.todo:
-        work = planned_work(run)
-        if work is None:
+        steps = [] if run.result else training_steps(run.resolved)
+        if steps is None:
             return None
+        tokens = sum(SENTENCES.get(suite, 0.0) for suite in run.todo)
         for card in CARDS:
-            cards[card.name] += card.seconds(shape_of(run.resolved), work)
+            cards[card.name] += card.training(run.resolved, steps) + card.embedding(shape_of(run.resolved), tokens)
     return Estimate(cards=cards)
 
 
-def planned_work(run: PlannedRun) -> list[Passes] | None:
-    """What a run has still to compute, as far as it is counted; None where a corpus is none of the papers'."""
-    training: list[Passes] | None = [] if run.result else training_work(run.resolved)
-    return None if training is None else [*training, *suite_work(run.resolved, run.todo)]
+def shape_of(run: Resolved) -> Shape:
+    """The shape of a run's encoder, BERT-large's where its name says so, else BERT-base's."""
+    return LARGE if "large" in run.spec.encoder else BASE
 
 
-class _Pool:
-    """Times of finished runs: the sum of seconds and the number of runs, of training ('') and of each suite."""
+def training_steps(run: Resolved) -> list[Steps] | None:
+    """The steps of a training on text, on pairs and of other streams; None where a corpus is none of the papers'."""
+    if not run.trains:
+        return []
+    rows: dict[str, int] = {}
+    for name, stream in run.streams.items():
+        if stream not in run.own_steps:
+            known = _rows(run, name, stream)
+            if known is None:
+                return None
+            rows[name] = known
+    training, pairs = run.training, [name for name in rows if run.streams[name] == "pairs"]
+    texts = [name for name in rows if name not in pairs]
+    sizes = [sum(rows[name] for name in names) for names in (texts, pairs)]
+    mixing = mixed(sizes[0], sizes[1], training.batch_size, run.method.mixing(run.hyperparameters))
+    steps = training.steps or training.epochs * mixing.epoch
+    paired = mixing.paired_before_step(steps)
+    found = []
+    for count, names in ((steps - paired, texts), (paired, pairs)):
+        if count:
+            views = 1 if run.streams[names[0]] == "triplets" else VIEWS
+            found.append(Steps(count, views * training.batch_size * _length(run, names, rows)))
+    return found + [Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()]
 
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[float, int]] = {}
 
-    def add(self, what: str, seconds: float) -> None:
-        total, count = self._found.get(what, (0.0, 0))
-        self._found[what] = total + seconds, count + 1
-
-    def mean(self, what: str) -> float:
-        total, count = self._found.get(what, (0.0, 1))
-        return total / count
+def text_steps(run: Resolved, steps: list[Steps]) -> int:
+    """How many of a training's steps are on text or pairs; those of other streams stand beside them."""
+    return sum(each.count for each in steps[: len(steps) - len(run.own_steps)])
 
 
-class _Pools:
-    """The pool of each method and encoder, and that of all runs."""
+def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:
+    """The mean tokens of a row of corpora of one stream."""
+    stream = run.streams[names[0]]
+    longest = run.training.max_length * (3 if stream == "triplets" else 1)
+    tokens = {name: TOKENS.get(name.partition("-")[0], TOKENS[_LIKE[stream]]) for name in names}
+    return min(longest, sum(tokens[name] * rows[name] for name in names) / sum(rows[name] for name in names))
+
+
+def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
+    """The rows of a corpus that decide the number of steps."""
+    rows = ROWS.get(corpus, MILLION if corpus.startswith(("wiki", "cc12m")) else None)
+    if rows and any(isinstance(option, Captions) and option.which == "all" for option in run.options):
+        rows *= CAPTIONS if stream == "pairs" else 1
+    kept = kept_rows(run.options, stream)
+    return min(rows, kept.rows) if rows and kept and not kept.steps_of_all else rows
+
+
+class _Times:
+    """Seconds of finished runs by what took them: training ('') and each suite."""
 
     def __init__(self, finished: IndexedResults) -> None:
-        self._all, self._same = _Pool(), dict[tuple[str, str], _Pool]()
+        self._all: dict[str, list[float]] = {}
+        self._same: dict[tuple[str, str], dict[str, list[float]]] = {}
         for method, encoder, training, suites in finished.times():
-            for pool in (self._all, self._same.setdefault((method, encoder), _Pool())):
+            for times in (self._all, self._same.setdefault((method, encoder), {})):
                 for what, seconds in {"": training, **suites}.items():
-                    pool.add(what, seconds)
+                    times.setdefault(what, []).append(seconds)
 
     def expected(self, run: PlannedRun) -> float:
         """The mean time of finished runs of the same method and encoder, or of all without any."""
         spec = run.resolved.spec
-        pool = self._same.get((spec.variant.name, spec.encoder), self._all)
-        return (0.0 if run.result else pool.mean("")) + sum(map(pool.mean, run.todo))
+        times = self._same.get((spec.variant.name, spec.encoder), self._all)
+        taken = [times.get(what, [0.0]) for what in ([*run.todo] if run.result else ["", *run.todo])]
+        return sum(sum(each) / len(each) for each in taken)

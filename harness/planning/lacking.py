@@ -14,7 +14,7 @@ from harness import fetching
 from harness.command_line import harness_command
 from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
-from harness.evaluation.mteb_tasks import MissingTask
+from harness.evaluation.mteb_suite import MissingTask
 from harness.fetching import Entry, Say, Watch, readable
 from harness.fetching.fetch_list import ByHand, Fetchable, FetchList
 from harness.grid import resolve

@@ -8,7 +8,7 @@ from harness.corpora.retrieval import CaptionedFile
 from harness.errors import UserError
 from harness.evaluation.own_files import OwnClasses, OwnPairs
 from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask
-from harness.evaluation.transfer_tasks import TRANSFER
+from harness.evaluation.transfer import TRANSFER
 from harness.metrics import AVERAGE
 from harness.profiles.schema import ClassificationTable, RetrievalTable, SimilarityTable
 from harness.registry import names

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
+from harness.plaintext import one_line
 from harness.planning.changes import changes
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
+from harness.planning.states import KEPT, REDONE, RETRIED, STALE, UNSCORED, RunState
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -21,19 +22,14 @@ from harness.store.attempts import has_training
 from harness.store.names import check_names
 from harness.store.redo import begins_to_redo, redo_of
 
-#: `trained`: some suite is not evaluated under its current protocol; `stale`: only another configuration has results;
-#: `damaged`: it has a result that cannot be used; `redo`: it is trained anew, whatever is kept of it; `kept`: there are
-#: the weights of a training that ended, and no result
-RunState = Literal["done", "trained", "failed", "stale", "missing", "damaged", "redo", "kept"]
-
 
 @dataclass(frozen=True)
 class PlannedRun:
     """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
 
-    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. Of a
-    stale one, `changed` says in what it differs from its newest result. `redo` is the command that asked to train it
-    anew (see `harness.store.redo`).
+    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. `note`
+    says what is done about another, where that is not plain, and `changed` in what a run differs from its newest
+    result. `redo` is the command that asked to train it anew (see `harness.store.redo`).
     """
 
     experiment: Experiment
@@ -43,6 +39,7 @@ class PlannedRun:
     failure: Failure | None = None
     absent: tuple[Missing, ...] = ()
     problem: str = ""
+    note: str = ""
     changed: tuple[str, ...] = ()
     redo: str = ""
 
@@ -65,6 +62,13 @@ class PlannedRun:
     def fingerprint(self) -> str:
         """The identity of the run's training."""
         return self.experiment.fingerprint
+
+    @property
+    def why(self) -> str:
+        """What went wrong with the run, what has changed since its result, or what will be done about it."""
+        if self.failure and self.state == "failed":
+            return one_line(self.failure.error)
+        return f"changed: {one_line('; '.join(self.changed))}" if self.changed else self.note
 
 
 @dataclass(frozen=True)
@@ -198,24 +202,24 @@ def _planned(
     failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state: RunState = "missing"
-    changed: tuple[str, ...] = ()
+    note, changed = "", tuple[str, ...]()
     if redo:
-        state = "redo"
+        note = REDONE
     elif result is not None and not todo:
         state = "done"
     elif failure is not None:
-        state = "failed"
+        state, note = "failed", RETRIED
     elif result is not None:
-        state = "trained"
+        state, note = "trained", UNSCORED
     elif has_training(store, experiment.fingerprint):
-        state = "kept"
+        state, note = "trained", KEPT
     elif store.has_key(*place):
-        state = "stale"
+        note = STALE
         others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)
         changed = changes(others[-1], experiment) if others else ()
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))
-    return PlannedRun(experiment, state, todo, result, failure, absences, changed=changed, redo=redo)
+    return PlannedRun(experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo)
 
 
 def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:

@@ -6,6 +6,7 @@ Tables show these first, so everything here is asked by label and group, never b
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -16,9 +17,10 @@ from harness.grid import resolve
 from harness.planning.changes import changes, known_changes
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
+from harness.planning.plan import Plan
 from harness.profiles import load_profile
 from harness.sources import data_root
-from harness.spec import RunSpec
+from harness.spec import UNTRAINED, RunSpec
 from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
 from harness.store.columns import ColumnArray
 
@@ -93,6 +95,25 @@ class Present:
             return PRESENT if any(one.key == key for one in inventory.protocols(suite)) else _PROTOCOL
         except UserError:
             return UNKNOWN
+
+
+def comparable(plan: Plan, runs: Sequence[Result], stored: Sequence[Result]) -> IndexedResults:
+    """Of stored results these runs of a plan, and those of other variants, settings and encoders of its profile."""
+    assert isinstance(stored, IndexedResults)
+    mine, labels = {run.fingerprint for run in runs}, {_label(run) for run in runs}
+    name = plan.request.profile.name
+    kept = [run.profile == name and (run.fingerprint in mine or _label(run) not in labels) for run in stored]
+    return stored.judged(Present(inventory=plan.inventory)).where(kept)
+
+
+def _label(run: Result) -> tuple[str, ...]:
+    return run.spec.variant, run.spec.setting, run.spec.encoder, str(sorted(run.overrides.items()))
+
+
+def of_tuning(runs: Sequence[Result], stored: IndexedResults) -> IndexedResults:
+    """Of stored results the trials among these runs, and the untrained encoders."""
+    mine = {run.fingerprint for run in runs}
+    return stored.where([run.spec.setting == UNTRAINED or run.fingerprint in mine for run in stored])
 
 
 def _joined(training: str, protocol: str) -> str:

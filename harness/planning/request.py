@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.command_line import DEFAULT_PROFILE
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
@@ -17,7 +16,8 @@ from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, wanted_runs
 from harness.papers.released import released_runs, released_spec
 from harness.planning.inventory import Inventory
-from harness.planning.model_names import model_name
+from harness.planning.names import model_name
+from harness.planning.selection import Names, Selection
 from harness.planning.sweep import listed_values, one_value_each, swept
 from harness.profiles import Profile, load_profile
 from harness.registry import get_class, names, suggest
@@ -25,40 +25,6 @@ from harness.sources import data_root
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning
-
-#: Several names: a sequence, or one text with commas.
-Names = str | Sequence[str]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Runs as a user names them; None takes the profile's default.
-
-    `table`, `figure` and `paper` name the runs of a paper instead of a grid, and `readings` how they are read.
-    `released` evaluates the profile's public weights instead, of all or of those tables and papers. `tasks` are some of
-    the tasks of the suites. `seeds` is a number of seeds from 0, or a list; `set` changes hyperparameters, as a mapping
-    or as texts KEY=VALUE, and makes variants of several values, in a list or joined by commas. `tune` are texts such as
-    `mcse:lambda=0.01|0.1`, of which `trials` configurations each are run, beside the `methods` if any are named.
-    `redo` trains all of them again, finished ones too.
-    """
-
-    profile: str = DEFAULT_PROFILE
-    methods: Names | None = None
-    settings: Names | None = None
-    encoders: Names | None = None
-    seeds: int | str | Sequence[int] | None = None
-    suites: Names | None = None
-    table: Names | None = None
-    figure: Names | None = None
-    paper: Names | None = None
-    readings: Names | None = None
-    set: Mapping[str, object] | Sequence[str] = ()
-    data_root: str | Path | None = None
-    released: bool = False
-    redo: bool = False
-    tasks: Names | None = None
-    tune: str | Sequence[str] = ()
-    trials: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""Write a report of a store: report.md, report.tex, report.csv, tables.csv and a static site."""
+"""Write a report of a store: report.md, report.tex, report.csv, tables.csv and a static site, section by section."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,35 +12,18 @@ from harness.command_line import DEFAULT_MARGIN
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.method.naming import take_titles
-from harness.papers.ablations import read_ablations
-from harness.papers.audit.findings import audit
-from harness.papers.published import PAPER_PROFILE, read_papers, read_published
-from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names
+from harness.reporting.charts.library import vega_script
 from harness.reporting.contents import Contents
-from harness.reporting.figures.papers import Material, ReportFigure
-from harness.reporting.figures.seen import seen_figures
-from harness.reporting.figures.tuned import tuned_figures
 from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import latex
 from harness.reporting.files.markdown import markdown
 from harness.reporting.files.runs_csv import write_runs
-from harness.reporting.seeds.forest import lead_text, leading
-from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.methods import methods_from_a_process
+from harness.reporting.sections.base import ReportSection, report_sections
 from harness.reporting.site.folder import new_folder
-from harness.reporting.site.methods import methods_from_a_process
+from harness.reporting.site.html import TEMPLATES, Pages, slugs
 from harness.reporting.site.one_file import write_one_file
-from harness.reporting.site.pages import Site, write_site
-from harness.reporting.tables.claims import claims_grid
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, summary_grid
-from harness.reporting.tables.labs import labs_grid
-from harness.reporting.tables.neighbours import neighbour_grids
-from harness.reporting.tables.ranking import ranking_grid
-from harness.reporting.tables.seen import seen_grid
-from harness.reporting.tables.tuned import tuned_grids
-from harness.reporting.tables.worded import paper_grid, verdict_note
 from harness.store import Judge, StaleIndexError, Store
 
 
@@ -67,9 +49,10 @@ def write_report(
 
     `profile` is the name or file of a profile and leaves out the results of all others. `margin` is the largest
     difference from print, in points, that is a reproduction. `one_file` adds report.html, which holds all pages but
-    those of runs, and `judge` says which results are present. Result files that cannot be read and methods that cannot
-    be loaded are left out with a warning. Raises UserError if there is no result, if the margin is not positive, if a
-    file below reports/ is wrong, or if `out` holds other files than those of an earlier report.
+    those of runs, and `judge` says which results are present. Result files that cannot be read, methods that cannot
+    be loaded and sections of other packages that fail are left out with a warning. Raises UserError if there is no
+    result, if the margin is not positive, if a file below reports/ is wrong, or if `out` holds other files than those
+    of an earlier report.
     """
     if not 0 < margin < float("inf"):
         raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
@@ -77,102 +60,55 @@ def write_report(
     methods, broken = methods_from_a_process()
     take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
     try:
-        contents = replace(contents, methods=methods)
-        page = render(contents, report_figures(contents), out, margin, one_file=one_file)
+        contents = replace(contents, methods=methods, margin=margin)
+        page = render(contents, out, one_file=one_file)
     except StaleIndexError:  # a file was damaged after it was indexed: it is left out like any other
         store.forget_index()
-        contents = replace(Contents.of(store, profile, judge), methods=methods)
-        page = render(contents, report_figures(contents), out, margin, one_file=one_file)
-    skipped = (*contents.warnings, *contents.unreadable)
+        contents = replace(Contents.of(store, profile, judge), methods=methods, margin=margin)
+        page = render(contents, out, one_file=one_file)
+    skipped = (*contents.warnings, *contents.problems)
     return WrittenReport(page, len(contents.results), (*skipped, *filter(None, [contents.earlier]), *broken))
 
 
-def report_figures(contents: Contents) -> list[ReportFigure]:
-    """The papers' figures, those drawn from other profiles, gains on seen pairs, and tunings."""
-    papers, published, found = read_papers(), read_published(), []
-    for profile in dict.fromkeys([PAPER_PROFILE, *contents.profiles]):
-        material = Material(profile, contents, papers, published)
-        drawn = (material.figure(paper, name) for paper in papers for name in paper.figures)
-        found += [figure for figure in drawn if figure.svg or material.is_paper]
-    return found + seen_figures(contents.seen) + tuned_figures(contents.tuned)
-
-
-def render(
-    contents: Contents,
-    figures: Sequence[ReportFigure],
-    out: Path,
-    margin: float = DEFAULT_MARGIN,
-    *,
-    one_file: bool = False,
-) -> Path:
+def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     """Write the files and pages of a report and return the path of index.html.
 
     Raises UserError if a file below reports/ is wrong, or if `out` holds other files than those of a report.
     """
-    papers, published = read_papers(), read_published()
-    profiles = [load_profile(name) for name in shipped_profiles() if name in contents.profiles]
-    frame = contents.frame_with_parts([PAPER_PROFILE, *(one.name for one in profiles)])
-    filled = paper_tables(papers, published, frame, margin)
-    stand_ins = stand_in_tables(papers, frame, profiles, contents.teacher_options)
-    neighbours = neighbour_grids(papers, contents.results, frame, contents.arrays, profiles, contents.teacher_options)
-    paper_grids: dict[str, list[Grid]] = {}
-    for table in (*filled, *stand_ins):
-        paper_grids.setdefault(table.paper.name, []).append(paper_grid(table))
-    for paper, more in neighbours.items():
-        paper_grids.setdefault(paper, []).extend(more)
-    sentences = headline(contents.tables, filled)
-    leads = leading(contents.tables, Counter(result.profile for result in contents.results))
-    claims = claims_grid(read_ablations(), contents.tables, published)
-    labs = labs_grid(contents.repeated)
-    seen = [seen_grid(table) for table in contents.seen if table.has_seen]
-    tuned = {report.tuning.key: tuned_grids(report) for report in contents.tuned}
+    sections = report_sections(contents)
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
     footer = "; ".join(filter(None, (made, contents.earlier)))
-    site = Site(
-        contents,
-        leads,
-        sentences,
-        claims,
-        labs,
-        papers,
-        paper_grids,
-        seen,
-        tuned,
-        figures,
-        audit(published),
-        footer,
-        verdict_note(margin),
-    )
     with new_folder(out) as folder:
-        with (folder.path / "report.csv").open("w", encoding="utf-8", newline="") as stream:
+        with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.results, stream)
-        (folder.path / "tables.csv").write_text(
-            tidy(contents.tables, [*filled, *stand_ins], contents.seen, contents.tuned, contents.rankings), "utf-8"
-        )
-        _write_texts(site, folder.path)
-        write_site(site, folder.path, folder.kept)
+        grids = [grid for section in sections for grid in section.grids]
+        sentences = [sentence for section in sections for sentence in section.sentences]
+        (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows), "utf-8")
+        (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
+        (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
+        pages = write_site(contents, sections, folder, footer)
         if one_file:
-            write_one_file(folder.path, site.footer)
+            write_one_file(folder, [page for page in pages if not page.startswith("runs/")], footer)
     return out / "index.html"
 
 
-def _said(site: Site) -> list[Sentence]:
-    """The sentences of the overview, who leads first."""
-    return [*(Sentence("", lead_text(forest), "lead") for forest in site.leads), *site.sentences]
-
-
-def _write_texts(site: Site, folder: Path) -> None:
-    """All tables as Markdown and LaTeX."""
-    grids = [
-        *map(summary_grid, site.contents.tables),
-        *map(ranking_grid, site.contents.rankings),
-        *(grid for some in site.tuned.values() for grid in some),
-        *site.seen,
-        *([site.claims] if site.claims else []),
-        *([site.labs] if site.labs else []),
-        *(grid for some in site.paper_grids.values() for grid in some),
-    ]
-    (folder / "report.md").write_text(markdown(_said(site), grids, site.footer), "utf-8")
-    (folder / "report.tex").write_text(latex(grids, site.footer), "utf-8")
+def write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:
+    """Write every page into an empty folder; their paths."""
+    drawn = [figure for section in sections for figure in section.figures if figure.svg]
+    stems = slugs(figure.key for figure in drawn)
+    methods = [*(facts.name for facts in contents.methods), *contents.variants]
+    papers = [paper.name for paper in contents.papers]
+    shown = [section for section in sections if section.is_shown]
+    pages = Pages(folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer)
+    for name in ("style.css", "charts.css", "site.js", "charts.js"):
+        pages.put(name, (TEMPLATES / name).read_bytes())
+    pages.put("vega.js", vega_script().encode())
+    for figure in drawn:
+        pages.put(f"figures/{stems[figure.key]}.svg", figure.svg.encode())
+        pages.put(f"figures/{stems[figure.key]}.pdf", figure.pdf)
+    pages.write("index.html", "index.html")
+    for section in sections:
+        section.write(pages)
+    return pages.written

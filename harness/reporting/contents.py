@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.command_line import harness_command
+from harness.command_line import DEFAULT_MARGIN, harness_command
 from harness.errors import UserError
-from harness.metrics import SEEN, UNSEEN, Metrics
-from harness.profiles import load_profile
-from harness.reporting.seeds.ranking import RankingTable, ranking_tables
-from harness.reporting.seeds.seen import SeenTable, seen_tables
+from harness.metrics import Metrics
+from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
+from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.seeds.tuned import TunedReport, tuned_reports
+from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.filled import paper_tables
 from harness.store import (
     Failure,
     Judge,
@@ -28,21 +28,21 @@ from harness.store import (
     without_overrides,
 )
 from harness.store.arrays import NamedArrays
-from harness.store.labs import Copy, repeated
 from harness.store.tunings import Tuning, read_tunings
 
 if TYPE_CHECKING:
     import pandas
 
-    from harness.reporting.site.methods import MethodFacts
+    from harness.reporting.methods import MethodFacts
 
 
 @dataclass(frozen=True)
 class Contents:
     """What a report shows. `profile` is set if `results` and `failures` are those of one profile only.
 
-    `warnings` name the files of results and tunings that cannot be read; `unreadable` gets a line for each file of
-    arrays that turns out to be damaged.
+    `warnings` name the files of results and tunings that cannot be read; `problems` gets a line for each file of
+    arrays that turns out to be damaged, and for each section of another package that fails. `margin` is the largest
+    difference from print, in points, that is a reproduction.
     """
 
     store: Store
@@ -52,7 +52,8 @@ class Contents:
     profile: str | None = None
     warnings: Sequence[str] = ()
     tunings: Sequence[Tuning] = ()
-    unreadable: list[str] = field(default_factory=list)
+    margin: float = DEFAULT_MARGIN
+    problems: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Contents:
@@ -75,8 +76,8 @@ class Contents:
         try:
             return self.store.arrays(result)
         except UserError as error:
-            if str(error) not in self.unreadable:
-                self.unreadable.append(str(error))
+            if str(error) not in self.problems:
+                self.problems.append(str(error))
             return {}
 
     def frame_with_parts(self, profiles: Collection[str], variants: Collection[str] | None = None) -> pandas.DataFrame:
@@ -102,24 +103,29 @@ class Contents:
         return summary_tables(frame_of(self.results, ()), self.metrics, self.unscored)
 
     @cached_property
-    def rankings(self) -> list[RankingTable]:
-        """The variants of each profile and suite ranked over settings and encoders."""
-        return ranking_tables(self.tables)
+    def papers(self) -> Sequence[Paper]:
+        """The papers whose tables are compared. Raises UserError if a file below reports/ is wrong."""
+        return read_papers()
 
     @cached_property
-    def tuned(self) -> list[TunedReport]:
-        """The tunings at equal budgets that have results."""
-        return tuned_reports(self.tunings, self.results, self.tables)
+    def published(self) -> PublishedNumbers:
+        """The printed numbers."""
+        return read_published()
 
     @cached_property
-    def seen(self) -> list[SeenTable]:
-        """One table for each profile, suite, setting and encoder with scores by what training has seen."""
-        return seen_tables(frame_of(self.results, (SEEN, UNSEEN)), self.metrics)
+    def stand_in_profiles(self) -> Sequence[Profile]:
+        """The shipped profiles that have results."""
+        return [load_profile(name) for name in shipped_profiles() if name in self.profiles]
 
     @cached_property
-    def repeated(self) -> list[Sequence[Copy]]:
-        """The results of each run that several labs have."""
-        return [copies for copies in repeated(self.store) if self.profile in (None, copies[0].result.profile)]
+    def paper_frame(self) -> pandas.DataFrame:
+        """The scores that may stand in papers' tables."""
+        return self.frame_with_parts([PAPER_PROFILE, *(one.name for one in self.stand_in_profiles)])
+
+    @cached_property
+    def filled(self) -> Sequence[FilledTable]:
+        """The papers' tables, filled with the runs of the paper profile."""
+        return paper_tables(self.papers, self.published, self.paper_frame, self.margin)
 
     @property
     def earlier(self) -> str:

@@ -14,13 +14,13 @@ from harness.errors import UserError
 from harness.grid import Resolved, resolve
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.spellings import find_run
+from harness.planning.names import find_run
 from harness.profiles import Profile, load_profile, shipped_profiles, typed_profile
 from harness.sources import data_root
 from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store.redo import redo_of
-from harness.training.best import BEST, check_best
+from harness.training.folder import TrainingFolder
 
 
 def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
@@ -69,14 +69,15 @@ class FinishedRun:
                 f"{self.result.spec.key} is being trained again, and its former weights are in "
                 f"{self.store.root / '.superseded'}; `{self._command(self.store.root)}` finishes that"
             )
-        best = self.store.work(self.result.fingerprint) / BEST
+        folder = TrainingFolder(self.store.work(self.result.fingerprint))
+        best = folder.best
         if not (best / "config.json").is_file():
             raise UserError(
                 f"the weights of {self.result.spec.key} are not in {self.store.root / '.work'}; train the run again in "
                 f"another folder with `{self._command()}` and use that folder"
             )
         try:
-            check_best(best.parent)
+            folder.check_best()
         except DamagedError as error:
             raise UserError(
                 f"the weights of {self.result.spec.key} in {best} are damaged ({error}); restore them, or train the "

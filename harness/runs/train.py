@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from harness.checksums import DamagedError, put_aside, unsealed, write_note
-from harness.corpora.base import Media
-from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.projections import read_projections
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
-from harness.errors import UserError, first_line
+from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
 from harness.inputs import Stream
-from harness.method import Dimensions, Method, Patches
+from harness.method import Method
 from harness.planning.events import Event, Listener
-from harness.planning.ingredients import Experiment, Ingredients
+from harness.planning.ingredients import Experiment
 from harness.planning.pairs import FeatureContext
-from harness.regular import read_regular
 from harness.runs.environment import peak_memory_mb
-from harness.runs.training_data import RunFeatures, training_data
-from harness.seeds import derive_seed, generator
-from harness.spec import fresh_size
+from harness.runs.training_data import RunFeatures, training_data, unread_text
 from harness.store import Store
-from harness.store.attempts import RECORD_FILE
-from harness.training.best import BEST, check_best, load_best
-from harness.training.checkpoint import checkpoints
+from harness.training.folder import TrainingFolder
+from harness.training.model import build_method
 from harness.training.record import TrainingProgress, TrainingRecord
-from harness.training.streams import TrainingData, rows_read
+from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 
 #: Seconds between two looks at a teacher that another process trains.
@@ -83,80 +75,46 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(device)
         heads = read_projections(source.path() / source.beside) if read.features else None
         return Trained(model, heads and (heads[0].to(device), heads[1].to(device)), TrainingRecord())
-    student = Student.load(source.path(), run.pooling, own_head=False).to(device)
+    trainer = trainer_of(experiment, bench)
+    warnings = (*trainer.batches.data.warnings, *unread_text(run, trainer.batches.mixing))
+    record = trainer.run()
+    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, trainer.batches.rows_read())
+
+
+def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
+    """The trainer of a run, with its data loaded and its heads drawn. Raises UserError."""
+    run, read = experiment.resolved, experiment.ingredients
+    student = Student.load(read.encoder.source.path(), run.pooling, own_head=False).to(torch.device(bench.device))
     student.check_length(run.training.max_length)
     data = training_data(run_features(experiment, bench), student.tokenizer)
-    method = build_method(experiment, student, data)
-    setting, rule = str(run.spec.setting), method.mixing(method.hyperparameters)
-    rows = rows_read(data, run.training, seed=run.spec.seed, setting=setting, rule=rule)
-    folder = bench.folder(experiment)
-    record = _ended(folder, student, method)
-    if record is not None:
-        return Trained(student, method.shared_space(), record, data.warnings, rows)
+    assert read.dev is not None
 
     def report(made: TrainingProgress) -> None:
         took = peak_memory_mb(bench.device)
         bench.listen(Event("progress", experiment.key, device=bench.device, progress=made, memory_mb=took))
 
-    trainer = Trainer(
+    return Trainer(
         student,
-        method,
+        method_of(experiment, student, data),
         data,
         run.training,
         seed=run.spec.seed,
-        setting=setting,
+        setting=str(run.spec.setting),
         dev=dev_scorer(read.dev.source, read.dev.root),
-        folder=folder,
+        folder=bench.folder(experiment),
         report=report,
         chunk=bench.chunk,
     )
-    record = trainer.run()
-    write_note(folder / RECORD_FILE, asdict(record))
-    for path in checkpoints(folder):
-        path.unlink()
-    return Trained(student, method.shared_space(), record, data.warnings, rows)
 
 
-def _ended(folder: Path, student: Student, method: Method) -> TrainingRecord | None:
-    """The record of a training that has ended, with its best model loaded; None where it is to be trained.
-
-    What is damaged is put aside.
-    """
-    note = folder / RECORD_FILE
+def method_of(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+    """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
+    run, patches = experiment.resolved, experiment.ingredients.patches
+    files = {stream: used.source.path() for stream, used in patches.items()}
     try:
-        record = _record(note)
-    except DamagedError as error:
-        put_aside(note, error, "the run is trained again")
-        return None
-    if record is not None:
-        try:
-            load_best(folder, student, method)
-        except DamagedError as error:
-            put_aside(folder / BEST, error, "the run is trained again")
-            note.unlink()
-            return None
-    return record
-
-
-def _record(note: Path) -> TrainingRecord | None:
-    """The record of a training that has ended; None where there is none. Raises DamagedError."""
-    try:
-        content = read_regular(note)
-        # of a run that ended under an earlier version: no digest; a part of such a file, or another, is no record
-        return TrainingRecord(**json.loads(unsealed(content) or content))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        raise DamagedError(first_line(error)) from error
-
-
-def _is_trained(folder: Path) -> bool:
-    """Whether a training has ended, and what it left is as it was written."""
-    try:
-        check_best(folder)
-        return _record(folder / RECORD_FILE) is not None
-    except DamagedError:
-        return False
+        return build_method(run.method, run.hyperparameters, student, data, run.spec.seed, files)
+    except ValueError as error:
+        raise UserError(f"{run.spec.variant}: {error}") from error
 
 
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
@@ -179,48 +137,10 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
     if not teacher.resolved.trains:
         return teacher.ingredients.encoder.source.path()
-    folder = bench.folder(teacher)
-    while not _is_trained(folder):
+    folder = TrainingFolder(bench.folder(teacher))
+    while not folder.has_ended:
         with bench.store.lock(fingerprint) as acquired:
             if acquired:
                 train(teacher, bench)
         time.sleep(0 if acquired else PATIENCE_S)
-    return folder / BEST
-
-
-def build_method(experiment: Experiment, student: Student, data: TrainingData) -> Method:
-    """The method with its heads and the student's patch embeddings, initialised from seed and names alone."""
-    run = experiment.resolved
-    widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(axis="heads", seed=run.spec.seed, method=run.spec.variant.name))
-        try:
-            method = run.method(run.hyperparameters, Dimensions(student.width, widths))
-        except ValueError as error:
-            raise UserError(f"{run.spec.variant}: {error}") from error
-    for stream, steps in run.own_steps.items():
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed(axis="patches", seed=run.spec.seed, stream=stream))
-            _attach(student, stream, steps.patches, data.media[stream], experiment.ingredients)
-    method = method.to(student.device)
-    student.read_through(method.test_head())
-    return method
-
-
-def _attach(student: Student, stream: Stream, patches: Patches, media: Media, read: Ingredients) -> None:
-    """Give the student the patch embedding of a stream. Raises UserError if none of its width exists."""
-    ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
-    if name != "pixels":
-        frames, bins = sample.shape[1:]
-        student.attach(name, AudioPatches(student.width, frames, bins, patches.size, positions=patches.positions))
-        return
-    if not patches.pretrained:
-        raise UserError(
-            "no patch embedding is named for this encoder; give the option patches=NAME, or patches=fresh-SIZE for "
-            "one that is trained from scratch"
-        )
-    size = fresh_size(patches.pretrained)
-    if size is not None:
-        student.attach(name, ImagePatches.fresh(student.width, sample.shape[-1], size))
-    else:
-        student.attach(name, ImagePatches.load(read.patches[stream].source.path(), student.width))
+    return folder.best

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -22,6 +22,7 @@ from harness.planning.pairs import FeatureContext, KnownPairs
 from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.sources import digest
+from harness.training.batching import Mixing
 from harness.training.streams import Subset, TrainingData
 
 
@@ -66,13 +67,12 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
     pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
     warnings = tuple(line for one in loaded for line in one.warnings)
-    data = TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
-    return replace(data, warnings=(*warnings, *_unread(run, data)))
+    return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
 
 
-def _unread(run: Resolved, data: TrainingData) -> Iterator[str]:
-    """A warning if the method's mixing rule never reads the setting's text."""
-    if data.mixing(run.training.batch_size, run.method.mixing(run.hyperparameters)).leaves_out_text:
+def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
+    """A warning if the mixing of a run's steps never reads the setting's text."""
+    if mixing.leaves_out_text:
         text = ", ".join(name for name, stream in run.streams.items() if stream in ("sentences", "triplets"))
         yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
 

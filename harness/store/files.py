@@ -21,9 +21,10 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from glob import escape
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
@@ -33,7 +34,7 @@ from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.regular import open_regular, read_regular
 from harness.sources import write_text
-from harness.spec import RunSpec
+from harness.spec import RunSpec, Variant
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed
 from harness.store.indexed import IndexedResults, contradiction, joined_results
@@ -141,6 +142,17 @@ class Store:
         if contradictions:
             raise UserError(contradictions[0])
         return results
+
+    def spellings(self, run: RunSpec) -> list[RunSpec]:
+        """The runs with results that differ from a run in nothing but options and reading of the method."""
+        folder = self.folder("", Spec.of(run)).relative_to(self.root)
+        pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
+        found = dict[RunSpec, None]()
+        for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
+            variant = Variant.parse(unquote(path.parents[2].name))
+            if variant.name == run.variant.name:
+                found[replace(run, variant=variant)] = None
+        return list(found)
 
     def has_key(self, profile: str, spec: Spec) -> bool:
         """Whether a run's key has a result under any configuration."""

@@ -17,7 +17,7 @@ from harness.errors import UserError
 from harness.inputs import Stream
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.profiles import Training
-from harness.training.batching import Mixing, Order, mixed
+from harness.training.batching import Order, mixed
 from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
 
 
@@ -61,44 +61,11 @@ class TrainingData:
         whole = {stream for stream in self.tokens if stream not in self.subsets or self.subsets[stream].steps_of_all}
         return {stream: len(tokens) if stream in whole else self.used(stream) for stream, tokens in self.tokens.items()}
 
-    def mixing(self, batch_size: int, rule: MixingRule) -> Mixing:
-        """Which steps are paired. Raises UserError for streams that cannot be mixed."""
-        rows = self.rows
-        return mixed(rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0), batch_size, rule)
-
     def used(self, stream: Stream) -> int:
         """Rows of a stream that batches are drawn from."""
         if stream in self.subsets:
             return len(self.subsets[stream].rows)
         return len(self.media[stream] if stream in self.media else self.tokens[stream])
-
-
-def rows_read(
-    data: TrainingData, training: Training, *, seed: int, setting: str, rule: MixingRule
-) -> dict[Stream, np.ndarray]:
-    """The rows of each text stream that the steps of a training read, in no order: (n,) int64 each.
-
-    A training of fewer steps than a pass reads some of the rows only. Raises UserError as `Batches` does.
-    """
-    mixing, steps = _steps(data, training, rule)
-    paired = mixing.paired_before_step(steps)
-    found: dict[Stream, np.ndarray] = {}
-    for stream in data.tokens:
-        order = Order(data.used(stream), training.batch_size, seed, setting, stream)
-        rows = order.first(paired if stream == "pairs" else steps - paired)
-        found[stream] = data.subsets[stream].rows[rows] if stream in data.subsets else rows
-    return found
-
-
-def _steps(data: TrainingData, training: Training, rule: MixingRule) -> tuple[Mixing, int]:
-    """The mixing of text with pairs, and the number of steps."""
-    mixing = data.mixing(training.batch_size, rule)
-    steps = training.steps or training.epochs * mixing.epoch
-    if training.warmup_steps >= steps:
-        raise UserError(
-            f"warmup_steps = {training.warmup_steps} leave no step of {steps} at the full learning rate; lower it"
-        )
-    return mixing, steps
 
 
 class Batches:
@@ -116,7 +83,15 @@ class Batches:
         rule: MixingRule,
     ) -> None:
         self.student, self.data, self.training, self.seed = student, data, training, seed
-        self.mixing, self.steps = _steps(data, training, rule)
+        rows = data.rows
+        text, pairs = rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0)
+        self.mixing = mixed(text, pairs, training.batch_size, rule)
+        self.steps = training.steps or training.epochs * self.mixing.epoch
+        if training.warmup_steps >= self.steps:
+            raise UserError(
+                f"warmup_steps = {training.warmup_steps} leave no step of {self.steps} at the full learning rate; "
+                "lower it"
+            )
         self.text: Stream = next((stream for stream in data.tokens if stream != "pairs"), "pairs")
         self.early = [stream for stream, steps in own.items() if steps.first]
         self.late = [stream for stream, steps in own.items() if not steps.first]
@@ -127,6 +102,18 @@ class Batches:
             key: Prefetcher(MediaInputs(media, self.orders[key], seed), self.steps, free_workers(media, student.device))
             for key, media in self.media.items()
         }
+
+    def rows_read(self) -> dict[Stream, np.ndarray]:
+        """The rows of each text stream that the steps read, in no order: (n,) int64 each.
+
+        A training of fewer steps than a pass reads some of the rows only.
+        """
+        paired = self.mixing.paired_before_step(self.steps)
+        read = {}
+        for stream in self.data.tokens:
+            rows = self.orders[stream].first(paired if stream == "pairs" else self.steps - paired)
+            read[stream] = self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
+        return read
 
     @property
     def waited(self) -> float:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from harness.checksums import DamagedError, put_aside, seal_folder
+from harness.checksums import DamagedError, put_aside
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.errors import first_line
@@ -24,9 +23,8 @@ from harness.method import Encode, Method
 from harness.profiles import Training
 from harness.seeds import derive_seed
 from harness.stopping import Stopped, stop_requested
-from harness.training.best import BEST, HEADS_FILE, STEP_FILE, best_step, load_best
-from harness.training.checkpoint import checkpoints, load_checkpoint, replace_folder, save_checkpoint
 from harness.training.chunks import Chunked
+from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.stepper import Stepper
 from harness.training.streams import Batches, TrainingData
@@ -37,11 +35,10 @@ log = logging.getLogger(__name__)
 CURVE_POINTS = 100
 #: Seconds after which a checkpoint is saved although no better model was found since the last.
 SAVE_EVERY_S = 60.0
-_AGAIN = "run the same command to train it again"
 
 
 class Trainer:
-    """Trains a student by a method; `run` starts or resumes."""
+    """Trains a student by a method; `run` starts, resumes, or loads what the training ended with."""
 
     def __init__(
         self,
@@ -62,7 +59,8 @@ class Trainer:
         `chunk` is the number of rows that are encoded at a time where a batch does not fit; None encodes it whole.
         """
         self.student, self.method, self.training = student, method, training
-        self.seed, self.dev, self.folder, self.report = seed, dev, folder, report
+        self.seed, self.dev, self.report = seed, dev, report
+        self.folder = TrainingFolder(folder)
         own = method.own_steps(method.hyperparameters)
         rule = method.mixing(method.hyperparameters)
         self.batches = Batches(student, data, training, own, seed=seed, setting=setting, rule=rule)
@@ -79,13 +77,22 @@ class Trainer:
         self._saved_at = 0.0
 
     def run(self) -> TrainingRecord:
-        """Train to the last step and load the best model into the student and the method.
+        """Load the best model into the student and the method, after training to the last step unless that is done.
 
         Random numbers of step k depend on the seed and k alone, so a killed run resumes from its checkpoint with the
         same result; the global generators are left unchanged. A checkpoint is saved with each better model, and
         SAVE_EVERY_S after the last one, and at the end. Raises TrainingError, and Stopped after the step in which the
         process was asked to stop, with a checkpoint of it.
         """
+        record = self.folder.load_ended(self.student, self.method)
+        if record is None:
+            self._train()
+            record = self.record
+            self._load_best()
+            self.folder.end(record)
+        return record
+
+    def _train(self) -> None:
         check_precision(self.training.precision, self.device.type)
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
@@ -101,8 +108,6 @@ class Trainer:
                     elapsed = time.perf_counter() - started
                     self.record.seconds = before + elapsed
                     self._after(done, (done - first) / elapsed, self.batches.waited / elapsed)
-        self._end_with_best()
-        return self.record
 
     def _step(self, step: int) -> None:
         with float32_products(self.training.precision, self.device.type):
@@ -175,24 +180,12 @@ class Trainer:
         if better or late or stopping or done == self.steps:
             self._save(done)
         if better:  # after the checkpoint, which holds the same weights and can make it again
-            self._keep_best(done)
+            self.folder.keep_best(self.student, self.method, done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
             self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first, waited))
         if stopping:
             raise Stopped
-
-    def _keep_best(self, step: int) -> None:
-        """Save the model at hand as the best."""
-
-        def fill(folder: Path) -> None:
-            self.student.save(folder)
-            heads = {name: value.contiguous() for name, value in self.method.state_dict().items()}
-            save_file(heads, str(folder / HEADS_FILE))
-            (folder / STEP_FILE).write_text(f"{step}\n")
-            seal_folder(folder)
-
-        replace_folder(self.folder / BEST, fill)
 
     def _check_finite(self, done: int) -> None:
         """Raise TrainingError for the first term that was not finite, and note the batch that it came from."""
@@ -206,7 +199,7 @@ class Trainer:
         )
 
     def _save(self, done: int) -> None:
-        save_checkpoint(self.folder, self._state(done))
+        self.folder.save(self._state(done))
         self._saved_at = time.monotonic()
 
     def _state(self, step: int) -> dict[str, Any]:
@@ -236,50 +229,41 @@ class Trainer:
 
     def _resume(self) -> int:
         """Go on from the latest checkpoint that can be used; the step of it, 0 where there is none."""
-        found = checkpoints(self.folder)
-        if not found:
+        checkpoints = self.folder.checkpoints()
+        if not checkpoints:
             return 0
         start = self._state(0)
         for part in ("student", "method"):
             start[part] = {name: value.cpu().clone() for name, value in start[part].items()}
-        for path in found:
-            then = "training starts again" if path == found[-1] else "using the previous checkpoint"
+        for path in checkpoints:
+            then = "training starts again" if path == checkpoints[-1] else "using the previous checkpoint"
             try:
                 step = self._restore(load_checkpoint(path, self.device))
             except DamagedError as error:
                 put_aside(path, error, then)
             else:
-                if self._has_best(step, then):
+                if self._restore_best(step, then):
                     return step
                 path.unlink()
             self._restore(start)
         return 0
 
-    def _has_best(self, step: int, then: str) -> bool:
-        """Whether the best model up to a checkpoint's step is there, or the checkpoint's own, which is saved again."""
-        wanted, held = self.record.best_step, -1
-        if wanted is None:
+    def _restore_best(self, step: int, then: str) -> bool:
+        """Whether the best model up to a checkpoint's step is there; if the checkpoint is the best, it is rewritten."""
+        best = self.record.best_step
+        if best is None or self.folder.restore_best(best, "saved again" if best == step else then):
             return True
-        try:
-            held = best_step(self.folder)
-        except FileNotFoundError:
-            pass  # killed before it was there
-        except DamagedError as error:
-            put_aside(self.folder / BEST, error, "saved again" if step == wanted else then)
-        if held != wanted and step == wanted:
-            self._keep_best(step)
-            return True
-        # a later one is what the steps from here on will find again
-        return held == wanted or held > step
+        if best == step:
+            self.folder.keep_best(self.student, self.method, step)
+        return best == step
 
-    def _end_with_best(self) -> None:
+    def _load_best(self) -> None:
         """Load the best model. Raises TrainingError where it is not the one of the record."""
         try:
-            held: int | None = best_step(self.folder)
-            load_best(self.folder, self.student, self.method)
-        except (DamagedError, FileNotFoundError) as error:
-            raise TrainingError(f"the best model in {self.folder} is damaged: {error}; {_AGAIN}") from error
-        if held != self.record.best_step:  # steps that were repeated on a GPU, and went another way
-            for path in checkpoints(self.folder):
-                path.unlink()
-            raise TrainingError(f"the best model in {self.folder} belongs to a different training; {_AGAIN}")
+            step = self.folder.load_best(self.student, self.method)
+            if step != self.record.best_step:
+                raise DamagedError(f"it is of step {step}, not of step {self.record.best_step}")
+        except DamagedError as error:
+            raise TrainingError(
+                f"the best model in {self.folder.path} is damaged: {error}; run the same command to train it again"
+            ) from error

@@ -23,7 +23,6 @@ from multiprocessing.reduction import recv_handle, send_handle
 from types import TracebackType
 from typing import NoReturn
 
-from harness.caches import remove_spare
 from harness.errors import UserError
 from harness.processors import end_with_parent, first_when_memory_ends, passive_threads
 from harness.stopping import request_stop
@@ -231,7 +230,6 @@ def _serve(channel: Connection, environment: dict[str, str], parent: int) -> NoR
     except BaseException:
         traceback.print_exc()
     finally:
-        remove_spare()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # what was inherited from the parent is not this process's to clean up

@@ -17,7 +17,8 @@ from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
-from harness.planning.request import Selection, model_request
+from harness.planning.request import model_request
+from harness.planning.selection import Selection
 from harness.runs.export import export
 from harness.store import Store
 from harness.work.tracking import listener

@@ -66,6 +66,6 @@ def test_names_of_lists_are_typed_as_they_stand(typed: Typed, kind: str, option:
 
 
 def test_a_report_does_without_torch_in_its_own_process() -> None:
-    names = "harness.cli.main, harness.cli.report, harness.reporting.site.pages"
+    names = "harness.cli.main, harness.cli.report, harness.reporting.sections.runs"
     check = f"import sys, {names}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0

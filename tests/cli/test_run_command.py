@@ -11,10 +11,11 @@ from builders import result, sts
 from click.testing import CliRunner, Result
 
 from harness.cli.main import cli
-from harness.cli.tables import show_paper_tables
+from harness.cli.output import show_paper_tables
 from harness.errors import UserError
 from harness.planning.plan import make_plan
-from harness.planning.request import Selection, make_request
+from harness.planning.request import make_request
+from harness.planning.selection import Selection
 from harness.store import Store
 
 

@@ -9,7 +9,7 @@ import pytest
 from builders import result
 from cli_words import Typed
 
-from harness.planning.spellings import stored_spelling
+from harness.planning.names import stored_spelling
 from harness.runs.finished import find_result
 from harness.store import Failure, Result, Spec, Store
 
@@ -66,6 +66,21 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
     code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")
     assert code == 0
     assert "mcse against mcse[lambda=0.5]" in out
+
+
+@pytest.mark.parametrize("command", ["show", "logs"])
+@pytest.mark.parametrize("spelling", ["mcse", "mcse[lambda=1]"])
+def test_a_damaged_result_is_named_under_any_spelling(
+    typed: Typed, tmp_path: Path, command: str, spelling: str
+) -> None:
+    store = Store(tmp_path / "results")
+    damaged = store.path(store.save(of_mcse("mcse")))
+    store.save(of_mcse("mcse[lambda=0.5]", **{"lambda": 0.5}))
+    damaged.write_text("{}")
+    code, _, error = typed(command, f"{spelling}/toy/toy-bert/seed-0")
+    assert (code, error.count("\n")) == (2, 1)
+    assert str(damaged.relative_to(tmp_path)) in error
+    assert typed("show", "mcse[lambda=0.5,temperature=0.05]/toy/toy-bert/seed-0")[0] == 0
 
 
 @pytest.mark.parametrize("traceback", ["Traceback\n  File mine.py, line 3\nKeyError: 'foo'\n", ""])

@@ -9,6 +9,7 @@ from cli_words import Typed
 
 import harness
 from harness.reporting.contents import Contents
+from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store
 
 WORDS = ("run", "--profile", "tiny", "--seeds", "1", "--suites", "sts", "--set", "steps=2")
@@ -25,7 +26,7 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     assert code == 0
     for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
         assert title in out
-    (report,) = Contents.of(Store(tmp_path / "results")).tuned
+    (report,) = TuningSection("tuned", Contents.of(Store(tmp_path / "results"))).reports
     (place,) = report.places
     assert [len(line.picks) for line in place.lines] == [1, 1]
     assert {pick.variant for line in place.lines for pick in line.picks} <= set(report.tuning.variants)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import result
 
-from harness.cli import tables
-from harness.cli.tables import plain_table, show_summaries
+from harness.cli import output
+from harness.cli.output import plain_table, show_summaries
 
 WIDTH = 100
 LONG = "dalr[text=run:simcse/toy/toy-bert/seed-0+run:simcse/toy/toy-bert/seed-2]"
@@ -14,7 +14,7 @@ LONG = "dalr[text=run:simcse/toy/toy-bert/seed-0+run:simcse/toy/toy-bert/seed-2]
 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "WIDTH", WIDTH)
+    monkeypatch.setattr(output, "WIDTH", WIDTH)
 
 
 def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:

@@ -23,7 +23,7 @@ from harness.corpora.retrieval import (
     ToyRetrieval,
 )
 from harness.errors import MissingData, UserError
-from harness.evaluation.ranking import both_ways
+from harness.evaluation.retrieval import both_ways
 
 FLICKR8K_FILES = ["test.parquet", "test_squeezenet.parquet", "train_squeezenet.parquet"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.store import page as written
+import results_page as written
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_page_is_that_of_the_code() -> None:
-    """Write it anew with `python -m harness.store.page > docs/results.md`."""
+    """Write it anew with `python tools/results_page.py > docs/results.md`."""
     assert (ROOT / "docs" / "results.md").read_text() == written.page()
 
 

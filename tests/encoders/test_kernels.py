@@ -48,7 +48,7 @@ def gives_nan(packed: Packed, *given: Any) -> Tensor:
 
 
 def one_slope_is_wrong(packed: Packed, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
-    return scattered(packed, query, key, value, *rest) + (value - value.detach()).transpose(0, 1)
+    return scattered(packed, query, key, value, *rest) + (value - value.detach())
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, *candidates: Any) -> Any:
@@ -129,7 +129,7 @@ def test_a_card_computes_without_padding_with_dropout_and_gradient(
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         attention = attention_on(CUDA, dtype, HEADS, SIZE)
         assert attention is not None
-        given = [torch.zeros(HEADS, 12, SIZE, dtype=dtype, device=CUDA, requires_grad=True) for _ in range(3)]
+        given = [torch.zeros(12, HEADS, SIZE, dtype=dtype, device=CUDA, requires_grad=True) for _ in range(3)]
         found = attention(packed.to(CUDA).repeated(2), *given, 0.1, 0.25)
         assert (found.shape, found.dtype, found.is_cuda) == ((12, HEADS, SIZE), dtype, True)
         node: Any = found.grad_fn

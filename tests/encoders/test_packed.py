@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from transformers import (
 )
 
 from harness.corpora.toy import student_folder
-from harness.encoders.packed import Packing
+from harness.encoders.packed import packed_forward
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 
@@ -94,7 +95,8 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, atten
     plain = copy.deepcopy(model)
     plain.set_attn_implementation("eager")
     student = Student(model, Pads)
-    assert student.packing == Packing({"roberta": 2}.get(name, 0), trims=name != "distilbert")
+    assert student.packing is not None
+    assert (student.packing.first, bool(student.packing.layers)) == ({"roberta": 2}.get(name, 0), name != "distilbert")
     weights = torch.randn(len(LENGTHS), 2, student.width, dtype=torch.float64)
 
     found = student.encode(tokens, 2)
@@ -141,6 +143,50 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
     assert ((ours.mean(1) - theirs.mean(1)).abs() <= 5 * error + 1e-12).all()
     ratio = ours.var(1).sum(1) / theirs.var(1).sum(1)
     torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "toy"])
+def test_layers_as_functions_give_the_numbers_of_the_modules(name: str) -> None:
+    """Hidden states of all layers and gradients, from the same random numbers."""
+    model = made(name, 0.1, 0.1)
+    student, packed = Student(model, Pads), rows(model.config.pad_token_id).packed.repeated(2)
+    assert student.packing is not None
+    found = []
+    for packing in (student.packing, replace(student.packing, layers=())):
+        torch.manual_seed(1)
+        layers = packed_forward(model, packed, packing, all_layers=True)
+        torch.stack(layers).sin().sum().backward()
+        found.append((layers, gradients(model)))
+        model.zero_grad()
+    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+
+
+def no_dropout_after_attention(model: Any) -> None:
+    model.encoder.layer[0].attention.output.dropout = torch.nn.Identity()
+
+
+def more_dropout_than_it_says(model: Any) -> None:
+    class Twice(torch.nn.Dropout):
+        def forward(self, states: Tensor) -> Tensor:
+            return super().forward(super().forward(states))
+
+    model.encoder.layer[1].output.dropout = Twice(0.1)
+
+
+def a_norm_of_its_own(model: Any) -> None:
+    norm = model.encoder.layer[1].output.LayerNorm
+    norm.forward = lambda states: torch.nn.functional.rms_norm(states, norm.normalized_shape, norm.weight)
+
+
+@pytest.mark.parametrize("change", [no_dropout_after_attention, more_dropout_than_it_says, a_norm_of_its_own])
+def test_layers_that_compute_something_else_pass_by_their_modules(change: Callable[[Any], None]) -> None:
+    model = made("bert", 0.1, 0.1)
+    change(model)
+    expected = padded(copy.deepcopy(model).eval(), rows()).last_hidden_state[:, :1]
+    student = Student(model, Pads)
+    assert student.packing is not None
+    assert student.packing.layers == ()
+    torch.testing.assert_close(student.eval().encode(rows(), 1), expected, rtol=0, atol=1e-12)
 
 
 def test_a_part_of_the_rows_is_packed_like_the_whole() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.evaluation import cosines
-from harness.evaluation.ranking import TIE, both_ways, ranks, recalls
+from harness.evaluation.retrieval import TIE, both_ways, ranks, recalls
 
 
 def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> list[int]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.evaluation import cosines
-from harness.evaluation.figure_arrays import (
+from harness.evaluation.figure_data import (
     EDGES,
     clusters_of,
     nearest,

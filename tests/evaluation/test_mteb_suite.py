@@ -18,8 +18,7 @@ import pytest
 from harness.corpora.toy import mteb as toy
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
-from harness.evaluation.mteb_suite import MTEBSuite
-from harness.evaluation.mteb_tasks import OwnTasks, datasets_cache
+from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import TaskScores
 from harness.sources import digest
@@ -291,7 +290,7 @@ def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
         note.write_text(damage)
         assert tasks.known() == first
     assert len(asked) == 5
-    monkeypatch.setattr("harness.evaluation.mteb_tasks.version", lambda name: "another")
+    monkeypatch.setattr("harness.evaluation.mteb_suite.version", lambda name: "another")
     assert tasks.known() == first
     assert len(asked) == 6
 

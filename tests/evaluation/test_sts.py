@@ -12,8 +12,7 @@ from scipy import stats
 
 from harness.evaluation.embed import Embedded
 from harness.evaluation.geometry import GeometrySuite
-from harness.evaluation.sts import MultilingualSTSSuite, STSSuite, dev_scorer
-from harness.evaluation.sts_files import STSB_DEV
+from harness.evaluation.sts import STSB_DEV, MultilingualSTSSuite, STSSuite, dev_scorer
 from harness.evaluation.suites import TaskScores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_sts.json").read_text())["tasks"]

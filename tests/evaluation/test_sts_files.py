@@ -7,10 +7,10 @@ import pytest
 
 from harness import registry
 from harness.errors import MissingData, UserError
-from harness.evaluation import sts_files
-from harness.evaluation.sts_files import DE, DE_DEV, SICK, STS12, STSB, STSB_DEV, SimilarityFile
+from harness.evaluation import sts
+from harness.evaluation.sts import DE, DE_DEV, SICK, STS12, STSB, STSB_DEV, SimilarityFile
 
-TASKS = [value for value in vars(sts_files).values() if isinstance(value, SimilarityFile)]
+TASKS = [value for value in vars(sts).values() if isinstance(value, SimilarityFile)]
 TRANSLATED = [task for task in TASKS if "multilingual" in task.files[0]]
 
 #: name -> pairs by subset, as SentEval counts them

@@ -14,16 +14,15 @@ from sklearn.metrics import f1_score
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, PlainEmbedder
-from harness.evaluation.probes.base import L2, MODES, Fitted, Split
-from harness.evaluation.transfer import TransferSuite, best, classify, f1, make_probe, score
-from harness.evaluation.transfer_tasks import Labelled
+from harness.evaluation.probes import L2, MODES, Fitted, Split
+from harness.evaluation.transfer import Labelled, TransferSuite, best, classify, f1, make_probe, score
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_transfer.json").read_text())["tasks"]
 
 PACKAGE = '''
 import numpy as np
 
-from harness.evaluation.transfer_tasks import Labelled
+from harness.evaluation.transfer import Labelled
 from harness.sources import Missing, digest
 
 
@@ -66,7 +65,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: transfer-package\nVersion: 1.0\n")
     lines = [f"{name} = transfer_package:{name}" for name in NAMES]
-    lines.append("TREC = harness.evaluation.transfer_tasks:TREC")
+    lines.append("TREC = harness.evaluation.transfer:TREC")
     (info / "entry_points.txt").write_text("\n".join(["[harness.transfer]", *lines, ""]))
     monkeypatch.syspath_prepend(str(tmp_path))
     registry._points.cache_clear()

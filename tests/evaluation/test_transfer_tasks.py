@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
-from harness.evaluation import transfer_tasks
-from harness.evaluation.transfer_tasks import CR, MR, MRPC, SST2, TREC, TransferFiles
+from harness.evaluation import transfer
+from harness.evaluation.transfer import CR, MR, MRPC, SST2, TREC, TransferFiles
 
-TASKS = {value.name: value for value in vars(transfer_tasks).values() if isinstance(value, TransferFiles)}
+TASKS = {value.name: value for value in vars(transfer).values() if isinstance(value, TransferFiles)}
 
 #: name -> samples of each class by split, as SentEval counts them
 COUNTS = {

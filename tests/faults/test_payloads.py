@@ -38,7 +38,7 @@ from harness.reporting.build import write_report
 from harness.sources import read_arrays
 from harness.store import Store
 from harness.store.submissions import submissions
-from harness.training.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.reports import EventReader
 
 DEEP = 10_000
@@ -59,11 +59,11 @@ def _pickled(path: Path, mark: Path) -> None:
 
 
 def _checkpoint(path: Path, mark: Path) -> None:
-    save_checkpoint(path, {"model": Payload(mark), "step": 3})
+    TrainingFolder(path).save({"model": Payload(mark), "step": 3})
 
 
 def _read_checkpoint(path: Path) -> object:
-    return load_checkpoint(checkpoints(path)[0], torch.device("cpu"))
+    return load_checkpoint(TrainingFolder(path).checkpoints()[0], torch.device("cpu"))
 
 
 def _array_of_objects(path: Path, mark: Path) -> None:

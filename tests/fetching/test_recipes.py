@@ -18,8 +18,8 @@ from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import COCO, FLICKR30K_ENTITIES, CaptionedFile
 from harness.errors import UserError
-from harness.evaluation.sts_files import SICK as SICK_TASK
-from harness.evaluation.sts_files import STS12, STSB_DEV
+from harness.evaluation.sts import SICK as SICK_TASK
+from harness.evaluation.sts import STS12, STSB_DEV
 from harness.fetching import entry
 from harness.fetching.checks import count_rows
 from harness.fetching.extract import unpack

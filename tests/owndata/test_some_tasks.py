@@ -11,7 +11,8 @@ import harness
 from harness.corpora.toy import student_folder
 from harness.errors import UserError
 from harness.planning.plan import PlannedRun
-from harness.planning.request import Selection, make_request
+from harness.planning.request import make_request
+from harness.planning.selection import Selection
 from harness.store import Result
 from harness.work.tally import result_text
 

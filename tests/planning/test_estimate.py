@@ -1,4 +1,4 @@
-"""Estimates of time: from counted operations, and means of finished runs."""
+"""Estimates of time: by arithmetic from the public code's numbers of steps, and means of finished runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,41 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from transformers import BertConfig, BertModel
 
-from harness.grid import resolve
-from harness.planning.cards import CARDS
-from harness.planning.estimate import Estimate, estimate
-from harness.planning.operations import shape_of, suite_work, training_work
+from harness.grid import Resolved, resolve
+from harness.planning.estimate import (
+    BASE,
+    CARDS,
+    HOST,
+    LARGE,
+    UTILISATION,
+    Card,
+    Estimate,
+    Steps,
+    estimate,
+    shape_of,
+    training_steps,
+)
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.base import execute
+
+PAPER = load_profile("paper")
+SIMCSE = "simcse/wiki/bert-base-uncased/seed-0"
+
+
+def run(key: str, **overrides: object) -> Resolved:
+    return resolve(PAPER, RunSpec.parse(key), overrides)
+
+
+def steps(key: str, **overrides: object) -> list[Steps]:
+    found = training_steps(run(key, **overrides))
+    assert found is not None
+    return found
 
 
 def plan(root: Path, *methods: str, seeds: tuple[int, ...] = (0,), suites: tuple[str, ...] = ("sts",)) -> Plan:
@@ -27,25 +51,78 @@ def plan(root: Path, *methods: str, seeds: tuple[int, ...] = (0,), suites: tuple
     return make_plan(request, Store(root))
 
 
-def test_without_finished_runs_the_operations_of_training_and_suites_count(tmp_path: Path) -> None:
-    paper = load_profile("paper")
-    request = Request(paper, [Variant("simcse")], [parse_setting("wiki")], ["bert-base-uncased"], (0, 1), ["sts"])
+def test_weights_are_those_of_the_layers() -> None:
+    layer = BertModel(BertConfig(num_hidden_layers=1), add_pooling_layer=False).encoder
+    matrices = sum(weight.numel() for weight in layer.parameters() if weight.ndim == 2)
+    assert BASE.weights == 12 * matrices
+    # BERT-large has 340 million weights (Devlin et al. 2019)
+    assert LARGE.weights + LARGE.vectors == pytest.approx(340e6, rel=0.03)
+    assert shape_of(run("mcse/wiki+flickr/roberta-large/seed-0")) == LARGE
+    assert shape_of(run("mcse/wiki+flickr/roberta-base/seed-0")) == BASE
+
+
+@pytest.mark.parametrize(
+    ("key", "all_steps", "paired"),
+    [
+        # one caption an image, batches of 64 and 128
+        ("mcse@official/wiki+flickr/bert-base-uncased/seed-0", 16_091, 488),
+        ("mcse@official/wiki+coco/bert-base-uncased/seed-0", 16_919, 1_410),
+        ("mcse@official/wiki+flickr/roberta-base/seed-0", 8_046, 244),
+        # every caption: five an image
+        ("kdmcse@official/wiki+flickr/bert-base-uncased/seed-0", 17_952, 2_992),
+        ("dalr@official/wiki+flickr/bert-base-uncased/seed-0", 8_977, 1_497),
+    ],
+)
+def test_steps_of_an_epoch_are_those_of_the_public_code(key: str, all_steps: int, paired: int) -> None:
+    text, pairs = steps(key, epochs=1)
+    assert (text.count + pairs.count, pairs.count) == (all_steps, paired)
+    assert text.tokens == pytest.approx(2 * run(key).training.batch_size * 21.9)
+
+
+def test_options_of_a_setting_change_the_rows() -> None:
+    mixed = "mcse/wiki+flickr{}/bert-base-uncased/seed-0"
+    assert steps(mixed.format("[shot=100]")) == steps(mixed.format("")), "100 pairs keep the steps of all"
+    (text,) = steps("simcse-sup/nli[size=30000]/bert-base-uncased/seed-0", batch_size=64, epochs=2)
+    assert (text.count, text.tokens) == (2 * 469, pytest.approx(64 * 41.4))
+
+
+def test_images_have_a_step_beside_every_text_step() -> None:
+    text, images = steps("visualcse/wiki+imagenet/bert-base-uncased/seed-0")
+    assert text.count == images.count == 15_625
+    assert images.tokens == 2 * 48 * 197
+
+
+def test_corpora_of_no_paper_are_not_counted(tmp_path: Path) -> None:
+    assert training_steps(resolve(load_profile("tiny"), RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})) is None
+    assert steps("none/none/bert-base-uncased/seed-0") == []
+    assert estimate(plan(tmp_path, "simcse")) is None
+
+
+def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints_come_on_top() -> None:
+    one = run(SIMCSE, precision="bf16", eval_every=1000)
+    slow = Card("made", half=1e12, tf32=5e11, single=1e18)
+    tokens = 100.0
+    by_card = 6 * BASE.weights * tokens / (UTILISATION * 1e12)
+    saved = 12 * (BASE.weights + BASE.vectors) / 1e9
+    stepping = 1000 * by_card
+    assert by_card > 12 * HOST
+    assert slow.training(one, [Steps(1000, tokens)]) == pytest.approx(stepping + (stepping / 60 + 1) * saved)
+    tf32 = run(SIMCSE, precision="tf32", eval_every=1000)
+    assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(2 * stepping + (stepping / 30 + 1) * saved)
+    by_host = 1000 * 12 * HOST
+    assert slow.training(one, [Steps(1000, 1e-3)]) == pytest.approx(by_host + (by_host / 60 + 1) * saved, rel=1e-4)
+    scored = replace(slow, single=1e12).training(one, [Steps(1000, tokens)])
+    assert scored > slow.training(one, [Steps(1000, tokens)])
+
+
+def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) -> None:
+    request = Request(PAPER, [Variant("simcse")], [parse_setting("wiki")], ["bert-base-uncased"], (0, 1), ["sts"])
     expected = estimate(make_plan(request, Store(tmp_path)))
     assert expected is not None
     assert expected.here is None
-    run = resolve(paper, RunSpec.parse("simcse/wiki/bert-base-uncased/seed-0"), {})
-    training, suites = training_work(run), list(suite_work(run, ["sts", "mteb"]))
-    assert training is not None
-    assert len(suites) == 1, "mteb's sentences are not counted"
     for card in CARDS:
-        seconds = 2 * card.seconds(shape_of(run), training)
         # without its data, the suite is no part of the plan
-        assert expected.cards[card.name] == pytest.approx(seconds)
-        assert 0 < card.seconds(shape_of(run), suites) < 0.1 * seconds
-
-
-def test_toy_corpora_without_finished_runs_have_no_estimate(tmp_path: Path) -> None:
-    assert estimate(plan(tmp_path, "simcse")) is None
+        assert expected.cards[card.name] == pytest.approx(2 * card.training(run(SIMCSE), steps(SIMCSE)))
 
 
 def test_a_plan_with_nothing_to_do_takes_no_time(tmp_path: Path) -> None:

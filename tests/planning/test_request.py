@@ -9,15 +9,28 @@ import pytest
 from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.planning.request import Selection, make_request, model_request
+from harness.planning.request import make_request, model_request
+from harness.planning.selection import Selection
 from harness.spec import RunSpec
 from harness.store import Store
 
 
 def test_a_text_and_a_sequence_select_the_same() -> None:
-    typed = Selection("tiny", "simcse,mcse[lambda=0.1,images=toy-clip]", "toy", "toy-bert", "0,2", "sts,geometry")
+    typed = Selection(
+        "tiny",
+        methods="simcse,mcse[lambda=0.1,images=toy-clip]",
+        settings="toy",
+        encoders="toy-bert",
+        seeds="0,2",
+        suites="sts,geometry",
+    )
     passed = Selection(
-        "tiny", ["simcse", "mcse[lambda=0.1,images=toy-clip]"], ["toy"], ["toy-bert"], [0, 2], ["sts", "geometry"]
+        "tiny",
+        methods=["simcse", "mcse[lambda=0.1,images=toy-clip]"],
+        settings=["toy"],
+        encoders=["toy-bert"],
+        seeds=[0, 2],
+        suites=["sts", "geometry"],
     )
     assert make_request(typed) == make_request(passed)
     assert make_request(typed).seeds == (0, 2)

@@ -16,8 +16,9 @@ from harness.metrics import is_by_training
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
-from harness.planning.request import Selection, make_request
+from harness.planning.request import make_request
 from harness.planning.seen import RunTraining
+from harness.planning.selection import Selection
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.planning.request import Selection, make_request
+from harness.planning.request import make_request
+from harness.planning.selection import Selection
 from harness.planning.sweep import listed_values, swept
 from harness.spec import RunSpec, Variant
 
 
 def variants(methods: str, *values: str, **mapped: object) -> list[str]:
-    request = make_request(Selection("tiny", methods, set=mapped or values))
+    request = make_request(Selection("tiny", methods=methods, set=mapped or values))
     assert not set(request.overrides) & {"lambda", "learning_rate"}
     return [str(variant) for variant in request.methods]
 
@@ -38,7 +39,7 @@ def test_a_list_of_set_changes_the_methods_that_have_the_value() -> None:
 
 
 def test_two_lists_make_their_product_and_one_value_stays_an_override() -> None:
-    request = make_request(Selection("tiny", "mcse[lambda=0.1|1]", set=["temperature=0.05,0.1", "steps=4"]))
+    request = make_request(Selection("tiny", methods="mcse[lambda=0.1|1]", set=["temperature=0.05,0.1", "steps=4"]))
     assert [str(one) for one in request.methods] == [
         f"mcse[lambda={weight},temperature={heat}]" for weight in ("0.1", "1") for heat in ("0.05", "0.1")
     ]
@@ -60,13 +61,14 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        (Selection("tiny", "mcse", set=["lambda=0.1,"]), "'--set lambda=0.1,' has an empty value in a list"),
-        (Selection("tiny", "mcse[lambda=|1]"), "has an empty value in a list"),
-        (Selection("tiny", "simcse", set=["lambda=0.1,1"]), "--set lambda: no such hyperparameter"),
-        (Selection("tiny", "none", set=["epochs=1,2"]), "--set epochs=1,2 changes no method of this grid"),
+        (Selection("tiny", methods="mcse", set=["lambda=0.1,"]), "'--set lambda=0.1,' has an empty value in a list"),
+        (Selection("tiny", methods="mcse[lambda=|1]"), "has an empty value in a list"),
+        (Selection("tiny", methods="simcse", set=["lambda=0.1,1"]), "--set lambda: no such hyperparameter"),
+        (Selection("tiny", methods="none", set=["epochs=1,2"]), "--set epochs=1,2 changes no method of this grid"),
         (Selection("tiny", table="mcse:T2", set=["lambda=0.1,1"]), "--table selects its own runs; give one value"),
         (
-            Selection("tiny", "mcse", set=[f"{k}={','.join(map(str, range(1, 11)))}" for k in ("steps", "eval_every")]
+            Selection("tiny", methods="mcse",
+                      set=[f"{k}={','.join(map(str, range(1, 11)))}" for k in ("steps", "eval_every")]
                       + [f"batch_size={','.join(map(str, range(2, 13)))}"]),
             "make more than 1,000 variants",
         ),

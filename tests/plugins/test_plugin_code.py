@@ -116,10 +116,10 @@ def test_an_edited_method_is_trained_anew_and_status_says_so(lab: Path, tmp_path
     assert planned(tmp_path)[1].state == "done"
     edit(lab / "deep" / "factor.py", "1.0", "3.0")
     plan, run = planned(tmp_path)
-    assert (run.state, run.changed) == ("stale", ("method code",))
+    assert (run.state, run.changed) == ("missing", ("method code",))
     words = ["--profile", "tiny", "--methods", "scaled", "--seeds", "1", "--suites", "sts", "--results", str(tmp_path)]
     shown = CliRunner().invoke(status, [*words, "--set", "steps=2", "--set", "batch_size=8"], catch_exceptions=False)
-    assert "stale    scaled/toy/toy-bert/seed-0  changed: method code" in shown.output
+    assert "missing  scaled/toy/toy-bert/seed-0  changed: method code" in shown.output
     assert "will be trained (method code)" in shown.output
     (new,) = api.execute(plan).runs
     assert new.losses.terms["text"][0] == pytest.approx(3 * old.losses.terms["text"][0], rel=1e-4)

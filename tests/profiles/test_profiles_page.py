@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from profiles_page import page
 from pydantic import BaseModel
 
 from harness.profiles import schema
-from harness.profiles.page import page
 from harness.registry import get, names
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "profiles.md"
@@ -21,7 +21,7 @@ TABLES = [
 
 
 def test_the_page_is_that_of_the_schema() -> None:
-    """Write it anew with `python -m harness.profiles.page > docs/profiles.md`."""
+    """Write it anew with `python tools/profiles_page.py > docs/profiles.md`."""
     assert PAGE.read_text() == page()
 
 

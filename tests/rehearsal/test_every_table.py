@@ -11,8 +11,8 @@ from world import ROOT, World
 
 import harness
 from harness import fetching
-from harness.cli.fetch import fetch
-from harness.evaluation.mteb_tasks import MissingTask
+from harness.cli.data import fetch
+from harness.evaluation.mteb_suite import MissingTask
 from harness.papers.published import read_papers
 from harness.planning.lacking import fetch_list, lacking
 

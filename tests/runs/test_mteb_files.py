@@ -129,5 +129,5 @@ def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) 
         cli, ["export", KEY, "--results", str(tmp_path / "results"), *out, "--as", f"somebody/a-model@{COMMIT}"]
     )
     assert done.exit_code == 0
-    assert "1 task of somebody/a-model" in done.stdout
-    assert done.stderr.count("left out: ") == 2
+    assert "1 task of somebody/a-model" in done.output
+    assert done.output.count("left out: ") == 2

@@ -45,7 +45,7 @@ def test_a_finished_run_is_trained_anew_and_what_it_had_is_kept(tmp_path: Path) 
     work = Store(tmp_path).work(old.fingerprint)
     assert [run.state for run in plan(tmp_path).runs] == ["done"]
     asked = plan(tmp_path, redo=True)
-    assert [run.state for run in asked.runs] == ["redo"]
+    assert [(run.state, bool(run.redo)) for run in asked.runs] == [("missing", True)]
     assert not (tmp_path / ".superseded").exists(), "a plan changes nothing"
     steps = []
     (new,) = api.execute(asked, progress=lambda event: steps.append(event.progress)).runs
@@ -83,14 +83,16 @@ def test_a_stopped_redo_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(UserError, match=r"is being trained again, and its former weights are in .*superseded"):
         FinishedRun(first[1], store).student()
     again = plan(tmp_path, seeds=2, redo=True)
-    assert [run.state for run in again.runs] == ["done", "redo"], "the same command goes on"
-    assert [run.state for run in plan(tmp_path, seeds=2).runs] == ["done", "redo"], "and so does one without --redo"
+    assert [run.state for run in again.runs] == ["done", "missing"], "the same command goes on"
+    assert [run.state for run in plan(tmp_path, seeds=2).runs] == ["done", "missing"], "and so does one without --redo"
     trained: list[Any] = []
     (*_, new) = api.execute(again, progress=lambda event: trained.append(event.progress)).runs
     assert not any(trained), "the training that had ended is not repeated"
     assert new.started != first[1].started
     assert {one.spec.seed for one in superseded(tmp_path)} == {0, 1}
-    assert [run.state for run in plan(tmp_path, seeds=2, redo=True).runs] == ["redo", "redo"], "the next one is new"
+    assert [run.state for run in plan(tmp_path, seeds=2, redo=True).runs] == ["missing", "missing"], (
+        "the next one is new"
+    )
 
 
 @pytest.mark.parametrize("moment", range(15))
@@ -159,11 +161,11 @@ def test_a_run_in_another_process_is_not_done_anew(tmp_path: Path) -> None:
 def test_without_its_result_file_a_run_says_that_its_weights_were_kept(tmp_path: Path) -> None:
     (old,) = api.execute(plan(tmp_path)).runs
     Store(tmp_path).path(old).unlink()
-    assert [run.state for run in plan(tmp_path).runs] == ["kept"]
+    assert [run.state for run in plan(tmp_path).runs] == ["trained"]
     words = ["run", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--suites", "sts"]
     words += ["--set", "steps=2", "--set", "batch_size=8", "--results", str(tmp_path)]
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
-    assert "kept      1: the saved weights will be evaluated; --redo trains them again" in done.output
+    assert "trained   1: the saved weights will be evaluated; --redo" in done.output
     (new,) = harness.results(tmp_path).runs
     assert new.evaluations[0].scores == old.evaluations[0].scores
     assert new.evaluations[0].finished != old.evaluations[0].finished, "evaluated now, not copied"

@@ -13,7 +13,8 @@ from harness.encoders.student import Student
 from harness.evaluation.suites import SuiteScores
 from harness.metrics import ArrayName
 from harness.planning.plan import make_plan
-from harness.planning.request import Selection, make_request
+from harness.planning.request import make_request
+from harness.planning.selection import Selection
 from harness.runs.environment import Machine
 from harness.runs.resources import Allocation
 from harness.runs.run import run_one

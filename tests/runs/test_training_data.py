@@ -15,7 +15,7 @@ from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
-from harness.runs.train import Bench, run_features
+from harness.runs.train import Bench, run_features, train
 from harness.runs.training_data import training_data
 from harness.spec import RunSpec
 from harness.store import Store
@@ -62,7 +62,11 @@ def test_text_that_the_mixing_rule_never_reads_is_a_warning(tmp_path: Path, size
     settings = {**tiny.settings, "few": Setting(corpora=("few-text", "few-pairs"))}
     profile = tiny.model_copy(update={"corpora": corpora, "settings": settings})
     warning = "mcse uses pairs in every step of few: the text (few-text) is never read"
-    assert data("mcse/few/toy-bert/seed-0", tmp_path, profile).warnings == ((warning,) if warned else ())
+    overrides = {"steps": 2, "eval_every": 2}
+    run = resolve(profile, RunSpec.parse("mcse/few/toy-bert/seed-0"), overrides)
+    experiment = Experiments(Inventory(profile, None, {}), overrides).of(run)
+    trained = train(experiment, Bench(Store(tmp_path), "cpu", lambda event: None))
+    assert trained.warnings == ((warning,) if warned else ())
 
 
 def test_tokens_are_reported_by_corpus_while_they_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,8 +39,8 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(tmp_path: Path, always: None) -> Store:
     """Real results in a folder of their own, old enough to be trusted."""
-    shutil.copytree(REFERENCE / "small", tmp_path / "results" / "small")
-    shutil.copytree(REFERENCE / "tiny" / "simcse", tmp_path / "results" / "tiny" / "simcse")
+    for runs in ("small/mcse", "small/none[pooling=cls]", "tiny/mcse@official"):
+        shutil.copytree(REFERENCE / runs, tmp_path / "results" / runs)
     store = Store(tmp_path / "results")
     for number, path in enumerate(store.files()):
         os.utime(path, ns=(10**18 + number, 10**18 + number))

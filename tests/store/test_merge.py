@@ -19,7 +19,7 @@ from harness.checksums import sealed
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.metrics import ArrayName
-from harness.reporting.tables.labs import labs_grid
+from harness.reporting.sections.labs import labs_grid
 from harness.sources import digest
 from harness.store import Result, Store
 from harness.store.labs import HERE, check_identity, contributor, labs_of, named_stores, repeated
@@ -261,17 +261,17 @@ def test_the_command_names_labs_by_folders_and_says_what_it_left_out(labs: dict[
     a, b = (str(store.root) for store in labs.values())
     words = ["results", "merge", a, b, "--into", str(tmp_path / "all")]
     done = CliRunner().invoke(cli, words, standalone_mode=False)
-    assert (done.return_value, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[:2] == [
+    assert done.return_value == 0
+    assert done.output.splitlines()[:2] == [
         f"{lab}: 2 new results, 0 with more evaluations, 0 already there" for lab in "ab"
     ]
-    assert "1 run with results of several labs" in done.stdout
+    assert "1 run with results of several labs" in done.output
     swapped = CliRunner().invoke(cli, [*words, "--contributor", "b", "--contributor", "c"], standalone_mode=False)
-    assert (swapped.return_value, swapped.stderr) == (0, ""), "the trainings are those of a and b, whoever has them"
+    assert swapped.return_value == 0, "the trainings are those of a and b, whoever has them"
     labs["b"].files()[0].write_text("{}")
     damaged = CliRunner().invoke(cli, words, standalone_mode=False)
     assert damaged.return_value == 1
-    assert damaged.stderr.startswith(f"warning: the result {labs['b'].files()[0]} cannot be used")
+    assert f"warning: the result {labs['b'].files()[0]} cannot be used" in damaged.output
 
 
 def test_bad_input_is_refused_before_anything_is_written(labs: dict[str, Store], tmp_path: Path) -> None:

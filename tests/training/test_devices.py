@@ -50,7 +50,7 @@ def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str,
     with fake_cuda() as device:
         one = trainer(variant, precision, CUDA, tmp_path)
         encoder: Any = one.student.model
-        encoder.encoder.layer[0].attention.self.query.register_forward_hook(
+        encoder.encoder.layer[0].intermediate.intermediate_act_fn.register_forward_hook(
             lambda module, given, found: outputs.add(found.dtype)
         )
         found = [loss for step in first_steps(one) for loss in one.losses(step)]
@@ -93,7 +93,7 @@ def test_tf32_holds_for_loss_and_gradients(precision: str, tmp_path: Path, monke
     monkeypatch.setattr(torch.autograd, "backward", lambda loss: seen.append(tf32()))
     with fake_cuda():
         one = trainer("simcse", precision, CUDA, tmp_path)
-        one.student.model.register_forward_hook(lambda *given: seen.append(tf32()))
+        one.student.model.embeddings.register_forward_hook(lambda *given: seen.append(tf32()))
         monkeypatch.setattr(one.main, "step", lambda total, step: torch.autograd.backward(total))
         one._step(0)
     assert len(seen) >= 2

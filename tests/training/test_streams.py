@@ -15,7 +15,7 @@ from harness.method import MediaBatch, OwnSteps, PairBatch, Patches, SentenceBat
 from harness.profiles import Training
 from harness.registry import get
 from harness.seeds import generator
-from harness.training.streams import Batches, Subset, TrainingData, rows_read
+from harness.training.streams import Batches, Subset, TrainingData
 
 TRAINING = Training(epochs=2, batch_size=8, eval_every=3)
 FEATURES = np.arange(36, dtype=np.float16).reshape(12, 3)
@@ -32,13 +32,13 @@ def tokens(student: Student, kind: str, size: int) -> Tokens:
     return Tokens([file], student.tokenizer.pad_token_id)
 
 
-def batches(student: Student, subsets: dict[Stream, Subset]) -> Batches:
+def batches(student: Student, subsets: dict[Stream, Subset], training: Training = TRAINING) -> Batches:
     found: dict[Stream, Tokens] = {
         "sentences": tokens(student, "toy-sentences", 40),
         "pairs": tokens(student, "toy-pairs", 12),
     }
     data = TrainingData(found, {"image": FEATURES}, subsets=subsets)
-    return Batches(student, data, TRAINING, {}, seed=0, setting="toy", rule=by_batches)
+    return Batches(student, data, training, {}, seed=0, setting="toy", rule=by_batches)
 
 
 def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: Student) -> None:
@@ -58,16 +58,14 @@ def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: 
 @pytest.mark.parametrize("steps", [1, 4, 11])
 @pytest.mark.parametrize("subsets", [{}, {"sentences": Subset(np.arange(3, 19)[::-1], True)}])
 def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subsets: dict[Stream, Subset]) -> None:
-    made = batches(student, subsets)
+    made = batches(student, subsets, TRAINING.model_copy(update={"steps": steps}))
     found: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
     for step in range(steps):
         kind, number = made.mixing.step(step)
         stream: Stream = "sentences" if kind == "text" else "pairs"
         rows = made.orders[stream].batch(number)
         found[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
-    training = TRAINING.model_copy(update={"steps": steps})
-    read = rows_read(made.data, training, seed=0, setting="toy", rule=by_batches)
-    assert {stream: sorted(rows.tolist()) for stream, rows in read.items()} == {
+    assert {stream: sorted(rows.tolist()) for stream, rows in made.rows_read().items()} == {
         stream: sorted(rows) for stream, rows in found.items()
     }
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness.checksums import CHECKSUMS, DamagedError
+from harness.checksums import CHECKSUMS, DamagedError, seal_folder
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.corpora.toy import clip_folder, student_folder
 from harness.corpora.toy.corpora import ToySentences
@@ -23,8 +23,7 @@ from harness.profiles import Training
 from harness.registry import get
 from harness.stopping import Stopped
 from harness.training import trainer as trainer_module
-from harness.training.best import load_best
-from harness.training.checkpoint import checkpoints, save_checkpoint
+from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingError, TrainingProgress
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer
@@ -171,23 +170,28 @@ def test_the_best_model_is_loaded_at_the_end_not_the_last(tmp_path: Path) -> Non
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    """As of an earlier version, whose files have no checksums; nothing is loaded of a file with one wrong weight."""
+    """Nothing is loaded of a file with one wrong weight."""
     one = trainer(tmp_path)
     one.run()
-    file = tmp_path / "best" / "model.safetensors"
-    for name in (CHECKSUMS, "STEP"):
-        (tmp_path / "best" / name).unlink()
+    folder = TrainingFolder(tmp_path)
+    file = folder.best / "model.safetensors"
+
+    def put(weights: dict[str, torch.Tensor]) -> None:
+        save_file(weights, str(file))
+        (folder.best / CHECKSUMS).unlink()
+        seal_folder(folder.best)
+
     weights = load_file(str(file))
-    save_file({**weights, "pooler.dense.weight": torch.zeros(2, 2)}, str(file))
-    load_best(tmp_path, one.student, one.method)
+    put({**weights, "pooler.dense.weight": torch.zeros(2, 2)})
+    folder.load_best(one.student, one.method)
     name = "encoder.layer.0.output.dense.weight"
     others = {key: value for key, value in weights.items() if key != name}
     more = {"drop": {}, "add": {name: weights[name], "extra": torch.zeros(1)}, "cut": {name: weights[name][:3]}}
     problem = {"drop": "no weight", "add": "an unexpected weight extra", "cut": rf"weight {name} has the shape \(3,"}
-    save_file(others | more[change], str(file))
+    put(others | more[change])
     monkeypatch.setattr(torch.nn.Module, "load_state_dict", lambda *args, **kwargs: pytest.fail("loaded"))
     with pytest.raises(DamagedError, match=problem[change]):
-        load_best(tmp_path, one.student, one.method)
+        folder.load_best(one.student, one.method)
 
 
 def damage(path: Path) -> None:
@@ -203,7 +207,7 @@ def shorten(path: Path) -> None:
     name = next(iter(state["student"]))
     state["student"][name] = state["student"][name][:-1]
     path.unlink()
-    save_checkpoint(path.parent, state)
+    TrainingFolder(path.parent).save(state)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +245,7 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
     folder = tmp_path / "parts"
     with pytest.raises(StoppedError):
         of_step(folder, steps).run()
-    kept = checkpoints(folder)
+    kept = TrainingFolder(folder).checkpoints()
     for what in spoilt:
         if what == "shape":
             shorten(kept[0])
@@ -257,11 +261,44 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
         assert torch.equal(value, weights(again)[name]), name
 
 
+def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where a repeated step differs in its last bits: step 4 was the best, and is not when repeated."""
+    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
+    second: list[dict[str, torch.Tensor]] = []
+
+    def scored(scores: dict[int, float], stop_after: int | None = None) -> Trainer:
+        one = trainer(tmp_path, stop_after=stop_after)
+
+        def dev(embed: object) -> float:
+            step = len(one.record.dev_steps) + 1
+            if step == 2:
+                second.append({name: value.clone() for name, value in weights(one).items()})
+            return scores[step]
+
+        one.dev = dev
+        return one
+
+    with pytest.raises(StoppedError):
+        scored({1: 0.0, 2: 2.0, 3: 1.0, 4: 3.0}, stop_after=4).run()
+    damage(TrainingFolder(tmp_path).checkpoints()[0])
+    again = scored({4: 1.0, 5: 1.0, 6: 1.0})
+    record = again.run()
+    assert (again.first, record.best, record.best_step) == (3, 2.0, 2)
+    for name, value in weights(again).items():
+        # patch embeddings are no part of the model that is kept
+        assert name.startswith("patches.") or torch.equal(value, second[0][name]), name
+    assert TrainingFolder(tmp_path).has_ended
+    assert {path.name for path in tmp_path.iterdir() if path.suffix != ".damaged"} == {"best", "trained.json"}
+
+
 def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved: list[int] = []
-    monkeypatch.setattr(trainer_module, "save_checkpoint", lambda folder, state: saved.append(state["step"]))
+    monkeypatch.setattr(TrainingFolder, "save", lambda folder, state: saved.append(state["step"]))
     monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1, "steps": 8}))
     now = [0.0]
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])

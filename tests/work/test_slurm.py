@@ -117,7 +117,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     log = CliRunner().invoke(cli, ["logs", "none", "--results", str(results)])
     assert "matches 2 runs" in str(log.exception)
     slurm_standin.state("100_0", "NODE_FAIL")
-    assert "lost     none" in status(results)
+    assert "failed   none" in status(results)
     assert "SLURM 100_0 ended without a result (NODE_FAIL); log: " in status(results)
     slurm().execute(jobs(results, "none", "none[pooling=mean]"), ignore)
     assert len(scripts(place)) == 2

@@ -12,6 +12,7 @@ the batch of a split is gathered once for all its l2 weights.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,8 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from harness.evaluation.probes.base import SEED, Fitted, Mode, Split, held_out, with_ones
-from harness.evaluation.probes.optimizers import OPTIMIZERS
+from harness.evaluation.probes import SEED, Fitted, Mode, Split, held_out, with_ones
 
 #: Share of rows held out for the early stopping of a refit.
 HELD_OUT = 0.05
@@ -164,3 +164,50 @@ class _Training:
         chosen = logits.view(len(rows), self._grid, -1, rows.shape[1]).argmax(dim=2)
         right = (chosen == self._data.labels[rows].unsqueeze(1)) & (rows >= 0).unsqueeze(1)
         return right.sum(dim=2)
+
+
+class Optimizer(ABC):
+    """Parameters (F, r, w) and their state, all tensors of F entries; `decay` (F, r, 1) is the weight decay."""
+
+    def __init__(self, parameters: Tensor, decay: Tensor) -> None:
+        self.parameters, self.decay = parameters, decay
+        self._squares = torch.zeros_like(parameters)
+
+    @abstractmethod
+    def step(self, gradient: Tensor) -> None:
+        """Update the parameters in place; `gradient` (F, r, w) includes decay times parameters."""
+
+    def keep(self, places: Tensor) -> None:
+        """Keep only some of the F."""
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(self, name, value[places])
+
+
+class RMSprop(Optimizer):
+    """Tieleman and Hinton, 2012: learning rate 0.01, smoothing 0.99."""
+
+    def step(self, gradient: Tensor) -> None:
+        """Update the parameters in place."""
+        self._squares.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+        self.parameters.addcdiv_(gradient, self._squares.sqrt().add_(1e-8), value=-0.01)
+
+
+class Adam(Optimizer):
+    """Kingma and Ba, 2015: learning rate 0.001, smoothing 0.9 and 0.999."""
+
+    def __init__(self, parameters: Tensor, decay: Tensor) -> None:
+        super().__init__(parameters, decay)
+        self._mean = torch.zeros_like(parameters)
+        self._steps = 0
+
+    def step(self, gradient: Tensor) -> None:
+        """Update the parameters in place."""
+        self._steps += 1
+        self._mean.lerp_(gradient, 1 - 0.9)
+        self._squares.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+        spread = self._squares.sqrt().div_((1 - 0.999**self._steps) ** 0.5).add_(1e-8)
+        self.parameters.addcdiv_(self._mean, spread, value=-0.001 / (1 - 0.9**self._steps))
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "rmsprop": RMSprop}

@@ -1,4 +1,4 @@
-"""Dev and loss curves of one run, and of the runs in the tables with means over seeds."""
+"""Training curves: dev scores and loss terms of a run, or of the runs in the tables with means over seeds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harness.method.naming import VariantName, name_of
-from harness.reporting.charts.plot import LOOKS
+from harness.method.naming import VariantName
+from harness.reporting.charts.plot import (
+    LOOKS,
+    SOFT,
+    ChartSpec,
+    LegendEntry,
+    Plot,
+    hiding,
+    look,
+    rows_of,
+    variant_scales,
+)
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.spec import UNTRAINED
@@ -71,15 +81,6 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
     return {label: Chosen(results, [place for _, place in sorted(runs)]) for label, runs in found.items() if runs}
 
 
-def run_charts(result: Result) -> list[Chart]:
-    """The charts of one run: of its dev score, if it has any, and of each loss term."""
-    name = name_of(result.spec.variant)
-    return [
-        Chart("", curve.term, curve.y_label, (Series(name, 0, curve.points, (curve.points,)),))
-        for curve in _curves(result)
-    ]
-
-
 def charts(runs: SeedRuns) -> list[Chart]:
     """A chart for each setting and encoder, and for each dev task and unweighted loss term, of one profile's runs.
 
@@ -140,3 +141,148 @@ def _mean(seeds: Sequence[Points]) -> Points:
     tables = [dict(points) for points in seeds]
     common = [step for step, _ in seeds[0] if all(step in table for table in tables)]
     return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)
+
+
+#: points of a line, and lines of single seeds in a chart: a page stays small
+MOST_POINTS, MOST_SEED_LINES = 80, 60
+HEIGHT = 210
+#: settings and encoders on one page; pages of runs have the curves of all
+MOST_PLACES = 24
+
+
+class CurvePlace(NamedTuple):
+    """The curves of one setting and encoder: a legend for all its charts, of dev scores and of loss terms."""
+
+    key: str
+    title: str
+    legend: tuple[LegendEntry, ...]
+    plots: tuple[Plot, ...]
+
+
+def curve_places(runs: SeedRuns) -> list[CurvePlace]:
+    """The charts of the runs in the tables, by setting and encoder, of at most MOST_PLACES of these."""
+    places = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
+    shown = {label: mine for label, mine in runs.items() if (label.setting, label.encoder) in places}
+    found: dict[str, list[Chart]] = {}
+    for chart in charts(shown):
+        found.setdefault(chart.place, []).append(chart)
+    return [_place(place, mine) for place, mine in found.items()]
+
+
+def run_curves(result: Result) -> Iterator[RunCurve]:
+    """The dev scores and loss terms of one run, thinned."""
+    return (curve._replace(points=_thinned(curve.points)) for curve in _curves(result))
+
+
+def run_spec() -> ChartSpec:
+    """The specification of a curve of one run, without its points."""
+    series = Series(VariantName("", ""), 0, ((0, 0), (1, 1)), (((0, 0), (1, 1)),))
+    chart = Chart("", "", "", (series,))
+    return _spec(chart, [], _legend([chart]))
+
+
+def _place(place: str, mine: Sequence[Chart]) -> CurvePlace:
+    legend = _legend(mine)
+    plots = tuple(_plot(chart, f"curve-{place}-{chart.term or 'dev'}", legend) for chart in mine)
+    return CurvePlace(f"curves-{place}", place + mine[0].left_out, legend, plots)
+
+
+def _legend(mine: Sequence[Chart]) -> tuple[LegendEntry, ...]:
+    """An entry for each variant of some charts, the baseline first."""
+    series = {one.index: one for chart in mine for one in chart.series}
+    return tuple(
+        LegendEntry(index + 1, series[index].name, look(index), len(series[index].seeds)) for index in sorted(series)
+    )
+
+
+def _plot(chart: Chart, key: str, legend: Sequence[LegendEntry]) -> Plot:
+    rows = [row for series in chart.series for row in _rows(series)]
+    lines = sum(len(series.seeds) for series in chart.series if len(series.seeds) > 1)
+    if chart.show_seeds and lines <= MOST_SEED_LINES:
+        rows += [row for series in chart.series for row in _seed_rows(series)]
+    return Plot(
+        key, curve_title(chart.term), _spec(chart, rows, legend), unscripted="The values are in the result files."
+    )
+
+
+def curve_title(term: str) -> str:
+    """The heading of the dev scores, or of a loss term."""
+    return f"Loss term {term}" if term else "Dev score"
+
+
+def _rows(series: Series) -> Iterator[Mapping[str, object]]:
+    """The mean at each step, and the smallest and largest seed."""
+    tables = [dict(points) for points in series.seeds]
+    for x, y in _thinned(series.mean):
+        ys = [table[x] for table in tables]
+        yield {"v": series.index + 1, "x": x, "y": y, "lo": min(ys), "hi": max(ys)}
+
+
+def _seed_rows(series: Series) -> Iterator[Mapping[str, object]]:
+    for seed, points in enumerate(series.seeds if len(series.seeds) > 1 else ()):
+        for x, y in _thinned(points):
+            yield {"v": series.index + 1, "x": x, "y": y, "s": seed}
+
+
+def _thinned(points: Points) -> Points:
+    """At most MOST_POINTS of a line, evenly, its last one among them."""
+    step = -(-len(points) // MOST_POINTS)
+    return points if step <= 1 else points[-1::-step][::-1]
+
+
+def _spec(chart: Chart, rows: Sequence[Mapping[str, object]], legend: Sequence[LegendEntry]) -> ChartSpec:
+    colour, dash, _ = variant_scales(legend)
+    params, transform = hiding(legend)
+    hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
+    alone = any(len(series.mean) == 1 for series in chart.series)
+    shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
+    whole = {"filter": "!isValid(datum.s)"}
+    return {
+        **rows_of(rows),
+        **transform,
+        "params": params,
+        "height": HEIGHT,
+        "description": f"{chart.y_label} against {X_LABEL}",
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative", "title": X_LABEL, "axis": {"grid": False, "tickCount": 5}},
+            "y": {"field": "y", "type": "quantitative", "title": chart.y_label, "scale": {"zero": False}},
+            "color": colour,
+        },
+        "layer": [
+            *([_seeds()] if any("s" in row for row in rows) else []),
+            {
+                "transform": [whole],
+                "mark": {"type": "line", "strokeWidth": 2.2},
+                "encoding": {
+                    "strokeDash": dash,
+                    "opacity": {"condition": {"param": "near", "empty": True, "value": 1}, "value": 0.12},
+                },
+            },
+            {
+                "transform": [whole],
+                "params": [{"name": "near", "select": hover}],
+                "mark": {"type": "point", "filled": True, "size": 45, "stroke": SOFT, "strokeWidth": 0},
+                "encoding": {"opacity": shown, "tooltip": _hovered(chart)},
+            },
+        ],
+    }
+
+
+def _seeds() -> ChartSpec:
+    return {
+        "transform": [{"filter": "isValid(datum.s)"}],
+        "mark": {"type": "line", "strokeWidth": 1},
+        "encoding": {
+            "detail": {"field": "s", "type": "nominal"},
+            "opacity": {"condition": {"param": "near", "empty": True, "value": 0.3}, "value": 0.04},
+        },
+    }
+
+
+def _hovered(chart: Chart) -> ChartSpec:
+    """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
+    several = any(len(series.seeds) > 1 for series in chart.series)
+    shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
+    shown += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")] if several else []
+    numbers = (f"'{title}': format((datum.datum || datum).{field}, '{style}')" for title, field, style in shown)
+    return {"value": {"expr": f"{{'variant': (datum.datum || datum).variant, {', '.join(numbers)}}}"}}

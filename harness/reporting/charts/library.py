@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from multiprocessing import get_context
-from pathlib import Path
 
-from harness.caches import in_cache, kept_text
+from harness.caches import kept_text
+from harness.sources import keep_text
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
@@ -29,13 +28,7 @@ def vega_script() -> str:
         bundle = pool.submit(_bundle).result()
     safe = bundle.replace("</script", "<\\/script")  # one file holds it inside of a page
     script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n{_END}"
-
-    def keep(folder: Path) -> None:
-        unfinished = folder / f".{name}.{os.getpid()}"
-        unfinished.write_text(script, encoding="utf-8")
-        unfinished.replace(folder / name)
-
-    in_cache("charts", keep)
+    keep_text(f"charts/{name}", script)
     return script
 
 

@@ -20,7 +20,7 @@ from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import drawn
 from harness.reporting.seeds.groups import Group, Label, beside_print, kept_groups
 from harness.reporting.seeds.words import data_of
-from harness.spec import UNTRAINED, Place
+from harness.spec import UNTRAINED, Place, SpecError
 from harness.store import Result
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MARKS = 10
 
 @dataclass(frozen=True)
 class ReportFigure:
-    """A figure of a paper, a figure beside a table (`beside` is its key).
+    """A figure of a paper, or of a section.
 
     `svg` is an element for a page or file and `pdf` a file's content. Both are empty if nothing is drawn; `empty` then
     says why. `commands` run what is missing.
@@ -47,7 +47,6 @@ class ReportFigure:
     pdf: bytes = b""
     empty: str = ""
     commands: tuple[str, ...] = ()
-    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Material:
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
                 svg, pdf = drawn(key, title, drawing.size, drawing.draw)
-        except PlugInError as error:  # a broken kind costs its own figures only
+        except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
         seeds = ((_where(run.label), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
         runs = "; ".join(f"{name} ({count})" for name, count in seeds)

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 
-from harness.metrics import Score
-from harness.papers.published import Published
 from harness.plaintext import for_csv
 from harness.reporting.seeds.groups import Cell, Label
-from harness.reporting.seeds.ranking import RankingTable
-from harness.reporting.seeds.seen import SeenTable
-from harness.reporting.seeds.summary import BASELINE, SummaryTable
-from harness.reporting.seeds.tuned import TunedReport
-from harness.reporting.tables.cells import FilledTable, PaperCell
+from harness.reporting.seeds.summary import SummaryTable
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
 #: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
@@ -45,24 +38,17 @@ COLUMNS = (
 CsvFields = dict[str, object]
 
 
-def tidy(
-    tables: Sequence[SummaryTable],
-    papers: Sequence[FilledTable],
-    seen: Sequence[SeenTable] = (),
-    tuned: Sequence[TunedReport] = (),
-    rankings: Sequence[RankingTable] = (),
-) -> str:
+def tidy(rows: Iterable[CsvFields]) -> str:
     """The text of tables.csv. Fields are empty if a number does not exist."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    ours = (*map(_summary, tables), *map(_ranking, rankings), *map(_seen, seen), *map(_tuned, tuned))
-    for one in (*ours, *map(_paper, papers)):
-        writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in one)
+    writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in rows)
     return stream.getvalue()
 
 
-def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
+def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
+    """The rows of a summary table."""
     shown: set[Label] = set()
     for block in table.blocks:
         for row in (row for row in block.rows if row.label not in shown):
@@ -70,46 +56,12 @@ def _summary(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
             baseline = block.baseline(row.label)
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
-                measured = _measured(cell, baseline.label.variant if baseline else None)
+                measured = measured_fields(cell, baseline.label.variant if baseline else None)
                 yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
 
 
-def _ranking(table: RankingTable) -> Iterator[CsvFields]:
-    """Mean ranks, from best to worst, each with the next variant."""
-    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
-    following = [*(row.name.code for row in table.rows[1:]), None]
-    for row, after in zip(table.rows, following, strict=True):
-        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
-        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank}
-
-
-def _tuned(report: TunedReport) -> Iterator[CsvFields]:
-    """The test scores of what was picked, and the expected best dev score of each number of trials."""
-    for table in report.tables:
-        yield from _summary(table, f"tuned {report.tuning.key}")
-    shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
-    for place in report.places:
-        where = {"setting": place.setting, "encoder": place.encoder}
-        for line in place.lines:
-            seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
-            for trials, summary in enumerate(line.expected, start=1):
-                number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
-                yield {**shared, **where, **seeds, **number}
-
-
-def _seen(table: SeenTable) -> Iterator[CsvFields]:
-    """The scores on seen and unseen pairs; the difference is the mean gain by seed."""
-    for row in table.rows:
-        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
-        for (task, part), cell in row.cells.items():
-            if cell.scores:
-                place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
-                fields = _measured(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
-                gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
-                yield {"table": "seen", **shared, **place, **fields, **gain}
-
-
-def _measured(cell: Cell, against: str | None) -> CsvFields:
+def measured_fields(cell: Cell, against: str | None) -> CsvFields:
+    """The fields of a measured number and its test."""
     summary = cell.summary
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
@@ -120,37 +72,3 @@ def _measured(cell: Cell, against: str | None) -> CsvFields:
 
 def _corrected(cell: Cell) -> CsvFields:
     return {"p_holm": cell.corrected.p, "tests": cell.corrected.tests} if cell.corrected else {}
-
-
-def _paper(filled: FilledTable) -> Iterator[CsvFields]:
-    table = f"{filled.paper.name} {filled.name}"
-    lines = [(row.row, line) for row in filled.rows for line in (*row.released, *row.lines)]
-    for row, line in lines:
-        for column in filled.columns:
-            score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
-            cell = line.cells[column.name]
-            yield {
-                **{"table": table, "profile": filled.profile, "command": line.command},
-                **score._asdict(),
-                "part": line.part,
-                **line.place._asdict(),
-                **(_measured(cell.measured, line.against) if cell.measured else {}),
-                **(_published(cell, cell.published, row.source) if cell.published else {}),
-            }
-
-
-def _published(cell: PaperCell, number: Published, source: str) -> CsvFields:
-    judgement = cell.judgement
-    return {
-        "published": number.value,
-        "published_std": number.std,
-        "published_seeds": number.seeds,
-        "published_star": int(number.star),
-        "published_source": source,
-        "minus_published": cell.difference,
-        "p_published": cell.test.p if cell.test else None,
-        "margin": cell.margin if cell.equivalence else None,
-        "p_equivalence": cell.equivalence.p if cell.equivalence else None,
-        "verdict_published": judgement.verdict if judgement else None,
-        "seeds_to_decide": judgement.seeds if judgement else None,
-    }

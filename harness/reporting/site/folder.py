@@ -1,7 +1,6 @@
 """The folder of a report: written beside its target and then swapped in, so that a killed report keeps the old one.
 
-A file in the folder lists all files of the report. Files that are not listed are never deleted. Some pages have a key
-there, a hash of all that is on them: a page with the same key is taken over from the report before, not written again.
+A file in the folder lists all files of the report. Files that are not listed are never deleted.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import glob
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.caches import is_unusable
 from harness.errors import UserError
@@ -21,54 +19,10 @@ from harness.sources import digest
 
 #: File that lists the files of a report, one per line, and marks the folder as a report.
 MARK = ".harness-report"
-#: begins the line of a page with its key, size and time
-_KEYED = "# "
-
-
-class Written(NamedTuple):
-    """A page that has a key: the key, and the page's size and time, by which a changed page is known."""
-
-    key: str
-    size: int
-    mtime: int
-
-
-class NewFolder:
-    """The folder of a report that is being written, and the pages of the one before."""
-
-    def __init__(self, path: Path, before: Path) -> None:
-        """`before` is the folder that will be replaced; it need not exist."""
-        self.path, self._before = path, before
-        self._known, self._keys = _written(before / MARK), dict[str, str]()
-
-    def kept(self, page: str, key: str) -> bool:
-        """Take a page over from the report before if it had the same key; notes the key otherwise.
-
-        `page` is its path below the folder. A page without a key is always written.
-        """
-        if not key:
-            return False
-        self._keys[page] = key
-        old, new = self._before / page, self.path / page
-        if page not in self._known or self._known[page] != _found(old, key):
-            return False
-        new.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(old, new)
-        except OSError:  # a file system without links
-            shutil.copy2(old, new)
-        return True
-
-    def finish(self) -> None:
-        """Write the list of files and keys."""
-        names = sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file())
-        keyed = ((page, _found(self.path / page, key)) for page, key in self._keys.items())
-        lines = [f"{_KEYED}{page} {' '.join(map(str, found))}" for page, found in keyed if found]
-        (self.path / MARK).write_text("\n".join([*names, MARK, *lines]) + "\n", encoding="utf-8")
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[NewFolder]:
+def new_folder(out: Path) -> Iterator[Path]:
     """Yield a new folder that replaces `out` when the block succeeds and is removed otherwise.
 
     Raises UserError if `out` holds other files than those of an earlier report, or cannot be written.
@@ -82,10 +36,9 @@ def new_folder(out: Path) -> Iterator[NewFolder]:
         _refuse_foreign(out)
         fresh.mkdir(parents=True)
     try:
-        folder = NewFolder(fresh, out)
         try:
-            yield folder
-            folder.finish()
+            yield fresh
+            _list_files(fresh)
         except OSError as error:
             if not is_unusable(error):
                 raise
@@ -103,23 +56,9 @@ def _short(name: str) -> str:
     return name if len(name.encode()) < LONGEST_NAME - 40 else digest(name)[:32]
 
 
-def _found(page: Path, key: str) -> Written | None:
-    try:
-        stat = page.stat()
-    except OSError:
-        return None
-    return Written(key, stat.st_size, stat.st_mtime_ns)
-
-
-def _written(mark: Path) -> dict[str, Written]:
-    """The pages with keys of an earlier report; none where there is no such report."""
-    found: dict[str, Written] = {}
-    with suppress(OSError, ValueError):
-        for line in mark.read_text(encoding="utf-8").splitlines():
-            if line.startswith(_KEYED):
-                page, key, size, mtime = line.removeprefix(_KEYED).split(" ")
-                found[page] = Written(key, int(size), int(mtime))
-    return found
+def _list_files(folder: Path) -> None:
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    (folder / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
 
 
 @contextmanager

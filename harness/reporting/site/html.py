@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -36,31 +36,33 @@ TEMPLATES = Path(str(files("harness_reports") / "templates"))
 LONGEST = 90
 
 
-#: path of a page and its key -> whether it is there already
-KeepPage = Callable[[str, str], bool]
-
-
 class Pages:
-    """A writer of pages below one folder."""
+    """A writer of pages below one folder. `profiles`, `methods` and `papers` have the stem of each one's page."""
 
-    def __init__(self, folder: Path, kept: KeepPage = lambda page, key: False, **shared: object) -> None:
-        """Compile templates on first use; all of them see the `shared` values.
-
-        `kept` takes a page over from an earlier report by its key, and says whether it did.
-        """
-        self.folder, self.kept = folder, kept
+    def __init__(
+        self,
+        folder: Path,
+        profiles: Iterable[str] = (),
+        methods: Iterable[str] = (),
+        papers: Iterable[str] = (),
+        **shared: object,
+    ) -> None:
+        """Compile templates on first use; all of them see the stems and the `shared` values."""
+        self.folder, self.written = folder, list[str]()
+        self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
         filters = (anchor, breaks, duration, looks, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
-        self._environment.globals |= shared
+        self._environment.globals |= {"pages": self, **shared}
 
     def write(self, template: str, path: str, **content: object) -> None:
         """Write a page at a path below the folder, piece by piece to save memory."""
         stream = self._environment.get_template(template).stream(root="../" * path.count("/"), here=path, **content)
         stream.enable_buffering(200)
         stream.dump(str(self._target(path)), encoding="utf-8")
+        self.written.append(path)
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file at a path below the folder."""

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,8 +18,6 @@ from harness.reporting.site.html import anchor, environment
 NAME = "report.html"
 #: bytes of pages, and of figures, from which on the rest is left out: mail servers refuse more than about 25 MB
 MOST_PAGES, MOST_FIGURES = 8_000_000, 8_000_000
-#: folders and files of pages in their order; pages of runs are left out
-_PAGES = ("index.html", "profiles/*.html", "seen.html", "tuned.html", "papers/*.html", "methods/*.html", "audit.html")
 _SCRIPTS = ("vega.js", "site.js", "charts.js")
 _STYLES = ("style.css", "charts.css")
 #: templates escape < and > in all texts, so that this finds whole tags only
@@ -27,9 +25,9 @@ _TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 _ATTRIBUTE = re.compile(r' (id|href|src)="([^"]*)"')
 
 
-def write_one_file(folder: Path, footer: str) -> Path:
-    """Write NAME into the folder of a report, of the pages that are there, and return its path."""
-    pages, left_out = _pages(folder)
+def write_one_file(folder: Path, names: Iterable[str], footer: str) -> Path:
+    """Write NAME into the folder of a report, of the pages with these names in their order, and return its path."""
+    pages, left_out = _pages(folder, names)
     figures = _figures(folder)
     titles = {path: re.sub(r"<[^>]*>", "", text[text.index("<h1>") : text.index("</h1>")]) for path, text in pages}
     within = {path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}" for path, _ in pages}
@@ -58,11 +56,11 @@ def write_one_file(folder: Path, footer: str) -> Path:
     return target
 
 
-def _pages(folder: Path) -> tuple[list[tuple[str, str]], int]:
+def _pages(folder: Path, names: Iterable[str]) -> tuple[list[tuple[str, str]], int]:
     """Path and content of each page, as far as they fit, and the number of those that do not."""
     found: list[tuple[str, str]] = []
     size = left_out = 0
-    for path in (path for pattern in _PAGES for path in sorted(folder.glob(pattern))):
+    for path in map(folder.joinpath, names):
         size += path.stat().st_size
         if found and size > MOST_PAGES:
             size, left_out = size - path.stat().st_size, left_out + 1

@@ -16,7 +16,7 @@ from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan, PlannedRun
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
-from harness.work.tracking.installed import tracker_folder
+from harness.work.tracking.base import tracker_folder
 
 #: Seconds that a tracker gets to finish its records after the last run, and those of them without a word.
 FINISH_S, QUIET_S = 120.0, 5.0

@@ -11,8 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
-from harness.evaluation.probes import lbfgs, minimise, senteval
-from harness.evaluation.probes.base import L2, MODES, Fitted, Mode, Split, held_out, stratified
+from harness.evaluation.probes import L2, MODES, Fitted, Mode, Split, held_out, lbfgs, senteval, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
 from harness.evaluation.probes.senteval import SentEvalProbe, first_weights
 
@@ -251,7 +250,7 @@ def test_solving_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 def test_regressions_that_do_not_reach_their_optimum_are_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(minimise, "MOST", 2)
+    monkeypatch.setattr(lbfgs, "MOST", 2)
     x, labels = made(60, 4, 2)
     LBFGSProbe(4, CPU).fit(x, labels, [Split(np.arange(50), np.arange(50, 60))], np.array([[1e-4]]))
     assert "1 of 1 regressions" in caplog.text
@@ -268,7 +267,7 @@ def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long(
         return values, scale.unsqueeze(1) * (away + 4 * away.pow(3))
 
     curvature = (scales.unsqueeze(1) / 10).expand(3, 2)
-    found = minimise.minimise(objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8)
+    found = lbfgs.minimise(objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8)
     assert found.unfinished == 0
     torch.testing.assert_close(found.points, targets, atol=1e-7, rtol=0)
 
@@ -286,7 +285,7 @@ def test_far_fewer_evaluations_than_down_the_gradient_are_needed() -> None:
         return ((points - target) * slopes).sum(1) / 2, slopes
 
     start = torch.zeros(1, 40, dtype=torch.float64)
-    found = minimise.minimise(objective, start, torch.full_like(start, 20.0), torch.tensor([1e-9], dtype=torch.float64))
+    found = lbfgs.minimise(objective, start, torch.full_like(start, 20.0), torch.tensor([1e-9], dtype=torch.float64))
     assert found.unfinished == 0
     assert len(evaluations) < 150
     torch.testing.assert_close(found.points[0], target, atol=1e-6, rtol=0)

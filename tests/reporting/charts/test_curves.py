@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 from builders import over_seeds, result, tables
 
-from harness.reporting.charts.curves import MOST_SEEDS, MOST_VARIANTS, Chart, charts, shown_runs
+from harness.reporting.charts import curves
+from harness.reporting.charts.curves import (
+    MOST_POINTS,
+    MOST_SEEDS,
+    MOST_VARIANTS,
+    Chart,
+    charts,
+    curve_places,
+    shown_runs,
+)
 from harness.reporting.charts.plot import LOOKS, look
-from harness.reporting.charts.training import MOST_POINTS, curve_places
 from harness.reporting.seeds.groups import Label
 from harness.store import Result
 
@@ -84,3 +92,12 @@ def test_long_curves_are_thinned_and_keep_their_end() -> None:
     values = place.plots[0].spec["data"]["values"]
     assert len(values) <= 3 * MOST_POINTS
     assert {row["x"] for row in values if row["y"] == 999.0} == {50000.0}
+
+
+def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "MOST_VARIANTS", 3)
+    names = [f"mcse[lambda={number}]" for number in range(9)] + ["simcse"]
+    labelled = {Label("tiny", name, "toy", "toy-bert", ""): [result(name)] for name in names}
+    chart = charts(labelled)[0]
+    assert [series.name.code for series in chart.series] == ["mcse[lambda=0]", "mcse[lambda=1]", "simcse"]
+    assert chart.left_out == " (3 of 10 variants)"

@@ -12,9 +12,9 @@ from figure_samples import PAPERS, POINTS, SVG, figure, texts
 
 from harness.errors import UserError
 from harness.papers.published import read_paper, read_published
-from harness.reporting.build import report_figures
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import Material
+from harness.reporting.sections.papers import PapersSection
 from harness.store import Store
 
 
@@ -37,7 +37,7 @@ def test_all_figures_of_the_papers_are_specified_and_empty_without_runs() -> Non
 
 def test_a_report_has_the_papers_figures_and_those_of_other_profiles() -> None:
     toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
-    made = report_figures(Contents(Store(Path("nowhere")), [POINTS[-1], toy]))
+    made = PapersSection("papers", Contents(Store(Path("nowhere")), [POINTS[-1], toy])).figures
     drawn = [one.key for one in made if one.svg]
     assert drawn[0] == "mcse-F2"
     assert "mcse-F2-tiny" in drawn

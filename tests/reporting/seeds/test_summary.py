@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric
 from harness.reporting.charts.heat import heat_plots
+from harness.reporting.sections.ranking import ranking_tables
 from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.ranking import ranking_tables
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of

@@ -6,9 +6,9 @@ import scipy.stats
 from builders import over_seeds, sts, tables
 from builders import result as one_result
 
+from harness.reporting.sections.ranking import ranking_tables
 from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.ranking import ranking_tables
 from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]

@@ -1,16 +1,18 @@
-"""Material for pages: hostile texts, failures, facts of methods and drawn figures."""
+"""Material for pages: hostile texts, failures and facts of methods."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from builders import result, sts
+from builders import over_seeds, result, sts
+from seen_samples import split as with_seen
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.site.methods import MethodFacts, OptionFacts
+from harness.reporting.methods import MethodFacts, OptionFacts
 from harness.store import Failure, Result, Store
 from harness.store.tunings import make_tuning
 
@@ -63,18 +65,6 @@ def described() -> list[MethodFacts]:
     ]
 
 
-def drawn() -> list[ReportFigure]:
-    """One figure that is drawn and one that is not."""
-    line = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="90"><path d="M0,0 900,90" stroke="#000"/></svg>'
-    commands = ("harness run", "harness run --seeds 5")
-    return [
-        ReportFigure("mcse-F9", "mcse", "paper", "a drawn line", "What it shows.", line, b"%PDF-1.4"),
-        ReportFigure(
-            "mcse-F10", "mcse", "paper", "nothing", "Later.", "", b"", "no run of profile paper yet", commands
-        ),
-    ]
-
-
 def tuned() -> list[Result]:
     """The trials of TUNING in three seeds."""
     return [
@@ -84,9 +74,29 @@ def tuned() -> list[Result]:
     ]
 
 
+def every_kind() -> list[Result]:
+    """Results of every kind, and hostile ones."""
+    seen = [with_seen(variant, 0, {"ToySTS": (50, 60.0, 50, 70.0)}, setting=EVIL[0]) for variant in ("mcse", "simcse")]
+    return [
+        *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
+        *over_seeds("simcse", [20.0, 124.0, 22.5]),
+        *over_seeds("mcse", [61.7, 60.9], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+        *seen,
+        *hostile(),
+        *tuned(),
+    ]
+
+
+def shown_run(out: Path, one: Result) -> dict[str, Any]:
+    """What the page of a run shows."""
+    (path,) = (out / "runs").glob(f"*{one.fingerprint[:12]}.js")
+    shown: dict[str, Any] = json.loads(path.read_text("utf-8").removeprefix("showRun(").removesuffix(");\n"))
+    return shown
+
+
 def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) -> Path:
-    """Render results into `out`; with failures, methods, figures and TUNING as well if `everything` is set."""
+    """Render results into `out`; with failures, methods and TUNING as well if `everything` is set."""
     store = Store(out.parent / "nowhere")
     if not everything:
-        return render(Contents(store, results), [], out)
-    return render(Contents(store, results, failures(), described(), tunings=[TUNING]), drawn(), out, one_file=True)
+        return render(Contents(store, results), out)
+    return render(Contents(store, results, failures(), described(), tunings=[TUNING]), out, one_file=True)

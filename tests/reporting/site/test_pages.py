@@ -9,12 +9,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from builders import over_seeds, result
-from seen_samples import split
-from site_samples import EVIL, hostile, rendered
+from site_samples import every_kind, rendered
 
 from harness.papers.audit.findings import audit
 from harness.papers.published import read_published
-from harness.reporting.site.pages import spans, what_ran
+from harness.reporting.sections.runs import spans, what_ran
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
 
@@ -42,13 +41,9 @@ class Tags(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("site") / "deep" / "out"
-    seen = [split(variant, 0, {"ToySTS": (50, 60.0, 50, 70.0)}, setting=EVIL[0]) for variant in ("mcse", "simcse")]
-    runs = [*over_seeds("mcse", [70.0, 73.0]), *over_seeds("simcse", [20.0, 24.0]), *seen, *hostile()]
-    rendered(out, runs, everything=True)
-    return out
+@pytest.fixture
+def out(site: Path) -> Path:
+    return site
 
 
 def test_every_link_leads_to_a_file_and_a_place_in_it(out: Path) -> None:
@@ -66,6 +61,8 @@ def test_every_link_leads_to_a_file_and_a_place_in_it(out: Path) -> None:
                 assert not parts.netloc, f"{page}: {tag} {target}"
                 file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
                 assert file.is_file(), f"{page}: {target}"
+                if parts.query and file.name == "run.html":
+                    assert file.with_name(f"{parts.query}.js").is_file(), f"{page}: {target}"
                 assert out in file.parents
                 if parts.fragment:
                     assert ids[file].count(parts.fragment) == 1, f"{page}: {target}"
@@ -84,11 +81,15 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None
         assert not [name for _, found in tags for name in found if name.startswith("on")]
         scripts = [found.get("src") for tag, found in tags if tag == "script" and "type" not in found]
         root = "../" * (len(page.relative_to(out).parts) - 1)
-        assert scripts == [f"{root}site.js", f"{root}charts.js"], page
+        own = ["run.js"] if page.name == "run.html" else []
+        assert scripts == [f"{root}site.js", f"{root}charts.js", *own], page
         assert {found.get("type") for tag, found in tags if tag == "script"} <= {None, "application/json"}
-        assert all(str(found.get("src")).startswith("../figures/") for tag, found in tags if tag == "img"), page
-    for name in ("style.css", "site.js"):
-        assert not re.search(r"url\(|@import|https?:|fetch\(|innerHTML", (out / name).read_text("utf-8")), name
+        pictures = [str(found.get("src")) for tag, found in tags if tag == "img"]
+        assert all(picture.removeprefix("../").startswith("figures/") for picture in pictures), page
+    for name in ("style.css", "site.js", "runs/run.js"):
+        assert not re.search(
+            r"url\(|@import|https?:(?!//www\.w3\.org)|fetch\(|innerHTML", (out / name).read_text("utf-8")
+        ), name
 
 
 def test_ids_are_unique_on_a_page(out: Path) -> None:
@@ -102,7 +103,7 @@ def test_no_name_leaves_the_folder_or_is_hidden(out: Path) -> None:
     for path in out.rglob("*"):
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
-    assert len(list((out / "runs").iterdir())) == 1 + 6 + len(hostile())
+    assert len(list((out / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
 
 
 @pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])

@@ -14,8 +14,8 @@ def write(out: Path, *names: str) -> None:
     """Write a report of some files."""
     with new_folder(out) as folder:
         for name in names:
-            (folder.path / name).parent.mkdir(exist_ok=True)
-            (folder.path / name).write_text(name)
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(name)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -35,7 +35,7 @@ def test_a_report_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
     write(out, "index.html")
     before = files(tmp_path)
     with pytest.raises(FileNotFoundError), new_folder(out) as folder:
-        (folder.path / "absent" / "index.html").write_text("in the middle")
+        (folder / "absent" / "index.html").write_text("in the middle")
     assert files(tmp_path) == before
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
-from builders import result
-from site_samples import rendered
+import pytest
+from builders import over_seeds, result
+from site_samples import rendered, shown_run
 
 from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.site.runs import run_command, run_lines, score_tables
+from harness.reporting.sections import runs
+from harness.reporting.sections.runs import run_command, run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store
-
-
-def page_of(out: Path, one: Result) -> str:
-    (path,) = (out / "runs").glob(f"*{one.fingerprint[:12]}.html")
-    return path.read_text(encoding="utf-8")
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
@@ -78,25 +74,38 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
     }
     one = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
     rendered(tmp_path / "out", [one])
-    page = page_of(tmp_path / "out", one)
-    plain = page.replace("<wbr>", "")
-    assert "learning_<wbr>rate=<wbr>0.001" in page
-    assert "Warning: the &lt;dev&gt; task has ties" in page
-    assert "<dt>images</dt><dd>a &lt;clip&gt; (reads the image)</dd>" in page
-    assert "<dt>net</dt><dd>resnet (reads the image; features from flickr/resnet50.hdf5)</dd>" in plain
-    assert "<dt>text</dt><dd>simcse (reads the caption; features computed)</dd>" in page
+    run = shown_run(tmp_path / "out", one)
+    assert run["facts"]["changed with --set"] == "learning_rate=0.001"
+    assert run["warnings"] == ["the <dev> task has ties"]
+    assert run["values"]["teachers"] == {
+        "images": "a <clip> (reads the image)",
+        "net": "resnet (reads the image; features from flickr/resnet50.hdf5)",
+        "text": "simcse (reads the caption; features computed)",
+    }
 
 
 def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:
     store, out = Store(tmp_path / "results"), tmp_path / "out"
     long, short, none = (store.save(result("mcse", seed)) for seed in range(3))
     store.save_log(long, "".join(f"line {index}\n" for index in range(1000)))
-    store.save_log(short, "2026-01-01T00:00:00Z  <script>alert(1)</script>\n2026-01-01T00:00:01Z  done & gone\n")
-    render(Contents(store, [long, short, none]), [], out)
-    page = page_of(out, short)
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;\n2026-01-01T00:00:01Z  done &amp; gone\n</pre>" in page
-    assert "<script>alert(1)" not in page
-    lines = re.findall(r"^(?:.*>)?(line \d+|\(\d+ lines omitted\))$", page_of(out, long), re.MULTILINE)
+    store.save_log(short, "2026-01-01T00:00:00Z  \x1b[2J\u202egnp\n2026-01-01T00:00:01Z  done & gone\n")
+    render(Contents(store, [long, short, none]), out)
+    logs = [shown_run(out, one)["log"] for one in (long, short, none)]
     ends = [*range(150)], [*range(850, 1000)]
-    assert lines == [*(f"line {n}" for n in ends[0]), "(700 lines omitted)", *(f"line {n}" for n in ends[1])]
-    assert "<summary>Log</summary>" not in page_of(out, none)
+    lines = [*(f"line {n}" for n in ends[0]), "(700 lines omitted)", *(f"line {n}" for n in ends[1])]
+    assert logs[0].splitlines() == lines
+    assert logs[1] == "2026-01-01T00:00:00Z  \\x1b[2J\\u202egnp\n2026-01-01T00:00:01Z  done & gone"
+    assert logs[2] == ""
+
+
+def test_a_long_index_is_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_LINES", 5)
+    results = [*over_seeds("mcse", [1.0, 2.0, 3.0]), *over_seeds("simcse", [1.0, 2.0, 3.0]), result(setting="wiki")]
+    folder = rendered(tmp_path / "out", results).parent / "runs"
+    index = (folder / "index.html").read_text()
+    assert 'href="index-tiny-toy-toy-bert.html"' in index
+    assert 'href="index-tiny-wiki-toy-bert.html"' in index
+    assert "7 runs" in index
+    part = (folder / "index-tiny-toy-toy-bert.html").read_text()
+    assert part.count('<tr><th scope="row">') == 6
+    assert "6 runs" in part

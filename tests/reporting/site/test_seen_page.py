@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from builders import over_seeds
 from seen_samples import split
-from site_samples import rendered
+from site_samples import rendered, shown_run
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
-from harness.reporting.figures.seen import seen_figures
 from harness.store import Store
 
 RESULTS = [
@@ -28,7 +27,7 @@ RESULTS = [
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site") / "out"
     contents = Contents(Store(out.parent / "nowhere"), RESULTS)
-    render(contents, seen_figures(contents.seen), out)
+    render(contents, out)
     return out
 
 
@@ -59,7 +58,7 @@ def test_every_page_links_to_it_and_other_tables_leave_the_parts_out(out: Path) 
     assert 'href="seen.html#pairs-seen-1-tiny-sts"' in index
     profile = (out / "profiles" / "tiny.html").read_text("utf-8")
     assert "Curves as files" not in profile
-    assert profile.partition('id="rankings"')[0].count('<tr class="plain first">') == 2
+    assert profile.partition('id="ranking"')[0].count('<tr class="plain first">') == 2
 
 
 def test_report_files_have_the_same_numbers(out: Path) -> None:
@@ -79,9 +78,8 @@ def test_report_files_have_the_same_numbers(out: Path) -> None:
 
 
 def test_a_runs_page_says_what_the_parts_are(out: Path) -> None:
-    (page,) = (path for path in (out / "runs").glob("mcse*.html") if RESULTS[2].fingerprint[:12] in path.name)
-    text = page.read_text("utf-8")
-    assert "parts of the tasks; [seen]: pairs of which training read a sentence, [unseen]: the others" in text
+    (parts,) = (table for table in shown_run(out, RESULTS[2])["scores"] if table["folded"])
+    assert parts["title"] == "parts of the tasks; [seen]: pairs of which training read a sentence, [unseen]: the others"
 
 
 def test_without_such_parts_there_is_no_page_and_no_link(tmp_path: Path) -> None:

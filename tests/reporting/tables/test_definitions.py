@@ -10,6 +10,7 @@ from builders import frame, result
 from harness.errors import UserError
 from harness.papers.published import read_paper, read_papers, read_published
 from harness.reporting.files.csv import tidy
+from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import Line, code_of
@@ -96,7 +97,7 @@ def test_recall_with_one_caption_an_image_stands_beside_that_with_five(name: str
     }
     texts = said(filled, variant)
     assert {f"difference, {FIVE}", f"difference, {ONE}"} <= set(texts), "the paper does not say which of them it prints"
-    csv = [text.split(",") for text in tidy([], [filled]).splitlines()]
+    csv = [text.split(",") for text in tidy(paper_rows(filled)).splitlines()]
     part = csv[0].index("part")
     assert {line[part] for line in csv[1:]} == {"", "one"}
 

@@ -14,6 +14,7 @@ from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile
 from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import table as latex_table
+from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledRow, FilledTable
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Line, code_of
@@ -148,7 +149,7 @@ def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> Non
 
 def test_files_have_every_line(both: list[Result]) -> None:
     filled = table(both)
-    rows = list(csv.DictReader(io.StringIO(tidy([], [filled]))))
+    rows = list(csv.DictReader(io.StringIO(tidy(paper_rows(filled)))))
     mine = [one for one in rows if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
     named = {one["variant"]: (one["mean"][:4], one["published"], one["against"]) for one in mine}
     printed = row(filled, "mcse").own.cells["Avg"].published

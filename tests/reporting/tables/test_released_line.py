@@ -109,7 +109,7 @@ def test_a_table_says_the_command_until_every_model_has_its_scores() -> None:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("public")
     results = [weights(MCSE, 77.7), *measured("mcse", [76.0, 77.0])]
-    return render(Contents(Store(folder / "nowhere"), results), [], folder / "out").parent
+    return render(Contents(Store(folder / "nowhere"), results), folder / "out").parent
 
 
 @pytest.mark.parametrize("name", ["report.md", "report.tex", "papers/mcse.html"])

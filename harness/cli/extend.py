@@ -1,0 +1,132 @@
+"""`harness new` and `harness check`: commented starts of a profile, a task and a method, and the checks of methods."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from harness.cli.options import CommandGroup
+from harness.cli.output import echo
+from harness.command_line import harness_command
+from harness.errors import UserError
+from harness.formatting import count_of
+
+#: file of a method's package -> its start; examples/plugin-template is what they give
+_PACKAGE = {
+    "pyproject.toml": "method.toml",
+    "src/@NAME@.py": "method.txt",
+    "tests/test_@NAME@.py": "method.test",
+    "README.md": "method.md",
+    ".github/workflows/method.yml": "method.yml",
+    ".gitignore": "method.gitignore",
+}
+_MODULE = re.compile(r"[a-z][a-z0-9_]{0,99}")
+
+
+@click.group(cls=CommandGroup)
+def new() -> None:
+    """Write a commented template: a profile, a task or a method."""
+
+
+@new.command()
+@click.argument("name")
+def profile(name: str) -> None:
+    """Write NAME.toml, a profile that extends another."""
+    from harness.profiles import shipped_profiles
+
+    name = _checked(name.removesuffix(".toml"))
+    if name in shipped_profiles():
+        raise UserError(f"the profile '{name}' is shipped; give another name, for example my-{name}")
+    file = Path(f"{name}.toml")
+    _write({file: "profile.toml"}, {"NAME": name})
+    echo(f"wrote {file}; run it as it is, on toy data:")
+    echo(f"  {harness_command('run', profile=str(file))}")
+
+
+@new.command()
+@click.argument("name")
+def task(name: str) -> None:
+    """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
+    from harness.planning.own_tasks import check_name
+    from harness.profiles import shipped_profiles
+
+    check_name(_checked(name))
+    if name in shipped_profiles():
+        raise UserError(f"{name} is the name of a shipped profile; give another name")
+    file, pairs = Path(f"{name}.toml"), Path(f"{name}.tsv")
+    _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
+    echo(f"wrote {file} and {pairs}; run them as they are:")
+    echo(f"  {harness_command('run', profile=str(file), suites='sts')}")
+
+
+@new.command()
+@click.argument("name")
+def method(name: str) -> None:
+    """Write the folder NAME, a package with a method in one file and its tests."""
+    from harness.registry import names
+
+    why = ""
+    if not _MODULE.fullmatch(name) or keyword.iskeyword(name):
+        why = "is not a valid module name (at most 100 of a-z, 0-9 and '_')"
+    elif name in names("method") or importlib.util.find_spec(name) is not None:
+        why = "is already the name of a method or module"
+    if why:
+        raise UserError(f"'{name}' {why}; give another name, for example my_method")
+    title = "".join(part.capitalize() for part in name.split("_"))
+    starts = {file.replace("@NAME@", name): start for file, start in _PACKAGE.items()}
+    _write({Path(name) / file: start for file, start in starts.items()}, {"NAME": name, "CLASS": title})
+    echo(f"wrote {name}/ with {', '.join(starts)}; install the folder once, then change the method and run it:")
+    echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
+    echo(f"  {harness_command('run', profile='tiny', methods=name)}")
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise UserError(
+            f"'{name}' is not a valid name; use at most 100 letters, digits, '.', '_' and '-', without a folder"
+        )
+    return name
+
+
+def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
+    """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
+    from harness.sources import write_text
+
+    for there in sorted({Path(path.parts[0]) for path in starts}):
+        if there.exists() or there.is_symlink():
+            raise UserError(f"{there} exists already; give another name, or move it away")
+    for path, start in starts.items():
+        text = files("harness.cli").joinpath("starts", start).read_text("utf-8")
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
+        write_text(path, text)
+
+
+@click.command()
+@click.argument("what", metavar="PACKAGE|MODULE[:CLASS]|FILE.py")
+@click.pass_context
+def check(context: click.Context, what: str) -> None:
+    """Check the methods of a package or file on random batches.
+
+    It checks declarations, loss terms, gradients, seeds, checkpoints and devices, and prints a line for each. Exit code
+    1 if one fails.
+    """
+    from harness.method.battery import check_all, methods_in  # imports torch
+
+    failed = 0
+    for method in methods_in(what):
+        for one in check_all(method):
+            failed += bool(one.problems)
+            echo(f"{'fails' if one.problems else 'ok':5} {one.method}: {one.check}")
+            for problem in one.problems:
+                echo(f"      {problem}")
+    if failed:
+        echo(f"{count_of(failed, 'check')} failed", err=True)
+        context.exit(1)

@@ -1,0 +1,169 @@
+"""Names of runs and models: other spellings of a run's options, and names for models from outside.
+
+`mcse[lambda=1]` is `mcse` where the profile's lambda is 1. A model from outside is identified by its content, and two
+never share a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.encoders.locate import FolderModel
+from harness.errors import UserError
+from harness.grid import Resolved, resolve
+from harness.inputs import OptionValue
+from harness.planning.inventory import Inventory
+from harness.profiles import load_profile, shipped_profiles
+from harness.sources import digest
+from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, split
+from harness.store import Result, Spec, Store, find_results
+
+
+def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
+    """Look up a run by its key under any spelling, or by its result file; `profile` may be a file. Raises UserError."""
+    name = None if profile is None else load_profile(profile).name
+    try:
+        return find_results(store, text, name)
+    except SpecError:
+        raise
+    except UserError:
+        if text.endswith(".json"):
+            raise
+        found = list(_respelled(store, RunSpec.parse(text), profile))
+        if not found:
+            raise
+        return found
+
+
+def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
+    """Whether a run's values are those that another spelling of it has now, under its profile.
+
+    A profile that is not part of the package is read from the file `profile`.
+    """
+    if profile is None and result.profile not in shipped_profiles():
+        return False
+    try:
+        run = resolve(load_profile(profile or result.profile), asked, result.overrides)
+    except UserError:
+        return False
+    return _values(run) == _stored(result, run)
+
+
+def stored_spelling(results: Iterable[Result], text: str, profile: str | None = None) -> str:
+    """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; itself where they know it, or nothing like it."""
+    parts = split(text, "/")
+    variant, runs = Variant.parse(parts[0]), [one for one in results if one.spec.method == Variant.parse(parts[0]).name]
+    if any(one.spec.variant == str(variant) for one in runs):
+        return text
+    for one in runs:
+        asked = replace(RunSpec.parse(one.spec.key), variant=variant)
+        if is_same(one, asked, profile):
+            return "/".join((one.spec.variant, *parts[1:]))
+    return text
+
+
+def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Result]:
+    """The results of a run under other spellings. Raises UserError where one of them is damaged."""
+    name = None if profile is None else load_profile(profile).name
+    for spelled in store.spellings(asked):
+        try:
+            results = store.of_key(Spec.of(spelled))
+        except UserError:
+            if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
+                raise
+        else:
+            yield from (one for one in results if name in (None, one.profile) and is_same(one, asked, profile))
+
+
+def _mean_the_same(spelled: RunSpec, asked: RunSpec, profile: str) -> bool:
+    """Whether two spellings have the same values under a profile."""
+    try:
+        first, second = (resolve(load_profile(profile), run, {}) for run in (spelled, asked))
+    except UserError:
+        return False
+    return _values(first) == _values(second)
+
+
+def _values(run: Resolved) -> list[Any]:
+    training: Mapping[str, Any] = run.training.model_dump() if run.trains else {}
+    return [run.spec.variant.reading, dict(run.identity), training, run.pooling]
+
+
+def _stored(result: Result, run: Resolved) -> list[Any]:
+    """The values of a result, as far as the run of now has them."""
+    method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
+    training = result.hyperparameters["training"]
+    return [
+        Variant.parse(result.spec.variant).reading,
+        {name: method.get(name) for name in run.identity},
+        {name: training.get(name) for name in (run.training.model_dump() if run.trains else ())},
+        result.hyperparameters["encoder"]["pooling"],
+    ]
+
+
+def model_name(model: FolderModel, asked: str | None, inventory: Inventory, store: Store) -> str:
+    """The name of a folder's model in a store: that under which its content is known, else `asked`.
+
+    By default it is the shortest end of the folder's path that no other model has, in the store or in the profile.
+    Raises UserError where `asked` belongs to another model, or this model has another name.
+    """
+    folder = model.folder.resolve()
+    if model.missing(None):
+        return _cleaned(folder.name)
+    content = model.fingerprint(None)
+    known = sorted({one.spec.encoder for one in _untrained(store) if _is_of(one, content)})
+    if asked is None:
+        free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, inventory, store))
+        found = next(free, None)
+        if found is None:
+            raise UserError(f"{folder}: its path gives no name that is free in {store.root}; give --name NAME")
+        return found
+    if _is_taken(parse_encoder(asked), content, inventory, store):
+        raise UserError(
+            f"--name {asked}: the name is taken by another model in {store.root} or in the profile; give another"
+        )
+    if known and asked not in known:
+        raise UserError(f"--name {asked}: {store.root} already has this model as {known[0]}; remove --name")
+    return asked
+
+
+def _ends(folder: Path) -> Iterator[str]:
+    """`name`, `parent/name`, `grandparent-parent/name` and so on."""
+    *above, name = map(_cleaned, folder.parts[1:] or ("model",))
+    yield name
+    for start in range(len(above) - 1, -1, -1):
+        yield f"{'-'.join(above[start:])}/{name}"
+
+
+def _cleaned(part: str) -> str:
+    """A part of a path with characters that names have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", part).lstrip("-._") or "model"
+
+
+def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
+    """Whether another content has a name."""
+    if name in (*inventory.profile.encoders, *inventory.profile.released):
+        return inventory.encoder(name).fingerprint != content
+    return any(not _is_of(one, content) for one in store.indexed() if one.spec.encoder == name)
+
+
+def _untrained(store: Store) -> Iterator[Result]:
+    return (one for one in store.indexed() if one.spec.setting == UNTRAINED)
+
+
+def _is_of(result: Result, content: str) -> bool:
+    """Whether a result has this encoder content; older ones tell by their fingerprint, where nothing is trained."""
+    if result.identity:
+        return result.identity["encoder"] == content
+    identity = {
+        "method": result.spec.method,
+        "reading": Variant.parse(result.spec.variant).reading,
+        "encoder": content,
+        "hyperparameters": result.hyperparameters["method"],
+        "seed": result.spec.seed,
+    }
+    return digest(identity) == result.fingerprint

@@ -1,0 +1,24 @@
+"""The states of a run, and what a plan says about those that are not done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
+#: the states of a run in the order in which they are shown; those of jobs, `running` and `queued`, are no plan's
+STATES: Mapping[RunState, str] = {
+    "done": "trained and evaluated",
+    "running": "in another process, or in SLURM",
+    "queued": "submitted to SLURM, not yet started",
+    "trained": "some suites are not yet evaluated",
+    "failed": "the line shows the error, or how SLURM ended the job",
+    "missing": "not yet trained, or to be trained again; the line shows why",
+    "damaged": "its result cannot be read; restore it or move it away",
+}
+#: what is done about runs that are not done, and why
+UNSCORED = "trained; some suites will be evaluated"
+RETRIED = "failed earlier; will retry"
+STALE = "results exist for another configuration only; will be trained"
+KEPT = "the saved weights will be evaluated; --redo trains them again"
+REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"

@@ -1,0 +1,116 @@
+"""What a section of a report is: the interface of the entry points in the group `harness.sections`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+from harness.errors import PlugInError
+from harness.registry import OWN, errors_of, get_class, names, target
+from harness.reporting.contents import Contents
+from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.files.csv import CsvFields
+from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.site.html import Pages, slug
+from harness.reporting.tables.grids import Grid
+
+KIND = "report section"
+
+
+class Part(NamedTuple):
+    """Tables and figures under one heading. A part without a title has only those of its tables."""
+
+    key: str
+    title: str
+    grids: Sequence[Grid]
+    figures: Sequence[ReportFigure] = ()
+
+
+class ReportSection:
+    """A feature of a report, from its data to its page. It is made once for each report.
+
+    Sections are in the order of `place` on the overview, in the menu and in the files. `title` is the heading on the
+    overview, `about` a line below it, `menu` the word in the menu of all pages, where it has one. The tables of the
+    parts stand on the overview, or with a `lede` on a page of their own, NAME.html, to which the overview links.
+    """
+
+    place: ClassVar[int] = 1000
+    title: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    menu: ClassVar[str] = ""
+    lede: ClassVar[str] = ""
+    #: template of its part of the overview
+    overview: ClassVar[str] = "overview/parts.html"
+
+    def __init__(self, name: str, contents: Contents) -> None:
+        """`name` is that of the entry point, the id on the overview and the stem of a page."""
+        self.name, self.contents = name, contents
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """What the section shows, part by part; without any it is not on the overview."""
+        return ()
+
+    @cached_property
+    def grids(self) -> Sequence[Grid]:
+        """Its tables, for report.md and report.tex."""
+        return [grid for part in self.parts for grid in part.grids]
+
+    @cached_property
+    def figures(self) -> Sequence[ReportFigure]:
+        """Its figures, which are written as files too."""
+        return [figure for part in self.parts for figure in part.figures]
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """Its rows of tables.csv."""
+        return ()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.parts)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Lines below the lede of its page."""
+        return ()
+
+    @property
+    def home(self) -> str:
+        """Where the menu leads."""
+        return f"{self.name}.html" if self.lede else f"index.html#{self.name}"
+
+    @property
+    def sentences(self) -> Sequence[Sentence]:
+        """Its findings, for report.md."""
+        return ()
+
+    def links(self, pages: Pages) -> Mapping[str, str]:
+        """The links on the overview, from their text to their target: the parts of its page."""
+        return {part.title: f"{self.home}#{slug(part.key)}" for part in self.parts} if self.lede else {}
+
+    def of_profile(self, profile: str) -> Sequence[Grid]:
+        """Its tables on the page of a profile, below the title of the section."""
+        return ()
+
+    def write(self, pages: Pages) -> None:
+        """Write its pages."""
+        if self.lede and self.is_shown:
+            pages.write("section.html", self.home, section=self)
+
+
+def report_sections(contents: Contents) -> list[ReportSection]:
+    """All registered sections in their order. One of another package that fails is left out, with a warning."""
+    made = []
+    for name in names(KIND):
+        own = target(KIND, name).partition(".")[0] in OWN
+        try:
+            section = get_class(KIND, name, ReportSection)(name, contents)
+            with nullcontext() if own else errors_of(KIND, name, "cannot be made"):
+                made.append((section.place, name, section, section.grids, section.figures, section.rows))
+        except PlugInError as error:
+            contents.problems.append(str(error))
+    return [section for _, _, section, *_ in sorted(made, key=lambda one: one[:2])]

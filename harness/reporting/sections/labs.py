@@ -1,0 +1,134 @@
+"""The table of runs that several labs have: their scores side by side, never averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from harness.formatting import count_of, fixed, signed
+from harness.metrics import AVERAGE
+from harness.reporting.sections.base import Part, ReportSection
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
+from harness.store import Result
+from harness.store.labs import Copy, repeated
+
+
+class LabsSection(ReportSection):
+    """The runs that several labs have."""
+
+    place = 550
+    title = "Reproducibility: the same runs in several labs"
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """One table, if there are such runs."""
+        profile = self.contents.profile
+        copies = [some for some in repeated(self.contents.store) if profile in (None, some[0].result.profile)]
+        grid = labs_grid(copies)
+        return [Part("", "", [grid])] if grid else []
+
+
+#: the columns after those of the suites
+FACTS = ("dev", "largest difference", "hardware", "versions")
+#: packages whose versions change numbers
+_PACKAGES = ("torch", "transformers", "numpy")
+
+
+def labs_grid(repeated: Sequence[Sequence[Copy]]) -> Grid | None:
+    """Word the runs that several labs have, the lab first whose result the other tables show; None without any.
+
+    A cell is a suite's average, or its first task where it has none, and the difference from the first lab.
+    """
+    if not repeated:
+        return None
+    suites = list(dict.fromkeys(suite for copies in repeated for copy in copies for suite in copy.result.suites))
+    sections: dict[str, list[Line]] = {}
+    for copies in sorted(repeated, key=lambda some: some[0].result.spec.key):
+        sections.setdefault(copies[0].result.profile, []).extend(_lines(copies, suites))
+    columns = (*suites, *FACTS)
+    return Grid(
+        "reproducibility",
+        "Reproducibility: the same runs in several labs",
+        ("run", "lab"),
+        columns,
+        (False,) * len(columns),
+        tuple(Section(f"profile {profile}", tuple(lines)) for profile, lines in sections.items()),
+        (
+            "Runs of one fingerprint by several labs. The first lab of each is the one whose result all other tables "
+            "show; nothing is averaged over labs.",
+            "In brackets the difference from the first lab; the largest is over all metrics of whole tasks that both "
+            "have under one protocol.",
+        ),
+    )
+
+
+def _lines(copies: Sequence[Copy], suites: Sequence[str]) -> Iterator[Line]:
+    first = copies[0].result
+    for place, copy in enumerate(copies):
+        cells = [_suite(copy.result, first, suite, place == 0) for suite in suites]
+        facts = (_dev(copy.result, first, place == 0), _largest(copy.result, first) if place else ABSENT)
+        texts = (*facts, _hardware(copy.result), _versions(copy.result))
+        yield Line(
+            (_name(first), copy.lab),
+            (*cells, *map(CellText, texts)),
+            "plain" if place else "baseline",
+            0 if place else len(copies),
+            first.fingerprint,
+        )
+
+
+def _name(result: Result) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in sorted(result.overrides.items()))
+    return f"{result.spec.key} ({values})" if values else result.spec.key
+
+
+def _suite(result: Result, first: Result, suite: str, is_first: bool) -> CellText:
+    mine, other = result.latest(suite), first.latest(suite)
+    if mine is None or not mine.protocol.metrics:
+        return CellText(ABSENT)
+    metric = mine.protocol.metrics[0]
+    task = AVERAGE if AVERAGE in mine.scores else next(iter(mine.scores), "")
+    value = mine.scores.get(task, {}).get(metric.name)
+    if value is None:
+        return CellText(ABSENT)
+    text = fixed(value, metric.digits)
+    if is_first:
+        return CellText(text)
+    if other is None or other.key != mine.key:
+        return CellText(text, extra="another protocol" if other else "")
+    before = other.scores.get(task, {}).get(metric.name)
+    return CellText(text, extra="" if before is None else signed(value - before, metric.digits))
+
+
+def _dev(result: Result, first: Result, is_first: bool) -> str:
+    if result.best_dev is None:
+        return ABSENT
+    text = fixed(result.best_dev, 2)
+    return text if is_first or first.best_dev is None else f"{text} ({signed(result.best_dev - first.best_dev, 2)})"
+
+
+def _largest(result: Result, first: Result) -> str:
+    """The largest difference of two results in a score that both have."""
+    held = {evaluation.key: evaluation.scores for evaluation in first.evaluations}
+    found = [
+        (abs(value - before), f"{evaluation.suite}.{task}.{name}")
+        for evaluation in result.evaluations
+        for task, values in evaluation.scores.items()
+        for name, value in values.items()
+        if (before := held.get(evaluation.key, {}).get(task, {}).get(name)) is not None
+    ]
+    if not found:
+        return "nothing to compare"
+    size, where = max(found)
+    return f"{size:.2g} ({where})" if size else "none"
+
+
+def _hardware(result: Result) -> str:
+    told = result.hardware
+    threads = f", {count_of(int(str(told['threads'])), 'thread')}" if "threads" in told else ""
+    return f"{told.get('accelerator') or told.get('processor') or 'unknown'}{threads}"
+
+
+def _versions(result: Result) -> str:
+    packages = [f"{name} {result.packages[name]}" for name in _PACKAGES if name in result.packages]
+    return ", ".join([f"backend {result.backend}", *packages, f"code {(result.revision or 'unknown')[:12]}"])

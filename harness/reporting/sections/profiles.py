@@ -1,0 +1,78 @@
+"""The pages of profiles: summary tables, charts and training curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+
+from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
+from harness.reporting.charts.forest import forest_plot
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.plot import Plot
+from harness.reporting.charts.sweeps import UnnamedOptions, sweep_plot, sweeps
+from harness.reporting.files.csv import CsvFields, summary_rows
+from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.forest import forests, importance
+from harness.reporting.seeds.summary import SummaryTable
+from harness.reporting.site.html import Pages
+from harness.reporting.tables.grids import Grid, summary_grid
+
+#: charts of one kind on a page of a profile; the tables have the rest
+MOST_PLOTS = 24
+
+
+class ProfilesSection(ReportSection):
+    """The tables and charts of each profile."""
+
+    place = 300
+    title = "Tables and curves"
+    menu = "Tables"
+    is_shown = True
+
+    @cached_property
+    def grids(self) -> Sequence[Grid]:
+        """The summary tables."""
+        return list(map(summary_grid, self.contents.tables))
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """The cells of the summary tables."""
+        return [fields for table in self.contents.tables for fields in summary_rows(table)]
+
+    def links(self, pages: Pages) -> Mapping[str, str]:
+        """The pages of profiles by name."""
+        return {f"Profile {name}": f"profiles/{stem}.html" for name, stem in pages.profiles.items()}
+
+    def write(self, pages: Pages) -> None:
+        """Write a page for each profile, with the tables that other sections have for it."""
+        for profile, stem in pages.profiles.items():
+            tables = [table for table in self.contents.tables if table.profile == profile]
+            runs = shown_runs(self.contents.results, tables)
+            pages.write(
+                "profile.html",
+                f"profiles/{stem}.html",
+                profile=profile,
+                grids=[grid for table, grid in zip(self.contents.tables, self.grids, strict=True) if table in tables],
+                curves=curve_places(runs),
+                more_curves=max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
+                **_glance(tables, _defaults(runs)),
+            )
+
+
+def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, list[Plot]]:
+    """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
+    found = {
+        "forests": map(forest_plot, sorted((one for table in tables for one in forests(table)), key=importance)),
+        "heats": (plot for table in tables for plot in heat_plots(table)),
+        "sweeps": (sweep_plot(sweep) for table in tables for sweep in sweeps(table, defaults)),
+    }
+    return {name: list(islice(every, MOST_PLOTS)) for name, every in found.items()}
+
+
+def _defaults(runs: SeedRuns) -> UnnamedOptions:
+    """The hyperparameters that the runs of each label had."""
+    return {
+        label: {**results[0].hyperparameters.get("training", {}), **results[0].hyperparameters.get("method", {})}
+        for label, results in runs.items()
+    }

@@ -1,0 +1,236 @@
+"""Variants ranked over settings and encoders, with bootstrap intervals over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.formatting import count_of, fixed
+from harness.method.naming import VariantName
+from harness.metrics import Column, Metric
+from harness.reporting.files.csv import CsvFields
+from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.untrained import has_trained_pooling
+from harness.reporting.seeds.words import heading, suite_title
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
+from harness.stats import FEWEST_SEEDS, bootstrap_ranking
+
+
+class RankingSection(ReportSection):
+    """The variants of each profile and suite ranked over settings and encoders."""
+
+    place = 350
+    title = "Rankings"
+
+    @cached_property
+    def tables(self) -> list[RankingTable]:
+        """All rankings."""
+        return ranking_tables(self.contents.tables)
+
+    @cached_property
+    def grids(self) -> Sequence[Grid]:
+        """All rankings as tables."""
+        return list(map(ranking_grid, self.tables))
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """Mean ranks."""
+        return [fields for table in self.tables for fields in _csv(table)]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is a ranking; the pages of profiles show it."""
+        return bool(self.tables)
+
+    def of_profile(self, profile: str) -> Sequence[Grid]:
+        """The rankings of a profile."""
+        return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.profile == profile]
+
+
+def _csv(table: RankingTable) -> Iterator[CsvFields]:
+    """Mean ranks, from best to worst, each with the next variant."""
+    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
+    following = [*(row.name.code for row in table.rows[1:]), None]
+    for row, after in zip(table.rows, following, strict=True):
+        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
+        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank}
+
+
+#: values of a variant over seeds by place
+ByPlace = Mapping[VariantName, Sequence[float]]
+
+
+class RankedRow(NamedTuple):
+    """A variant with its mean rank and the interval of it, and its mean score in each place.
+
+    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything. `flip` is the chance that
+    the next row is ahead with other seeds, None in the last.
+    """
+
+    name: VariantName
+    trained: bool
+    seeds: int
+    rank: float
+    low: float
+    high: float
+    means: tuple[float, ...]
+    flip: float | None
+
+
+@dataclass(frozen=True)
+class RankingTable:
+    """The variants of a profile from best to worst in a suite's average, over `places` that have all of them.
+
+    `other_pooling` are untrained encoders that are read by another pooling than most trained rows. `unranked` are
+    variants that some of these places lack, `left_out` places that lack others.
+    """
+
+    profile: str
+    suite: str
+    column: Column
+    metric: Metric
+    places: tuple[str, ...]
+    rows: tuple[RankedRow, ...]
+    unranked: tuple[VariantName, ...]
+    left_out: tuple[str, ...]
+    level: float
+    other_pooling: tuple[VariantName, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The average that is ranked, in words."""
+        return ": ".join(filter(None, heading(self.column, several=True)))
+
+
+def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
+    """A ranking for each judged average of each summary table with at least two variants in one place."""
+    return [one for table in tables for column in table.averages for one in _of(table, column)]
+
+
+def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
+    found: dict[str, ByPlace] = {}
+    untrained: set[VariantName] = set()
+    pooled: set[VariantName] = set()
+    for block in table.blocks:
+        if block.trained:
+            place, scores = f"{block.setting} / {block.encoder}", _scores(block, column)
+            untrained |= {row.label.name for row in block.untrained}
+            pooled |= {row.label.name for row in block.untrained if not has_trained_pooling(block, row)}
+            found |= {place: scores} if scores else {}
+    places, names = _common(found)
+    if len(names) < 2:
+        return
+    every = list(dict.fromkeys(name for scores in found.values() for name in scores))
+    metric = table.metric(column)
+    rows, level = _ranked([found[place] for place in places], names, metric.larger_is_better, untrained)
+    unranked = tuple(name for name in every if name not in names)
+    left_out = tuple(place for place in found if place not in places)
+    yield RankingTable(
+        table.profile,
+        table.suite,
+        column,
+        metric,
+        tuple(places),
+        tuple(rows),
+        unranked,
+        left_out,
+        level,
+        tuple(name for name in names if name in pooled),
+    )
+
+
+def _scores(block: Block, column: Column) -> ByPlace:
+    return {row.label.name: row.cells[column].values for row in block.rows if column in row.cells}
+
+
+def _common(found: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
+    """Places, and the variants that all of them have: as many variants times places as there can be.
+
+    Places are added from that with the most variants on.
+    """
+    best: tuple[int, list[str], list[VariantName]] = 0, [], []
+    places = sorted(found, key=lambda place: -len(found[place]))
+    for count in range(1, len(places) + 1):
+        names = [name for name in found[places[0]] if all(name in found[place] for place in places[:count])]
+        if len(names) > 1 and len(names) * count > best[0]:
+            best = len(names) * count, places[:count], names
+    return sorted(best[1]), best[2]
+
+
+def _ranked(
+    places: Sequence[ByPlace], names: Sequence[VariantName], larger_is_better: bool, untrained: set[VariantName]
+) -> tuple[list[RankedRow], float]:
+    seeds = max(len(scores[name]) for scores in places for name in names)
+    values = np.full((len(names), len(places), seeds), np.nan)
+    for at, scores in enumerate(places):
+        for row, name in enumerate(names):
+            values[row, at, : len(scores[name])] = scores[name]
+    found = bootstrap_ranking(values if larger_is_better else -values)
+    means = np.nanmean(values, axis=2)
+    flips = [*found.flips.tolist(), None]
+    rows = [
+        RankedRow(
+            names[at],
+            names[at] not in untrained,
+            min(len(scores[names[at]]) for scores in places),
+            float(found.mean_rank[at]),
+            float(found.low[at]),
+            float(found.high[at]),
+            tuple(means[at].tolist()),
+            flip,
+        )
+        for at, flip in zip(found.order.tolist(), flips, strict=True)
+    ]
+    return rows, found.level
+
+
+#: decimals of ranks
+DIGITS = 2
+LEGEND = (
+    "Rank of each mean over seeds within its setting and encoder, 1 the best, averaged over settings and encoders. "
+    "Intervals and chances: 1,000 bootstrap draws of the seeds.",
+    "Chance to swap: how often the next variant is ahead with other seeds; 0% is a certain order, 50% a tie. Both are "
+    "too optimistic with few seeds.",
+)
+
+
+def ranking_grid(table: RankingTable) -> Grid:
+    """Word a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
+    columns = ("mean rank", f"{table.level:.0%} interval", "chance to swap with the next", *table.places)
+    places = count_of(len(table.places), "place")
+    name = f"{suite_title(table.suite)} {table.title}"
+    return Grid(
+        f"ranking-{table.profile}-{table.suite}-{table.column.metric}",
+        f"Ranking by {name} over {places}, profile {table.profile}",
+        ("variant", "seeds"),
+        columns,
+        (False,) * len(columns),
+        (Section("settings and encoders", tuple(_line(table, row) for row in table.rows)),),
+        tuple(_notes(table)),
+        legend=LEGEND,
+    )
+
+
+def _line(table: RankingTable, row: RankedRow) -> Line:
+    means = (CellText(fixed(mean, table.metric.digits)) for mean in row.means)
+    interval = f"{fixed(row.low, DIGITS)} to {fixed(row.high, DIGITS)}"
+    flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
+    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
+    return Line((row.name, str(row.seeds)), (*ranks, *means), "plain")
+
+
+def _notes(table: RankingTable) -> Iterator[str]:
+    few = [f"{row.name} ({row.seeds})" for row in table.rows if row.trained and row.seeds < FEWEST_SEEDS]
+    if few:
+        yield f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds: {', '.join(few)}."
+    if table.other_pooling:
+        yield f"Read by another pooling than most trained variants: {', '.join(map(str, table.other_pooling))}."
+    if table.unranked:
+        yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
+    if table.left_out:
+        yield f"Places not used, without some of these variants: {'; '.join(table.left_out)}."

@@ -1,0 +1,360 @@
+"""What ran, the index of runs, and one page, run.html?KEY, that shows everything a result file holds from KEY.js."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import groupby
+from typing import NamedTuple
+
+from harness.command_line import harness_command
+from harness.formatting import duration, fixed
+from harness.metrics import AVERAGE, Metric, is_by_training
+from harness.plaintext import visible
+from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
+from harness.reporting.charts.plot import plain
+from harness.reporting.sections.base import ReportSection
+from harness.reporting.site.html import TEMPLATES, Pages, anchor, slug, slugs
+from harness.reporting.tables.grids import ABSENT
+from harness.spec import UNTRAINED
+from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
+
+#: Most lines of a log on a page, half from its start and half from its end.
+LOG_LINES = 300
+#: More runs than this have an index in parts: a page of 5,000 lines has 5 MB.
+MOST_LINES = 5000
+#: Evaluations with more metrics than this show the others than the main ones folded.
+MOST_COLUMNS = 8
+#: What the parts by training are, after the title of a table that has them.
+BY_TRAINING = "; [seen]: pairs of which training read a sentence, [unseen]: the others"
+#: heads of a row -> metric -> score
+Rows = Mapping[tuple[str, ...], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores of a suite as text: the heads and cells of each row. `folded` tables are details."""
+
+    title: str
+    suite: str
+    heads: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    folded: bool = False
+
+
+def in_order(results: Sequence[Result]) -> Chosen:
+    """Sort results by profile, place and seed."""
+
+    def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
+        spec, overrides = one.spec, overrides_text(one.overrides)
+        return (one.profile, spec.setting, spec.encoder, spec.variant, overrides, spec.seed, one.finished)
+
+    keys = list(map(key, results))
+    return Chosen(results, sorted(range(len(keys)), key=keys.__getitem__))
+
+
+class RunLine(NamedTuple):
+    """The line of a run in the index: its page, the average of each suite that has one as text, and more."""
+
+    page: str
+    result: Result
+    averages: Mapping[str, str]
+    best: float | None
+    seconds: float
+    warnings: int
+
+
+class Ran(NamedTuple):
+    """The runs of one profile, setting and encoder."""
+
+    profile: str
+    setting: str
+    encoder: str
+    variants: list[str]
+    seeds: str
+    suites: list[str]
+    runs: int
+
+
+class RunsPlace(NamedTuple):
+    """A page of the index for one profile, setting and encoder, where there are too many runs for one page."""
+
+    page: str
+    profile: str
+    setting: str
+    encoder: str
+    runs: int
+
+
+class RunsSection(ReportSection):
+    """What ran where, the index of runs, and the page of a run."""
+
+    place = 200
+    title = menu = "Runs"
+    overview = "overview/runs.html"
+    home = "runs/index.html"
+    is_shown = True
+
+    @cached_property
+    def results(self) -> Chosen:
+        """All results in their order."""
+        return in_order(self.contents.results)
+
+    @property
+    def ran(self) -> Sequence[Ran]:
+        """What ran where."""
+        return list(what_ran(self.results))
+
+    def write(self, pages: Pages) -> None:
+        """Write the index and the pages."""
+        results, store = self.results, self.contents.store
+        names = run_names(results)
+        _write_index(pages, names, results)
+        pages.write("run.html", "runs/run.html", curve=run_spec())
+        pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
+        siblings: dict[tuple[str, str], dict[int, str]] = {}
+        for name, one in zip(names, results, strict=True):
+            siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
+        for name, one in zip(names, results, strict=True):
+            whole, seeds = one.whole(), dict(sorted(siblings[one.profile, one.group].items()))
+            shown = {**_content(whole, store.log(whole)), "crumbs": _crumbs(whole, pages), "seeds": seeds}
+            pages.put(f"runs/{name}.js", f"showRun({_json(shown)});\n".encode())
+
+
+def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
+    method, profile = result.spec.method, result.profile
+    return [
+        ("Runs", "index.html"),
+        (method, f"../methods/{pages.methods[method]}.html"),
+        (f"profile {profile}", f"../profiles/{pages.profiles[profile]}.html"),
+    ]
+
+
+def _json(value: object) -> str:
+    """A value as JSON; in its texts control characters are shown, which are rare."""
+    dumped = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = dumped(value)
+    return text if text.isprintable() and "\\u" not in text else dumped(_cleaned(value))
+
+
+def _cleaned(value: object) -> object:
+    """A value in whose texts control characters are shown."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(str(name)): _cleaned(one) for name, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
+    """The variants, seeds and suites of each profile, setting and encoder."""
+    places: dict[tuple[str, str, str], tuple[Counter[str], set[int], dict[str, None]]] = {}
+    for one in results:
+        place = (one.profile, one.spec.setting, one.spec.encoder)
+        variants, seeds, suites = places.setdefault(place, (Counter(), set(), {}))
+        variants[one.spec.variant] += 1
+        seeds.add(one.spec.seed)
+        suites.update(dict.fromkeys(one.suites))
+    for place, (variants, seeds, suites) in sorted(places.items()):
+        yield Ran(*place, sorted(variants), spans(seeds), list(suites), variants.total())
+
+
+def spans(seeds: Iterable[int]) -> str:
+    """`0–4, 7`."""
+    texts: list[str] = []
+    for _, group in groupby(enumerate(sorted(set(seeds))), key=lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in group]
+        texts.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}")
+    return ", ".join(texts)
+
+
+def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) -> None:
+    """The index of runs: one page, or one for each profile, setting and encoder."""
+
+    def write(page: str, rows: Sequence[int]) -> None:
+        lines, averages = run_lines([names[row] for row in rows], Chosen(results, rows))
+        columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
+        shown = {"lines": lines, "columns": columns, "places": [], "runs": len(rows), "is_earlier": is_earlier}
+        pages.write("runs.html", f"runs/{page}.html", **shown)
+
+    if len(results) <= MOST_LINES:
+        write("index", range(len(results)))
+        return
+    by_place: dict[tuple[str, str, str], list[int]] = {}
+    for row, one in enumerate(results):
+        by_place.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(row)
+    stems = slugs("/".join(place) for place in by_place)
+    places = [RunsPlace(f"index-{stems['/'.join(at)]}", *at, len(rows)) for at, rows in by_place.items()]
+    pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(results))
+    for place, rows in zip(places, by_place.values(), strict=True):
+        write(place.page, rows)
+
+
+def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[RunLine], dict[str, Metric]]:
+    """The lines of runs, `names` being those of their pages, and the metric of each suite whose average is shown."""
+    averages: dict[str, Metric] = {}
+    return [_line(name, one, averages) for name, one in zip(names, results, strict=True)], averages
+
+
+def _line(name: str, result: Result, averages: dict[str, Metric]) -> RunLine:
+    """The line of a run; adds the metric of each new suite to the averages."""
+    evaluations = result.evaluations
+    newest = {one.suite: one for one in evaluations}
+    for suite, one in newest.items():
+        if suite not in averages and (metric := _main_average(one)):
+            averages[suite] = metric
+    texts = {suite: _average(one, averages[suite]) for suite, one in newest.items() if suite in averages}
+    seconds = result.train_seconds + sum(one.seconds for one in evaluations)
+    warnings = len(result.warnings) + sum(len(one.warnings) for one in evaluations)
+    return RunLine(name, result, texts, result.best_dev, seconds, warnings)
+
+
+def run_names(results: Sequence[Result]) -> list[str]:
+    """A unique stem for the page of each run, made of its key and fingerprint, in the order of the results."""
+    count: Counter[str] = Counter()
+    names = []
+    for one in results:
+        stem = f"{slug(one.spec.key)}-{slug(one.fingerprint[:12])}"
+        count[stem] += 1
+        names.append(stem if count[stem] == 1 else f"{stem}--{count[stem]}")
+    return names
+
+
+def _main_average(evaluation: Evaluation) -> Metric | None:
+    """The first metric with an average; None where the suite has none."""
+    main, _ = _columns(evaluation, {(AVERAGE,): evaluation.scores.get(AVERAGE, {})})
+    return main[0] if main else None
+
+
+def _average(evaluation: Evaluation, metric: Metric) -> str:
+    value = evaluation.scores.get(AVERAGE, {}).get(metric.name)
+    return ABSENT if value is None else fixed(value, metric.digits)
+
+
+def run_command(result: Result) -> str:
+    """The command that trains and evaluates a run."""
+    spec = result.spec
+    return harness_command(
+        "run",
+        profile=result.profile,
+        methods=spec.variant,
+        settings=None if spec.setting == UNTRAINED else spec.setting,
+        encoders=spec.encoder,
+        seeds=f"{spec.seed},",
+        set=dict(sorted(result.overrides.items())),
+    )
+
+
+def score_tables(result: Result) -> Iterator[ScoreTable]:
+    """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks."""
+    for evaluation in result.current:
+        suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
+        tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
+        main, others = _columns(evaluation, tasks)
+        if main:
+            yield _table(title, suite, ("task",), main, tasks)
+        if others:
+            yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
+        parts: Rows = {(task, part): of for task, found in evaluation.parts.items() for part, of in found.items()}
+        if parts:
+            main, others = _columns(evaluation, parts)
+            about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
+            yield _table(f"parts of the tasks{about}", suite, ("task", "part"), [*main, *others], parts, folded=True)
+
+
+def _columns(evaluation: Evaluation, rows: Rows) -> tuple[list[Metric], list[Metric]]:
+    """Metrics to show at once, those that tables show first, and metrics to fold away."""
+    names = dict.fromkeys(name for scores in rows.values() for name in scores)
+    declared = {metric.name: metric for metric in evaluation.protocol.metrics if metric.name in names}
+    metrics = [*declared.values(), *(_undeclared(name, rows) for name in names if name not in declared)]
+    main = [metric for metric in metrics if metric.shown]
+    rest = [metric for metric in metrics if not metric.shown]
+    return ([*main, *rest], []) if len(metrics) <= MOST_COLUMNS or not main else (main, rest)
+
+
+def _undeclared(name: str, rows: Rows) -> Metric:
+    """A metric that the protocol does not declare: no digits for counts, four for small numbers, else two."""
+    values = [scores[name] for scores in rows.values() if name in scores]
+    digits = 0 if all(map(float.is_integer, map(float, values))) else 2 if max(map(abs, values)) >= 10 else 4
+    return Metric(name, digits=digits, shown=False)
+
+
+def _table(
+    title: str, suite: str, heads: tuple[str, ...], columns: Sequence[Metric], rows: Rows, *, folded: bool = False
+) -> ScoreTable:
+    def cells(scores: Mapping[str, float]) -> tuple[str, ...]:
+        return tuple(fixed(scores[one.name], one.digits) if one.name in scores else ABSENT for one in columns)
+
+    texts = tuple((at, cells(scores)) for at, scores in rows.items())
+    return ScoreTable(title, suite, heads, tuple(metric.name for metric in columns), texts, folded)
+
+
+def _teacher_text(use: TeacherUse) -> str:
+    source = {"": "", "computed": "; features computed"}.get(use.source, f"; features from {use.source}")
+    return f"{use.teacher} (reads the {use.of}{source})"
+
+
+def _content(result: Result, log: str) -> dict[str, object]:
+    """What the page of a run shows besides its links."""
+    best, spec = result.dev.best_score, result.spec
+    teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
+    values = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
+    return {
+        "variant": spec.variant,
+        "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
+        "seed": spec.seed,
+        "warnings": result.all_warnings,
+        "scores": [vars(table) for table in score_tables(result)],
+        "curves": [_curve(curve) for curve in run_curves(result)],
+        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
+        "values": {part: _texts(found) for part, found in values.items()},
+        "command": run_command(result),
+        "facts": _texts(
+            {
+                "profile": result.profile,
+                "profile read from": result.profile_origin,
+                "variant": spec.variant,
+                "setting": spec.setting,
+                "encoder": spec.encoder,
+                "seed": spec.seed,
+                "changed with --set": overrides_text(result.overrides) or "nothing",
+                "fingerprint of the training": result.fingerprint,
+                "group, equal for all seeds": result.group,
+                "code": result.revision or "unknown",
+                "backend": f"{result.backend}, an earlier one" if is_earlier(result) else result.backend,
+                "started": result.started,
+                "finished": result.finished,
+            }
+        ),
+        "machine": {
+            "Time": {
+                "training": duration(result.train_seconds),
+                **{f"evaluation, {one.suite}": duration(one.seconds) for one in result.current},
+                "total": duration(result.seconds),
+            },
+            "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
+            "Packages": dict(sorted(result.packages.items())),
+        },
+        "log": _shortened(log),
+    }
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def _curve(curve: RunCurve) -> dict[str, object]:
+    points = [(plain(x), plain(y)) for x, y in curve.points]
+    name = anchor(f"curve-{curve.term or 'dev'}")
+    return {"id": name, "title": curve_title(curve.term), "label": curve.y_label, "points": points}
+
+
+def _shortened(log: str) -> str:
+    """A log; one line replaces the middle of a long one."""
+    lines, half = log.splitlines(), LOG_LINES // 2
+    omitted = len(lines) - 2 * half
+    return "\n".join(lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]])

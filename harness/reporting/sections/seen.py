@@ -1,0 +1,431 @@
+"""Scores on test pairs that training has seen and on the others, and the gains over plain SimCSE on each.
+
+Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed, since the runs
+of one seed read the same batches; they are given where both runs have seen the same pairs, as far as numbers tell.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from harness.formatting import fixed, signed
+from harness.method.naming import name_of
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
+from harness.reporting.figures.look import COLOURS, INK, MARKERS, drawn, legend_below, n_of, panels
+from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.files.csv import CsvFields, measured_fields
+from harness.reporting.sections.base import Part, ReportSection
+from harness.reporting.seeds.freshness import Freshness, freshness_notes
+from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
+from harness.reporting.seeds.summary import BASELINE
+from harness.reporting.seeds.words import suite_title
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text
+from harness.stats import ALPHA, paired_t_test
+from harness.store import frame_of
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class SeenSection(ReportSection):
+    """Scores by what training has seen, where it has seen test pairs."""
+
+    place = 600
+    title = "Test pairs that training has seen"
+    menu = "Seen pairs"
+    about = "Scores on test pairs of which training read a sentence, and on the others."
+    lede = (
+        "A test pair is seen if training read at least one of its two sentences, and unseen if it read neither. Each "
+        "figure shows how much each method gains over SimCSE on both kinds; the table below it has the tasks one by "
+        "one. The two kinds are different pairs: the distance between the two gains alone does not say what having "
+        "seen the pairs is worth."
+    )
+
+    @cached_property
+    def tables(self) -> list[SeenTable]:
+        """One for each profile, suite, setting and encoder with scores by what training has seen."""
+        return seen_tables(frame_of(self.contents.results, (SEEN, UNSEEN)), self.contents.metrics)
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """One for each table with seen pairs."""
+        shown = [table for table in self.tables if table.has_seen]
+        return [Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table)) for table in shown]
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """Scores and gains on each kind of pairs."""
+        return [fields for table in self.tables for fields in _csv(table)]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Where training has seen no test pair."""
+        where = [f"{one.setting} / {one.encoder} (profile {one.profile})" for one in self.tables if not one.has_seen]
+        return [f"Training read no sentence of any test pair in {'; '.join(where)}."] if where else []
+
+
+def _csv(table: SeenTable) -> Iterator[CsvFields]:
+    for row in table.rows:
+        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+        for (task, part), cell in row.cells.items():
+            if cell.scores:
+                place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
+                fields = measured_fields(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
+                gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
+                yield {"table": "seen", **shared, **place, **fields, **gain}
+
+
+#: task -> seed -> number
+Numbers = Mapping[str, Mapping[int, float]]
+#: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of the larger one.
+SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class SeenCell:
+    """One part of a task over seeds: its pairs, its scores, and its gains over the baseline with their paired t-test.
+
+    Seeds with too few pairs have no score; without any score or gain the cell is None.
+    """
+
+    pairs: Cell
+    scores: Cell | None
+    gains: Cell | None = None
+
+
+@dataclass(frozen=True)
+class SeenLine:
+    """One label, with a cell for each task and part. `problem` says why it has no gains; the baseline has none."""
+
+    label: Label
+    group: str
+    seeds: tuple[int, ...]
+    freshness: Freshness
+    cells: Mapping[tuple[str, str], SeenCell]
+    problem: str = ""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether other rows of the block are compared with this one."""
+        return self.label.variant == BASELINE
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether the row has gains."""
+        return not (self.is_baseline or self.problem)
+
+
+@dataclass(frozen=True)
+class SeenTable:
+    """Scores on the parts of each task of a suite, of one profile, setting and encoder, the baseline first.
+
+    `metric` is the suite's main one. `averaged` are the tasks in which all compared rows have gains on both parts in
+    all seeds; `mean` is the name of the task that holds the means over them, empty if there are none.
+    """
+
+    key: str
+    profile: str
+    suite: str
+    setting: str
+    encoder: str
+    metric: Metric
+    rows: tuple[SeenLine, ...]
+    averaged: tuple[str, ...]
+    mean: str
+
+    @property
+    def tasks(self) -> list[str]:
+        """All tasks in order, with those of means last."""
+        found = list(dict.fromkeys(task for row in self.rows for task, _ in row.cells))
+        return sorted(found, key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE))
+
+    @property
+    def title(self) -> str:
+        """What the table is about."""
+        where = f"{self.setting} / {self.encoder}, profile {self.profile}"
+        return f"{suite_title(self.suite)} on seen and unseen pairs: {where}"
+
+    @property
+    def has_seen(self) -> bool:
+        """Whether training read a sentence of any pair, in any row."""
+        return any(
+            cell.pairs.summary.mean > 0 for row in self.rows for (_, part), cell in row.cells.items() if part == SEEN
+        )
+
+    def legend(self) -> Iterator[str]:
+        """Say how the numbers are made."""
+        yield f"Scores in {self.metric.title}. Mean ± sample standard deviation over seeds."
+        yield (
+            "Seen: training read at least one sentence of the pair, compared in lower case, without anything but "
+            "letters and digits. Unseen: it read neither."
+        )
+        yield (
+            f"Gains over {name_of(BASELINE)} are differences by seed, over the seeds in which the numbers of seen "
+            f"pairs of both differ by at most {SHARE:.0%}."
+        )
+
+    def notes(self) -> Iterator[str]:
+        """Say what is averaged, and why rows are not compared."""
+        if len(self.averaged) > 1 and self.mean != AVERAGE:
+            yield f"{self.mean}, those with scores on both kinds of pairs: {', '.join(self.averaged)}."
+        problems: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.problem:
+                problems.setdefault(row.problem, []).append(row.label.name.text)
+        for problem, labels in problems.items():
+            yield f"Not compared, {problem}: {'; '.join(labels)}."
+        where = f"{self.setting} / {self.encoder}"
+        yield from freshness_notes((where, row.label.name.text, row.freshness) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of one label in numbers: pairs and scores of each part by task and seed."""
+
+    label: Label
+    group: Group
+    pairs: Mapping[str, Numbers]
+    scores: Mapping[str, Numbers]
+
+    @classmethod
+    def of(cls, label: Label, group: Group, metric: str) -> _Runs:
+        pairs: dict[str, dict[str, Mapping[int, float]]] = {SEEN: {}, UNSEEN: {}}
+        scores: dict[str, dict[str, Mapping[int, float]]] = {SEEN: {}, UNSEEN: {}}
+        for part in (SEEN, UNSEEN):
+            for column, found in group.scores_of(part).items():
+                if column.metric in ("n", metric):
+                    (pairs if column.metric == "n" else scores)[part][column.task] = found
+        return cls(label, group, pairs, scores)
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(dict.fromkeys(task for part in (UNSEEN, SEEN) for task in self.pairs[part]))
+
+    def seen(self, seed: int) -> float:
+        """The number of seen pairs of all tasks."""
+        return sum(found.get(seed, 0.0) for task, found in self.pairs[SEEN].items() if task != AVERAGE)
+
+    def has_both(self, task: str, seeds: Sequence[int]) -> bool:
+        """Whether both parts of a task have a score for all seeds."""
+        return all(set(seeds) <= self.scores[part].get(task, {}).keys() for part in (SEEN, UNSEEN))
+
+    def with_mean(self, name: str, tasks: Sequence[str]) -> _Runs:
+        """Add a task with the mean scores and the sum of the pairs of others, for the seeds that have all of them."""
+
+        def joined(numbers: Numbers, share: float) -> Numbers:
+            found = [numbers.get(task, {}) for task in tasks]
+            seeds = [seed for seed in found[0] if all(seed in one for one in found)]
+            mean = {seed: sum(one[seed] for one in found) * share for seed in seeds}
+            return {**numbers, name: mean} if mean else numbers
+
+        pairs = {part: joined(numbers, 1.0) for part, numbers in self.pairs.items()}
+        scores = {part: joined(numbers, 1 / len(tasks)) for part, numbers in self.scores.items()}
+        return replace(self, pairs=pairs, scores=scores)
+
+
+@dataclass(frozen=True)
+class _Against:
+    """The baseline of a row and the seeds over which they are compared; `problem` says why there are none."""
+
+    base: _Runs | None = None
+    seeds: tuple[int, ...] = ()
+    problem: str = ""
+
+
+def seen_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SeenTable]:
+    """Build a table for each profile, suite, setting and encoder of a frame of scores that has these parts."""
+    kept: dict[tuple[str, str, str, str], list[_Runs]] = {}
+    for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))]).items():
+        place = (label.profile, suite, label.setting, label.encoder)
+        kept.setdefault(place, []).append(_Runs.of(label, group, _main(metrics, suite).name))
+    return [
+        _table(f"seen-{number}-{place[0]}-{place[1]}", place, runs, _main(metrics, place[1]))
+        for number, (place, runs) in enumerate(sorted(kept.items()), start=1)
+    ]
+
+
+def _main(metrics: Metrics, suite: str) -> Metric:
+    """The first metric that a suite's tables show."""
+    return next((metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman"))
+
+
+def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[_Runs], metric: Metric) -> SeenTable:
+    runs = sorted(runs, key=lambda one: (one.label.overrides, one.label.variant != BASELINE, one.label.variant))
+    found = {one.label: one for one in runs}
+    against = {label: _against(one, found.get(label._replace(variant=BASELINE))) for label, one in found.items()}
+    tasks = list(dict.fromkeys(task for one in runs for task in one.tasks if task != AVERAGE))
+    sides = [
+        (side, other.seeds) for label, other in against.items() if other.base for side in (found[label], other.base)
+    ]
+    averaged = tuple(task for task in tasks if sides and all(side.has_both(task, seeds) for side, seeds in sides))
+    mean = _mean_name(averaged, tasks, all(side.has_both(AVERAGE, seeds) for side, seeds in sides))
+    if len(averaged) > 1 and mean != AVERAGE:
+        found = {label: one.with_mean(mean, averaged) for label, one in found.items()}
+    rows = tuple(_row(one, found, against[label]) for label, one in found.items())
+    return SeenTable(key, *place, metric, rows, averaged, mean)
+
+
+def _mean_name(averaged: Sequence[str], tasks: Sequence[str], has_average: bool) -> str:
+    """The name of the task that holds the means over some tasks: the suite's own average where it is the same."""
+    if len(averaged) < 2:
+        return "".join(averaged)
+    return AVERAGE if has_average and len(averaged) == len(tasks) else f"mean of {len(averaged)} tasks"
+
+
+def _against(runs: _Runs, base: _Runs | None) -> _Against:
+    if runs.label.variant == BASELINE:
+        return _Against()
+    if base is None:
+        return _Against(problem=f"no matching run of {name_of(BASELINE)}")
+    if base.group.protocol != runs.group.protocol:
+        return _Against(problem=f"{name_of(BASELINE)} was evaluated with another version or other data of the suite")
+    common = sorted(set(runs.group.seeds) & set(base.group.seeds))
+    if not common:
+        return _Against(problem=f"no seed in common with {name_of(BASELINE)}")
+    seeds = tuple(seed for seed in common if _alike(runs.seen(seed), base.seen(seed)))
+    if not seeds:
+        return _Against(
+            problem=f"the numbers of seen pairs differ from those of {name_of(BASELINE)} by more than {SHARE:.0%}"
+        )
+    return _Against(base, seeds)
+
+
+def _alike(first: float, second: float) -> bool:
+    return abs(first - second) <= SHARE * max(first, second)
+
+
+def _row(runs: _Runs, found: Mapping[Label, _Runs], against: _Against) -> SeenLine:
+    base = found[against.base.label] if against.base else None
+    cells = {
+        (task, part): _cell(runs, base, against.seeds, task, part)
+        for part in (SEEN, UNSEEN)
+        for task in runs.pairs[part]
+    }
+    group = runs.group
+    return SeenLine(runs.label, group.group, group.seeds, group.freshness, cells, against.problem)
+
+
+def _cell(runs: _Runs, base: _Runs | None, seeds: Sequence[int], task: str, part: str) -> SeenCell:
+    mine, pairs = runs.scores[part].get(task, {}), runs.pairs[part][task]
+    scores = Cell.of(list(mine.values())) if mine else None
+    theirs = base.scores[part].get(task, {}) if base else {}
+    both = [seed for seed in seeds if seed in mine and seed in theirs]
+    gains = None
+    if both:
+        test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
+        gains = replace(Cell.of([mine[seed] - theirs[seed] for seed in both]), test=test)
+    return SeenCell(Cell.of(list(pairs.values())), scores, gains)
+
+
+def seen_grid(table: SeenTable) -> Grid:
+    """Word a table of scores by what training has seen, task by task."""
+    columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
+    sections = tuple(Section(_heading(task), tuple(_lines(table, task))) for task in table.tasks)
+    return Grid(
+        table.key,
+        table.title,
+        ("variant", "seeds"),
+        columns * 2,
+        (False,) * len(columns) * 2,
+        sections,
+        tuple(table.notes()),
+        groups=("seen pairs",) * len(columns) + ("unseen pairs",) * len(columns),
+        legend=tuple(table.legend()),
+    )
+
+
+def _heading(task: str) -> str:
+    return "Avg, all tasks" if task == AVERAGE else task
+
+
+def _lines(table: SeenTable, task: str) -> Iterator[Line]:
+    digits = table.metric.digits
+    for row in table.rows:
+        found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
+        if any(found):
+            cells = tuple(text for cell in found for text in _cells(row, cell, digits))
+            heads = (row.label.name, str(len(row.seeds)))
+            yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
+
+
+def _cells(row: SeenLine, cell: SeenCell | None, digits: int) -> tuple[CellText, ...]:
+    if cell is None:
+        return (CellText(ABSENT),) * 3
+    seeds = len(row.seeds)
+    return _pairs(cell.pairs), cell_text(cell.scores, digits, seeds), _gain(cell.gains, digits, seeds)
+
+
+def _pairs(cell: Cell) -> CellText:
+    """The number of pairs, with its deviation if it differs between seeds."""
+    summary = cell.summary
+    return CellText(fixed(summary.mean, 0), fixed(summary.std, 0) if summary.std else "")
+
+
+def _gain(cell: Cell | None, digits: int, seeds: int) -> CellText:
+    text = cell_text(cell, digits, seeds)
+    return text if cell is None else CellText(signed(cell.summary.mean, digits), text.spread, extra=text.extra)
+
+
+#: variant -> part -> gains over seeds
+Gains = Mapping[str, Mapping[str, Cell]]
+#: Longest line of a variant's name on the axis, in characters.
+LONGEST = 28
+
+
+def seen_figures(table: SeenTable) -> list[ReportFigure]:
+    """A figure, if a method is compared on both kinds of pairs."""
+    gains = _gains(table)
+    return [_figure(table, gains)] if gains else []
+
+
+def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
+    title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
+    text = (
+        f"Mean over {', '.join(table.averaged)}. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
+        "one seed has none."
+    )
+    svg, pdf = drawn(
+        f"gains-{table.key}", title, (6.0, 1.7 + 0.45 * len(gains)), partial(_draw, gains, table.metric.title)
+    )
+    return ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)
+
+
+def _gains(table: SeenTable) -> Gains:
+    """The gains of each compared row on each kind of pairs, over the tasks that all rows have."""
+    rows = [row for row in table.rows if row.is_compared] if table.mean else []
+    found = {row.label.name.text: {part: row.cells[table.mean, part].gains for part in (SEEN, UNSEEN)} for row in rows}
+    return {name: {part: cell for part, cell in parts.items() if cell} for name, parts in found.items()}
+
+
+def _draw(gains: Gains, unit: str, figure: Figure) -> None:
+    (axes,) = panels(figure, 1)
+    for index, (part, place) in enumerate({SEEN: -0.13, UNSEEN: 0.13}.items()):
+        _points(axes, index, f"{part.strip('[]')} pairs", [parts[part] for parts in gains.values()], place)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(gains)), [_wrapped(name) for name in gains])
+    axes.set_ylim(len(gains) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    seeds = n_of(cell.summary for parts in gains.values() for cell in parts.values())
+    axes.set_xlabel(f"gain over {name_of(BASELINE)}, {unit} ({seeds})")
+    legend_below(figure, 2)
+
+
+def _points(axes: Axes, index: int, name: str, cells: Sequence[Cell], place: float) -> None:
+    """The mean gains on one kind of pairs, with their intervals, beside the rows' places."""
+    look: dict[str, Any] = {"color": COLOURS[index], "marker": MARKERS[index], "linestyle": "none", "markersize": 6}
+    means = [cell.summary.mean for cell in cells]
+    margins = [(cell.test.high - cell.test.low) / 2 if cell.test else 0.0 for cell in cells]
+    rows = [row + place for row in range(len(cells))]
+    drawn_points = axes.errorbar(means, rows, xerr=margins if any(margins) else None, capsize=2, label=name, **look)
+    drawn_points.lines[0].set_gid(f"gains-{index}")
+
+
+def _wrapped(name: str) -> str:
+    """Break a long name at spaces."""
+    return textwrap.fill(name, LONGEST)

@@ -1,0 +1,393 @@
+"""Methods tuned at equal budgets: each seed picks the trial with its best dev score, and no test has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.command_line import harness_command
+from harness.formatting import count_of, fixed
+from harness.method.naming import name_of
+from harness.metrics import AVERAGE, Column
+from harness.reporting.figures.look import drawn, legend_below, n_of, panels, size_of, style
+from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.files.csv import CsvFields, summary_rows
+from harness.reporting.sections.base import Part, ReportSection
+from harness.reporting.seeds.freshness import Freshness
+from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
+from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, legend_of, notes_on
+from harness.reporting.seeds.words import suite_title
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, summary_grid, summary_text
+from harness.stats import Summary, expected_best, summarise
+from harness.store import Result, frame_of, overrides_text, some_of
+from harness.store.tunings import TunedMethod, Tuning
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class TuningSection(ReportSection):
+    """Methods tuned at equal budgets."""
+
+    place = 700
+    title = menu = "Equal budgets"
+    about = "Methods tuned with equally many trials each; each seed picks by its dev score."
+    lede = (
+        "Every method was tried with equally many configurations. Each seed picks the one with its best dev score, and "
+        "the tests score what was picked."
+    )
+
+    @cached_property
+    def reports(self) -> list[TunedReport]:
+        """The tunings that have results."""
+        return tuned_reports(self.contents.tunings, self.contents.results, self.contents.tables)
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """One for each tuning."""
+        return [
+            Part(f"tuned-{report.tuning.key}", report.title, tuned_grids(report), tuned_figures(report))
+            for report in self.reports
+        ]
+
+    @cached_property
+    def rows(self) -> Sequence[CsvFields]:
+        """Test scores of what was picked, and expected best dev scores."""
+        return [fields for report in self.reports for fields in _csv(report)]
+
+
+def _csv(report: TunedReport) -> Iterator[CsvFields]:
+    for table in report.tables:
+        yield from summary_rows(table, f"tuned {report.tuning.key}")
+    shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
+    for place in report.places:
+        where = {"setting": place.setting, "encoder": place.encoder}
+        for line in place.lines:
+            seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
+            for trials, summary in enumerate(line.expected, start=1):
+                number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
+                yield {**shared, **where, **seeds, **number}
+
+
+#: suite -> column -> score of what one seed picked
+Scores = Mapping[str, Mapping[Column, float]]
+
+
+class Pick(NamedTuple):
+    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores."""
+
+    seed: int
+    variant: str
+    dev: float
+    mean: float
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class TunedLine:
+    """A method in one setting with one encoder.
+
+    `expected` is the expected best dev score of 1, 2, ... trials over seeds. `lacking` counts the trials that a seed
+    lacks, by seed; such a seed picks nothing.
+    """
+
+    method: TunedMethod
+    picks: tuple[Pick, ...]
+    expected: tuple[Summary, ...]
+    lacking: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class TunedPlace:
+    """The methods of a tuning in one setting with one encoder, and the dev task that picks."""
+
+    setting: str
+    encoder: str
+    dev: str
+    lines: tuple[TunedLine, ...]
+
+    @property
+    def incomplete(self) -> list[int]:
+        """The seeds in which some method lacks trials."""
+        return sorted({seed for line in self.lines for seed in line.lacking})
+
+
+@dataclass(frozen=True)
+class TunedReport:
+    """A tuning in all places where it was run, and the tables of the test scores of what was picked."""
+
+    tuning: Tuning
+    places: tuple[TunedPlace, ...]
+    tables: tuple[SummaryTable, ...]
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
+        overrides = overrides_text(self.tuning.overrides)
+        more = f" ({overrides})" if overrides else ""
+        return f"{methods}{more}: {self.tuning.trials} trials each, profile {self.tuning.profile}"
+
+
+def tuned_reports(
+    tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
+) -> list[TunedReport]:
+    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
+    found = [_report(tuning, results, tables) for tuning in tunings]
+    return [report for report in found if report.places]
+
+
+def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
+    wanted, overrides = set(tuning.variants), overrides_text(tuning.overrides)
+    fits = [
+        one.profile == tuning.profile
+        and one.spec.variant in wanted
+        and one.best_dev is not None
+        and overrides_text(one.overrides) == overrides
+        for one in results
+    ]
+    mine = some_of(results, fits)
+    frame = frame_of(mine, ())
+    chosen = {place[:4]: group.group for (place, _), group in reversed(kept_groups(frame).items())}
+    runs = {
+        (one.spec.variant, one.spec.setting, one.spec.encoder, one.spec.seed): one
+        for one in mine
+        if chosen.get((one.profile, one.spec.variant, one.spec.setting, one.spec.encoder)) == one.group
+    }
+    kept = kept_groups(frame[frame["group"].isin(set(chosen.values()))])
+    spots = sorted({(one.spec.setting, one.spec.encoder) for one in runs.values()})
+    places = tuple(_place(tuning, *spot, runs, kept) for spot in spots)
+    shown = (table for table in tables if table.profile == tuning.profile)
+    return TunedReport(tuning, places, tuple(filter(None, (_table(tuning, places, one) for one in shown))))
+
+
+def _place(
+    tuning: Tuning,
+    setting: str,
+    encoder: str,
+    runs: Mapping[tuple[str, str, str, int], Result],
+    kept: Mapping[tuple[Label, str], Group],
+) -> TunedPlace:
+    here = {(key[0], key[3]): one for key, one in runs.items() if key[1:3] == (setting, encoder)}
+    seeds = sorted({seed for _, seed in here})
+    lines = []
+    for method in tuning.methods:
+        done = {seed: [here[trial, seed] for trial in method.trials if (trial, seed) in here] for seed in seeds}
+        lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
+        full = {seed: [one.best_dev or 0.0 for one in some] for seed, some in done.items() if seed not in lacking}
+        curves = [expected_best(scores) for scores in full.values()]
+        picks = tuple(_pick(done[seed], scores, kept) for seed, scores in full.items())
+        expected = tuple(summarise(values) for values in zip(*curves, strict=True))
+        lines.append(TunedLine(method, picks, expected, lacking))
+    dev = next(iter(here.values())).dev
+    return TunedPlace(setting, encoder, f"{dev.metric} on {dev.task}", tuple(lines))
+
+
+def _pick(trials: Sequence[Result], dev: Sequence[float], kept: Mapping[tuple[Label, str], Group]) -> Pick:
+    """The trial with the best dev score, of equal ones that which was drawn first."""
+    best = max(range(len(dev)), key=dev.__getitem__)
+    spec = trials[best].spec
+    scores = {
+        suite: {column: values[spec.seed] for column, values in group.scores.items() if spec.seed in values}
+        for (label, suite), group in kept.items()
+        if label[1:4] == (spec.variant, spec.setting, spec.encoder)
+    }
+    return Pick(spec.seed, spec.variant, dev[best], summarise(dev).mean, scores)
+
+
+def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) -> SummaryTable | None:
+    """The test scores of what was picked in the columns of a suite's table; None if there are none."""
+    overrides = overrides_text(tuning.overrides)
+    rows = [
+        _row(line, Label(tuning.profile, line.method.name, place.setting, place.encoder, overrides), table)
+        for place in places
+        for line in place.lines
+        if line.picks
+    ]
+    rows = [row for row in rows if row.cells]
+    if not rows:
+        return None
+    encoders = {row.label.encoder for row in rows}
+    untrained = [row for row in table.rows if not row.is_trained and row.label.encoder in encoders]
+    names = {method.base: method.name for method in tuning.methods}
+    base = names.get(BASELINE, tuning.methods[0].name)
+    blocks = blocks_of([*rows, *untrained], table.metrics, base)
+    legend = legend_of(table.columns, table.metrics, blocks)
+    notes = tuple(notes_on(blocks, table.suite, table.metrics))
+    about = f"tuned, {tuning.trials} trials each ({tuning.key})"
+    return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, legend, notes, about)
+
+
+def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
+    scores = [(pick.seed, pick.scores.get(table.suite, {})) for pick in line.picks]
+    found = {column: [some[column] for _, some in scores if column in some] for column in table.columns}
+    cells = {column: Cell.of(values) for column, values in found.items() if values}
+    return Row(label, "", tuple(pick.seed for pick in line.picks), Freshness(), {}, cells, is_method=True)
+
+
+#: decimals of dev scores
+DIGITS = 2
+#: numbers of trials that the table of expected scores has columns for; the figure has all
+MOST_COLUMNS = 10
+
+
+def tuned_grids(report: TunedReport) -> list[Grid]:
+    """All tables of a tuning, in order."""
+    return [expected_grid(report), *map(summary_grid, report.tables), picks_grid(report)]
+
+
+def expected_grid(report: TunedReport) -> Grid:
+    """Word the expected best dev score against the number of trials, mean and deviation over seeds."""
+    counts = shown_counts(report.tuning.trials)
+    sections = []
+    for place in report.places:
+        lines = (
+            Line((name_of(line.method.base), str(len(line.picks))), tuple(_expected(line, n) for n in counts), "plain")
+            for line in place.lines
+        )
+        sections.append(Section(f"{place.setting} / {place.encoder}, {place.dev}", tuple(lines)))
+    columns = tuple(count_of(n, "trial") for n in counts)
+    commands = tuple(
+        tune_command(report.tuning, place.setting, place.encoder, place.incomplete)
+        for place in report.places
+        if place.incomplete
+    )
+    return Grid(
+        f"expected-{report.tuning.key}",
+        f"Expected best dev score, {report.title}",
+        ("method", "seeds"),
+        columns,
+        (False,) * len(columns),
+        tuple(sections),
+        tuple(_notes(report)),
+        commands,
+    )
+
+
+def tune_command(tuning: Tuning, setting: str, encoder: str, seeds: Sequence[int]) -> str:
+    """The command that runs all trials of some seeds in one place."""
+    tune = [word for method in tuning.methods for word in ("--tune", method.typed)]
+    listed = f"{seeds[0]}," if len(seeds) == 1 else seeds
+    where = {"profile": tuning.profile, "settings": setting, "encoders": encoder}
+    return harness_command("run", *tune, trials=tuning.trials, **where, seeds=listed, set=tuning.overrides)
+
+
+def shown_counts(trials: int) -> list[int]:
+    """Numbers of trials: all, or of many 1, 2, 4, ... and all."""
+    if trials <= MOST_COLUMNS:
+        return list(range(1, trials + 1))
+    return [*(2**power for power in range(trials.bit_length()) if 2**power < trials), trials]
+
+
+def _expected(line: TunedLine, trials: int) -> CellText:
+    return summary_text(line.expected[trials - 1], DIGITS) if line.expected else CellText(ABSENT)
+
+
+def _notes(report: TunedReport) -> Iterator[str]:
+    tuning = report.tuning
+    spaces = "; ".join(method.typed for method in tuning.methods)
+    yield (
+        f"Equal budgets: {count_of(tuning.trials, 'configuration')} of each method, drawn without replacement by a "
+        f"fixed seed from {spaces}."
+    )
+    yield (
+        "The expected best of n trials is that of n draws with replacement from the dev scores of all trials of a seed "
+        "(Dodge et al., 2019), mean ± sample standard deviation over seeds."
+    )
+    for place in report.places:
+        for line in place.lines:
+            if line.lacking:
+                lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
+                where = f"{place.setting} / {place.encoder}"
+                yield f"Trials missing: {name_of(line.method.base)} in {where} ({lacks}). These seeds have no pick."
+
+
+def picks_grid(report: TunedReport) -> Grid:
+    """Word what each seed picked: its dev score and its test scores."""
+    averages = [(table, column) for table in report.tables for column in table.columns if column.task == AVERAGE]
+    columns = (
+        "picked",
+        "dev",
+        "mean dev of trials",
+        *(f"{suite_title(table.suite)} {table.title(one)}" for table, one in averages),
+    )
+    sections = (
+        Section(
+            f"{place.setting} / {place.encoder}",
+            tuple(line for one in place.lines for line in _picks(one, averages)),
+        )
+        for place in report.places
+    )
+    return Grid(
+        f"picks-{report.tuning.key}",
+        f"Picked trial of each seed, {report.title}",
+        ("method", "seed"),
+        columns,
+        (False,) * len(columns),
+        tuple(sections),
+        (
+            "Each seed picks the trial with its best dev score; test scores are not used.",
+            *sorted(map(_dev, report.places)),
+        ),
+    )
+
+
+def _dev(place: TunedPlace) -> str:
+    return f"Dev score in {place.setting} / {place.encoder}: {place.dev}."
+
+
+def _picks(line: TunedLine, averages: list[tuple[SummaryTable, Column]]) -> Iterator[Line]:
+    for index, pick in enumerate(line.picks):
+        dev = (CellText(fixed(number, DIGITS)) for number in (pick.dev, pick.mean))
+        scores = (_score(pick, *one) for one in averages)
+        span = 0 if index else len(line.picks)
+        cells = (CellText(name_of(pick.variant).text), *dev, *scores)
+        yield Line((name_of(line.method.base), str(pick.seed)), cells, "plain", span, line.method.base)
+
+
+def _score(pick: Pick, table: SummaryTable, column: Column) -> CellText:
+    value = pick.scores.get(table.suite, {}).get(column)
+    return CellText(ABSENT if value is None else fixed(value, table.metric(column).digits))
+
+
+#: panels beside each other
+COLUMNS = 3
+
+
+def tuned_figures(report: TunedReport) -> list[ReportFigure]:
+    """A figure, if some seed has all trials."""
+    places = [place for place in report.places if any(line.expected for line in place.lines)]
+    return [_figure(report, places)] if places else []
+
+
+def _figure(report: TunedReport, places: Sequence[TunedPlace]) -> ReportFigure:
+    key, title = f"budget-{report.tuning.key}", f"Expected best dev score against trials, {report.title}"
+    text = (
+        "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
+        "deviation. Methods are compared fairly at equal numbers of trials only."
+    )
+    size = size_of(len(places), COLUMNS, 0.25 * len(report.tuning.methods))
+    svg, pdf = drawn(key, title, size, partial(_draw, places))
+    return ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)
+
+
+def _draw(places: Sequence[TunedPlace], figure: Figure) -> None:
+    for axes, place in zip(panels(figure, len(places), COLUMNS), places, strict=True):
+        for index, line in enumerate(place.lines):
+            if line.expected:
+                _line(axes, index, line)
+        trials = max(len(line.expected) for line in place.lines)
+        axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
+        axes.set(title=f"{place.setting} / {place.encoder}", xlabel="trials", ylabel=f"best dev score, {place.dev}")
+    legend_below(figure, 2)
+
+
+def _line(axes: Axes, index: int, line: TunedLine) -> None:
+    means, spread = [one.mean for one in line.expected], [one.std or 0.0 for one in line.expected]
+    name = f"{line.method.base} ({n_of(line.expected)})"
+    xs = range(1, len(means) + 1)
+    shown = axes.errorbar(xs, means, yerr=spread if any(spread) else None, capsize=2, label=name, **style(index))
+    shown.lines[0].set_gid(f"budget-{index}")

@@ -1,0 +1,385 @@
+"""What `harness doctor --device` tries: each computation of a run on a device against the CPU, and how fast steps are.
+
+On the CPU the same program runs with fewer methods and a small encoder, and says what it did not check.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertModel
+
+from harness.corpora.tokens import TokenFile, Tokens
+from harness.corpora.toy import clip_folder, student_folder
+from harness.corpora.toy.corpora import ToyPairs
+from harness.encoders.kernels import trials
+from harness.encoders.precision import autocast, check_precision, float32_products
+from harness.encoders.student import Student
+from harness.encoders.teachers import open_teacher
+from harness.errors import UserError, first_line
+from harness.grid import resolve
+from harness.inputs import OptionValue
+from harness.method import Dimensions, method_named
+from harness.planning.estimate import training_steps
+from harness.planning.events import Event, Listener
+from harness.planning.ingredients import Experiments
+from harness.planning.inventory import Inventory
+from harness.profiles import Training, load_profile
+from harness.registry import OWN, names, target
+from harness.runs.resources import Device
+from harness.runs.train import Bench, trainer_of
+from harness.spec import RunSpec
+from harness.stopping import Stopped
+from harness.store import Store
+from harness.training.streams import TrainingData
+from harness.training.trainer import Trainer
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+#: results of a computation by name
+NamedNumbers = Mapping[str, np.ndarray]
+#: largest relative difference from the CPU in float32 without TF32
+CLOSE = 1e-2
+NOT_CHECKED = "not checked: "
+_NEEDS_A_CARD = f"{NOT_CHECKED}needs a GPU"
+_TYPES: dict[Precision, torch.dtype] = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+_SHORT: dict[str, OptionValue] = {"steps": 4, "eval_every": 2, "batch_size": 8, "precision": "fp32"}
+#: tokens of a row, drawn between these: a mean of 22, as of Wikipedia's sentences
+_LENGTHS = (12, 33)
+#: seconds that processes wait for each other before they take steps together
+_PATIENCE = 120
+#: the runs of `harness run --methods dalr,kdmcse --seeds 5`, and how many of each
+_MISSION, _SEEDS = ("dalr", "kdmcse"), 5
+
+
+class Outcome(NamedTuple):
+    """One check with its result; `ok` is false where the device computes something else than the CPU, or nothing."""
+
+    check: str
+    result: str
+    ok: bool = True
+
+
+@dataclass(frozen=True)
+class Load:
+    """Steps to time: of BERT-base, or of a small encoder on the CPU."""
+
+    device: Device
+    precision: Precision
+    rows: int
+    steps: int
+
+    def trainer(self, folder: Path) -> Trainer:
+        """A trainer of SimCSE on random tokens."""
+        small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256}
+        config = BertConfig(**small if self.device == "cpu" else {})
+        student = Student(BertModel(config, add_pooling_layer=False), SimpleNamespace(pad_token_id=0)).to(self.device)
+        rng = np.random.default_rng(0)
+        lengths = rng.integers(*_LENGTHS, 64 * self.rows)
+        ids = rng.integers(1000, 30_000, lengths.sum()).astype(np.uint16)
+        tokens = Tokens([TokenFile(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))], 0)
+        method = method_named("simcse")
+        built = method(method.configure("paper", {}), Dimensions(student.width)).to(self.device)
+        training = Training(precision=self.precision, batch_size=self.rows, steps=10**6)
+        data = TrainingData({"sentences": tokens})
+        made = Trainer(student, built, data, training, seed=0, setting="x", dev=lambda embed: 0.0, folder=folder)
+        made.student.train()
+        made.method.train()
+        return made
+
+
+class Timed(NamedTuple):
+    """A step's seconds, its operations (6 a weight of the layers and token), its tokens, and the peak memory in GiB."""
+
+    seconds: float
+    operations: float
+    tokens: float
+    memory: float
+
+
+@dataclass
+class DeviceCheck:
+    """All checks of a device, in order."""
+
+    device: Device
+    #: seconds of a step by rows and number of processes, as runs take them
+    steps: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    @property
+    def sections(self) -> Mapping[str, Callable[[], Iterator[Outcome]]]:
+        """The checks by what they are about."""
+        return {
+            f"{self.device}: what is there": self.cards,
+            "attention against the padded pass, forward and gradient": self.attention,
+            "losses and gradient norms against the CPU": self.methods,
+            "training and teachers": self.training,
+            f"steps of {'BERT-base' if self.device == 'cuda' else 'a small encoder'}": self.speed,
+        }
+
+    def cards(self) -> Iterator[Outcome]:
+        """Cards with their free memory, the driver, and who else computes there."""
+        if self.device == "cpu":
+            yield Outcome("GPU", f"{NOT_CHECKED}--device cuda does")
+            return
+        for index in range(torch.cuda.device_count()):
+            free, total = (size / 2**30 for size in torch.cuda.mem_get_info(index))
+            capability = ".".join(map(str, torch.cuda.get_device_capability(index)))
+            name = torch.cuda.get_device_name(index)
+            yield Outcome(f"cuda:{index}", f"{name}, capability {capability}, {free:.1f} of {total:.1f} GiB free")
+        yield Outcome("CUDA of torch, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}")  # type: ignore[no-untyped-call]
+        yield Outcome("driver", _smi("--query-gpu=driver_version"))
+        yield Outcome("processes", _smi("--query-compute-apps=pid,process_name,used_memory") or "none")
+
+    def attention(self) -> Iterator[Outcome]:
+        """Each kernel in each type, with the heads of BERT-base."""
+        for precision, dtype in _TYPES.items():
+            try:
+                check_precision(precision, self.device)
+            except UserError as error:
+                yield Outcome(precision, f"{NOT_CHECKED}{error}")
+                continue
+            with float32_products(precision, self.device):
+                for _, name, why in trials(torch.device(self.device), dtype, 12, 64):
+                    yield Outcome(f"{precision}, {name}", why or "the same", why is None)
+
+    def methods(self) -> Iterator[Outcome]:
+        """One step of every method, without dropout; on the CPU of two."""
+        trained = [name for name in names("method") if target("method", name).split(".")[0] in OWN]
+        trained = [name for name in trained if method_named(name).trains]
+        for name in trained if self.device == "cuda" else ("simcse", "mcse"):
+            yield _compared(name, partial(self._both, partial(_one_step, name)))
+        if self.device == "cpu":
+            yield Outcome(f"{len(trained) - 2} other methods", _NEEDS_A_CARD)
+
+    def training(self) -> Iterator[Outcome]:
+        """A training that is stopped and resumed, and features of teachers."""
+        yield _compared("a training stopped and resumed, against one that is not", lambda: _resumed(self.device))
+        pairs = ToyPairs(size=8).load(None)
+        texts, images = list(pairs.texts), pairs.images
+        assert images is not None
+        images = images[:8]
+
+        def captions(kind: str, folder: Path, device: str) -> NamedNumbers:
+            return {"": open_teacher(kind, folder, device=device).captions(texts)}
+
+        def pictures(kind: str, folder: Path, device: str) -> NamedNumbers:
+            return {"": open_teacher(kind, folder, device=device).images(images)}
+
+        clip, student = ("open-clip", clip_folder()), ("text", student_folder())
+        with float32_products("fp32", self.device):
+            for teacher, compute in ((clip, captions), (clip, pictures), (student, captions)):
+                what = f"{teacher[0]}: features of {compute.__name__}"
+                yield _compared(what, partial(self._both, partial(compute, *teacher)))
+
+    def _both(self, compute: Callable[[str], NamedNumbers]) -> Sequence[NamedNumbers]:
+        """Compute on the CPU and on the device."""
+        return [compute("cpu"), compute(self.device)]
+
+    def speed(self) -> Iterator[Outcome]:
+        """How fast steps are, alone and beside others, and the hours of ten runs at that rate."""
+        card = self.device == "cuda"
+        wanted: tuple[Precision, ...] = ("tf32", "bf16") if card else ("fp32",)
+        for precision in wanted:
+            try:
+                check_precision(precision, self.device)
+            except UserError as error:
+                yield Outcome(precision, f"{NOT_CHECKED}{error}")
+                continue
+            rate = product_rate(self.device, precision)
+            yield Outcome(f"{precision}: products", f"{rate / 1e12:.2f} TFLOP/s")
+            for processes in (1, 2, 4) if card and precision == "tf32" else (1,):
+                for rows in (64, 128) if card else (8,):
+                    yield self._timed(Load(self.device, precision, rows, 60 if card else 2), processes, rate)
+        yield from self._hours()
+
+    def _timed(self, load: Load, processes: int, rate: float) -> Outcome:
+        others = f", {processes} processes" if processes > 1 else ""
+        check = f"{load.precision}: {load.rows} rows{others}"
+        try:
+            timed = together(load, processes)
+        except Exception as error:
+            return Outcome(check, f"fails: {first_line(error)}", ok=False)
+        mean = Timed(*np.mean(timed, axis=0))
+        if load.precision == "tf32":
+            self.steps[load.rows, processes] = mean.seconds
+        memory = f", {mean.memory:.1f} GiB each" if load.device == "cuda" else ""
+        each = processes / mean.seconds
+        speed = f"{1000 * mean.seconds:.1f} ms a step, {each * mean.tokens:,.0f} tokens/s"
+        return Outcome(check, f"{speed}, {each * mean.operations / rate:.0%} of the rate of products{memory}")
+
+    def _hours(self) -> Iterator[Outcome]:
+        what = f"training steps of `harness run --methods {','.join(_MISSION)} --seeds {_SEEDS}`"
+        if not self.steps:
+            yield Outcome(what, _NEEDS_A_CARD)
+        for processes in sorted({each for _, each in self.steps}):
+            seconds = 0.0
+            for method in _MISSION:
+                run = resolve(
+                    load_profile("paper"), RunSpec.parse(f"{method}/wiki+flickr/bert-base-uncased/seed-0"), {}
+                )
+                steps = sum(each.count for each in training_steps(run) or ())
+                seconds += _SEEDS * steps * self.steps.get((run.training.batch_size, processes), float("nan"))
+            yield Outcome(what, f"{seconds / processes / 3600:.1f} h, {processes} at a time")
+
+
+def product_rate(device: Device, precision: str) -> float:
+    """Operations a second of large matrix products."""
+    size = 8192 if device == "cuda" else 512
+    square, best = torch.randn(size, size, device=device), float("inf")
+    with float32_products(precision, device), autocast(precision, device):
+        for _ in range(10):
+            _wait(device)
+            clock = time.perf_counter()
+            square @ square
+            _wait(device)
+            best = min(best, time.perf_counter() - clock)
+    return float(2 * size**3 / best)
+
+
+def together(load: Load, processes: int) -> list[Timed]:
+    """Time the steps of processes that train at once; of one on the CPU in this one."""
+    if processes == 1 and load.device == "cpu":
+        return [_time(load, None)]
+    context = get_context("spawn")
+    with context.Pool(processes, _meet_at, (context.Barrier(processes),)) as pool:
+        return pool.map(_time_with_others, [load] * processes, chunksize=1)
+
+
+_barrier: Barrier | None = None
+
+
+def _meet_at(barrier: Barrier) -> None:
+    global _barrier
+    _barrier = barrier
+
+
+def _time_with_others(load: Load) -> Timed:
+    torch.set_num_threads(1)
+    try:
+        return _time(load, _barrier)
+    except BaseException:
+        if _barrier is not None:
+            _barrier.abort()
+        raise
+
+
+def _time(load: Load, barrier: Barrier | None) -> Timed:
+    with TemporaryDirectory() as folder:
+        trainer = load.trainer(Path(folder))
+
+        def steps(first: int, count: int) -> None:
+            with float32_products(load.precision, load.device):
+                for number in range(first, first + count):
+                    for _, total, _ in trainer.losses(number):
+                        assert total is not None
+                        trainer.main.step(total, number)
+            _wait(load.device)
+
+        steps(0, 5 if load.device == "cuda" else 1)
+        if barrier is not None:
+            barrier.wait(_PATIENCE)
+        clock = time.perf_counter()
+        steps(5, load.steps)
+        seconds = (time.perf_counter() - clock) / load.steps
+    tokens = 2 * load.rows * (_LENGTHS[0] + _LENGTHS[1] - 1) / 2
+    layers: torch.nn.Module = trainer.student.model.get_submodule("encoder")
+    weights = sum(each.numel() for each in layers.parameters() if each.ndim == 2)
+    memory = torch.cuda.max_memory_allocated() / 2**30 if load.device == "cuda" else 0.0
+    return Timed(seconds, 6 * weights * tokens, tokens, memory)
+
+
+def _wait(device: Device) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _toy(method: str, device: str, folder: str, listen: Listener = lambda event: None) -> Trainer:
+    """A trainer of a method on the toy world, as a run builds it."""
+    profile = load_profile("tiny")
+    run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
+    experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)
+    return trainer_of(experiment, Bench(Store(Path(folder)), device, listen))
+
+
+def _one_step(method: str, device: str) -> NamedNumbers:
+    """The loss terms of the first batch of each kind, and their gradient's norm; without dropout, which is random."""
+    found = {}
+    with TemporaryDirectory() as folder:
+        trainer = _toy(method, device, folder)
+        trainer.student.eval()
+        trainer.method.eval()
+        mixing = trainer.batches.mixing
+        kinds = {mixing.step(step)[0]: step for step in reversed(range(mixing.cycle + 1))}
+        parameters = [*trainer.student.parameters(), *trainer.method.parameters()]
+        for step in kinds.values():
+            for stream, total, terms in trainer.losses(step):
+                assert total is not None
+                with float32_products("fp32", device):
+                    norms = torch.autograd.grad(total, parameters, allow_unused=True)
+                norm = torch.stack([each.norm() for each in norms if each is not None]).norm()
+                for name, value in {**terms, "gradient": norm}.items():
+                    found[f"{step} {stream} {name}"] = value.detach().cpu().numpy()
+        trainer.batches.close()
+    return found
+
+
+def _resumed(device: str) -> Sequence[NamedNumbers]:
+    """The curves of a training, and of one that was stopped in the middle."""
+
+    def stop(event: Event) -> None:
+        if event.progress and event.progress.step >= 2:
+            raise Stopped
+
+    with TemporaryDirectory() as folder, TemporaryDirectory() as other:
+        whole = _toy("simcse", device, folder).run()
+        with suppress(Stopped):
+            _toy("simcse", device, other, stop).run()
+        again = _toy("simcse", device, other)
+        record = again.run()
+        if not again.first:
+            raise RuntimeError("it started again")
+    return [
+        {"loss": np.array(each.losses["text"], np.float32), "dev": np.array(each.dev_scores)}
+        for each in (whole, record)
+    ]
+
+
+def _compared(check: str, compute: Callable[[], Sequence[NamedNumbers]]) -> Outcome:
+    """Compare named numbers of two computations; what either raises is its result."""
+    try:
+        wanted, found = compute()
+    except Exception as error:
+        return Outcome(check, f"fails: {first_line(error)}", ok=False)
+    far = 0.0
+    for name, value in wanted.items():
+        most = float(np.abs(value).max()) or 1.0
+        far = max(far, float(np.nan_to_num(np.abs(found[name] - value), nan=np.inf).max()) / most)
+    return Outcome(check, f"differs by {far:.1e} at most", far <= CLOSE)
+
+
+def _smi(query: str) -> str:
+    """What NVIDIA's program answers, in one line."""
+    try:
+        asked = subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, check=True, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{NOT_CHECKED}nvidia-smi: {first_line(error)}"
+    return "; ".join(sorted(set(asked.stdout.strip().splitlines())))

@@ -1,0 +1,217 @@
+"""What a training keeps in its folder; whether it has ended, can be resumed and can be used.
+
+checkpoint-STEP-HASH.pt    the state after a step, named by the hash of its content; two are kept
+best                       the best model so far, with its heads, its step and checksums
+previous-best              the best model before it, which belongs to the older checkpoint
+trained.json               the record of a training that has ended
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from harness.checksums import DamagedError, check_folder, note_in, put_aside, seal_folder, write_note
+from harness.encoders.student import Student
+from harness.errors import first_line
+from harness.method import Method
+from harness.regular import open_regular, read_regular
+from harness.sources import fill_folder, remove
+from harness.store.attempts import RECORD_FILE
+from harness.training.record import TrainingRecord
+
+BEST: Final = "best"
+_HEADS, _STEP = "heads.safetensors", "STEP"
+_NAME = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
+_KEPT = 2
+_AGAIN = "the run is trained again"
+
+
+class TrainingFolder:
+    """The folder of one training. Its files are complete or absent; a damaged one raises DamagedError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.best, self.previous = path, path / BEST, path / "previous-best"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the training has ended, and what it left is as it was written."""
+        try:
+            self.check_best()
+            return self._record() is not None
+        except DamagedError:
+            return False
+
+    def load_ended(self, student: Student, method: Method) -> TrainingRecord | None:
+        """The record of a training that has ended, with its best model loaded; None where it is to be trained.
+
+        What is damaged is put aside.
+        """
+        note = self.path / RECORD_FILE
+        try:
+            record = self._record()
+        except DamagedError as error:
+            put_aside(note, error, _AGAIN)
+            return None
+        try:
+            if record is not None:
+                self.load_best(student, method)
+        except DamagedError as error:
+            put_aside(self.best, error, _AGAIN)
+            note.unlink()
+            return None
+        return record
+
+    def end(self, record: TrainingRecord) -> None:
+        """Write the record of a training that has ended, and remove what it was resumed from."""
+        write_note(self.path / RECORD_FILE, asdict(record))
+        for path in self.checkpoints():
+            path.unlink()
+        remove(self.previous)
+
+    def _record(self) -> TrainingRecord | None:
+        try:
+            return TrainingRecord(**note_in(read_regular(self.path / RECORD_FILE)))
+        except FileNotFoundError:
+            return None
+        except (OSError, TypeError) as error:
+            raise DamagedError(first_line(error)) from error
+
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints, that of the latest step first."""
+        named = ((match, path) for path in self.path.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name)))
+        return [path for _, path in sorted(named, key=lambda each: int(each[0][1]), reverse=True)]
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write a checkpoint of tensors and plain values, whose "step" names it, and keep the one before."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        temporary = self.path / ".checkpoint.pt.tmp"
+        try:
+            with temporary.open("wb") as stream:
+                torch.save(state, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except (OSError, RuntimeError) as error:
+            temporary.unlink(missing_ok=True)
+            raise _cause(error) from error
+        temporary.replace(self.path / f"checkpoint-{state['step']}-{_hash(temporary)}.pt")
+        for path in self.checkpoints()[_KEPT:]:
+            path.unlink()
+
+    def keep_best(self, student: Student, method: Method, step: int) -> None:
+        """Save a model as the best, in place of the one before, which is kept."""
+
+        def fill(folder: Path) -> None:
+            student.save(folder)
+            heads = {name: value.contiguous() for name, value in method.state_dict().items()}
+            save_file(heads, str(folder / _HEADS))
+            (folder / _STEP).write_text(f"{step}\n")
+            seal_folder(folder)
+
+        temporary = self.path / f".{BEST}.tmp"
+        remove(temporary)
+        fill_folder(temporary, fill)
+        if self.best.exists():
+            remove(self.previous)
+            self.best.rename(self.previous)
+        else:  # a link to nothing
+            remove(self.best)
+        temporary.rename(self.best)
+
+    def restore_best(self, step: int, then: str) -> bool:
+        """Whether the best model of a step is there; if it is the previous one, it becomes the best again.
+
+        A damaged model is put aside, and `then` follows.
+        """
+        for folder in (self.best, self.previous):
+            if not folder.exists():
+                continue
+            try:
+                check_folder(folder)
+            except DamagedError as error:
+                put_aside(folder, error, then)
+            else:
+                if int((folder / _STEP).read_text()) == step:
+                    if folder is self.previous:
+                        remove(self.best)
+                        folder.rename(self.best)
+                    return True
+        return False
+
+    def check_best(self) -> None:
+        """Raise DamagedError where the best model is missing or has changed since it was written."""
+        if not self.best.is_dir():
+            raise DamagedError("it is missing")
+        check_folder(self.best)
+
+    def load_best(self, student: Student, method: Method) -> int:
+        """Load the best model into a student and its method, both as the run built them; return its step.
+
+        A pooler in the file belongs to the method's heads and is ignored. Raises DamagedError, before anything is
+        loaded, for a file that has changed, and naming the first weight that is missing or does not fit.
+        """
+        self.check_best()
+        stored = _weights(self.best / "model.safetensors")
+        encoder = {name: value for name, value in stored.items() if not name.startswith("pooler.")}
+        heads = _weights(self.best / _HEADS)
+        for module, weights in ((student.model, encoder), (method, heads)):
+            _check_fit(module, weights)
+        student.model.load_state_dict(encoder)
+        method.load_state_dict(heads)
+        return int((self.best / _STEP).read_text())
+
+
+def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
+    """Read a checkpoint. Raises DamagedError for one that has changed since it was written."""
+    try:
+        match = _NAME.fullmatch(path.name)
+        if match is None or _hash(path) != match[2]:
+            raise DamagedError("its content does not match its name")
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:
+        raise DamagedError(f"it cannot be read: {error}") from error
+    return state
+
+
+def _hash(path: Path) -> str:
+    with open_regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error of the file system behind one of torch, which says only that a size is unexpected; else the error."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__
+    return cause or error
+
+
+def _weights(file: Path) -> dict[str, Tensor]:
+    try:
+        weights: dict[str, Tensor] = load_file(str(file))
+        return weights
+    except (OSError, SafetensorError) as error:
+        raise DamagedError(f"{file.name} cannot be read: {first_line(error)}") from error
+
+
+def _check_fit(module: nn.Module, weights: dict[str, Tensor]) -> None:
+    expected = module.state_dict()
+    for name, value in expected.items():
+        if name not in weights:
+            raise DamagedError(f"it has no weight {name}")
+        if weights[name].shape != value.shape:
+            raise DamagedError(
+                f"its weight {name} has the shape {tuple(weights[name].shape)}, not {tuple(value.shape)}"
+            )
+    for name in weights.keys() - expected.keys():
+        raise DamagedError(f"it has an unexpected weight {name}")

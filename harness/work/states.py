@@ -1,0 +1,41 @@
+"""The states of a plan's runs: as the plan has them, and of those in progress where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.command_line import harness_command
+from harness.planning.plan import Plan, PlannedRun
+from harness.planning.states import STATES, RunState
+from harness.store import Result
+from harness.store.attempts import in_progress
+from harness.store.submissions import Submission, submissions
+from harness.work.slurm.commands import Whereabouts, whereabouts
+
+#: the states of a job in SLURM that are called otherwise of a run
+_OF_JOBS: dict[str, RunState] = {"lost": "failed", "sent": "queued", "queued": "queued", "running": "running"}
+
+
+def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
+    """State and key of each run of a plan, in the order of the states, and why it is in that state or where it is."""
+    submitted = whereabouts(plan.store)
+    states = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
+    return sorted(states, key=lambda state: list(STATES).index(state[0]))
+
+
+def _state(plan: Plan, run: PlannedRun, job: Whereabouts | None) -> tuple[RunState, str, str]:
+    if run.state == "done":
+        return run.state, run.key, ""
+    if job:
+        return _OF_JOBS[job.state], run.key, job.text
+    if in_progress(plan.store, run.fingerprint):
+        follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
+        return "running", run.key, f"in another process; `{follow}` shows its log"
+    return run.state, run.key, run.why
+
+
+def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
+    """The jobs in a batch system of those runs of a plan that have no result among these."""
+    notes, ended = submissions(plan.store), {result.fingerprint for result in results}
+    names = (plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended)
+    return [notes[name] for name in names if name in notes]

@@ -1,0 +1,87 @@
+"""A section of a report from another package, and one that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import over_seeds
+from plugin_packages import Install
+
+from harness.reporting.build import render
+from harness.reporting.contents import Contents
+from harness.store import Store
+
+CODE = '''\
+    """The time of each run."""
+    from harness.reporting.sections.base import Part, ReportSection
+    from harness.reporting.tables.grids import CellText, Grid, Line, Section
+
+
+    class Times(ReportSection):
+        place = 450
+        title = menu = "Times <of runs>"
+
+        @property
+        def parts(self):
+            lines = [
+                Line((one.spec.variant, str(one.spec.seed)), (CellText(f"{one.train_seconds:.0f}"),), "plain")
+                for one in self.contents.results
+            ]
+            sections = (Section("all runs", tuple(lines)),)
+            grid = Grid("times", "Seconds", ("variant", "seed"), ("seconds",), (False,), sections, ())
+            return [Part("", "", [grid])]
+
+        @property
+        def rows(self):
+            runs = self.contents.results
+            return [{"table": "times", "variant": one.spec.variant, "mean": one.train_seconds} for one in runs]
+
+
+    class WithPage(Times):
+        title = menu = "Times again"
+        lede = "A page of its own."
+
+        @property
+        def parts(self):
+            return [part._replace(key="all", title="All runs") for part in super().parts]
+
+
+    class Broken(ReportSection):
+        @property
+        def parts(self):
+            raise ZeroDivisionError("no runs")
+'''
+
+
+@pytest.fixture
+def written(install: Install, tmp_path: Path) -> tuple[Path, Contents]:
+    install("times", CODE, {"sections": {"times": "Times", "again": "WithPage", "broken": "Broken", "text": "CODE"}})
+    contents = Contents(Store(tmp_path / "nowhere"), over_seeds("simcse", [1.0, 2.0], train_seconds=77.0))
+    return render(contents, tmp_path / "out").parent, contents
+
+
+def test_a_section_is_on_the_overview_in_the_menu_and_in_all_files(written: tuple[Path, Contents]) -> None:
+    out, _ = written
+    index = (out / "index.html").read_text("utf-8")
+    assert '<section id="times">' in index
+    assert index.index('id="papers"') < index.index('id="times"') < index.index('id="methods"')
+    assert 'href="../index.html#times">Times &lt;of runs&gt;</a>' in (out / "runs" / "index.html").read_text("utf-8")
+    assert "| all runs | simcse | 0 | 77 |" in (out / "report.md").read_text("utf-8")
+    assert r"\label{tab:times}" in (out / "report.tex").read_text("utf-8")
+    assert (out / "tables.csv").read_text("utf-8").count("\ntimes,") == 4, "two sections with two runs each"
+
+
+def test_a_section_with_a_page_is_linked(written: tuple[Path, Contents]) -> None:
+    out, _ = written
+    assert 'href="again.html#all">All runs</a>' in (out / "index.html").read_text("utf-8")
+    page = (out / "again.html").read_text("utf-8")
+    assert "A page of its own." in page
+    assert "<td>77</td>" in " ".join(page.split())
+
+
+def test_sections_that_fail_are_left_out_with_a_warning(written: tuple[Path, Contents]) -> None:
+    _, contents = written
+    broken, text = sorted(contents.problems)
+    assert "the report section 'broken' (package times, times:Broken) cannot be made: ZeroDivisionError" in broken
+    assert "the report section 'text' (package times, times:CODE) cannot be loaded" in text

@@ -1,0 +1,75 @@
+"""Claims of ablation tables: their printed numbers, and the verdict of one's own runs."""
+
+from __future__ import annotations
+
+import pytest
+from builders import over_seeds, tables
+
+from harness.papers.ablations import printed_difference, read_ablations
+from harness.papers.published import read_published
+from harness.registry import get, names
+from harness.reporting.sections.claims import claims_grid
+from harness.reporting.tables.grids import code_of
+from harness.spec import Variant
+
+PUBLISHED = read_published()
+CLAIMS = read_ablations()
+
+
+def verdicts(results: list) -> dict[tuple[str, str], str]:
+    grid = claims_grid(CLAIMS, tables(results), PUBLISHED)
+    if grid is None:
+        return {}
+    return {
+        (code_of(line.heads[1]), code_of(line.heads[2])): str(line.cells[2])
+        for part in grid.sections
+        for line in part.lines
+    }
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.better}>{claim.worse}")
+def test_every_claim_names_variants_that_exist_and_numbers_that_are_printed_for_it(claim) -> None:
+    for text in (claim.better, claim.worse):
+        variant = Variant.parse(text)
+        assert str(variant) == text
+        assert variant.name in names("method")
+        get("method", variant.name).configure(variant.reading, dict(variant.options))
+    difference = printed_difference(claim, PUBLISHED)
+    assert difference is not None
+    assert difference > 0, "the paper prints the opposite"
+
+
+def test_dalr_without_its_ranking_loss_lost_what_tables_3_and_8_print() -> None:
+    (claim,) = (claim for claim in CLAIMS if claim.worse == "dalr[without=rank]")
+    assert printed_difference(claim, PUBLISHED) == pytest.approx(((79.49 - 79.06) + (78.64 - 78.31)) / 2)
+
+
+def test_verdicts_are_what_the_runs_say() -> None:
+    high, low = [70.0, 73.0, 72.2], [20.0, 24.0, 22.5]
+    found = verdicts(
+        over_seeds("dalr", high)
+        + over_seeds("dalr[without=rank]", low)
+        + over_seeds("dalr[without=ima]", [71.0, 72.0, 73.1])
+        + over_seeds("dalr[without=cons]", [90.0, 91.0, 92.0])
+        + over_seeds("dalr[without=cma]", [60.0])
+    )
+    assert {worse.removeprefix("dalr"): text.partition(" (")[0] for (_, worse), text in found.items()} == {
+        "[without=rank]": "holds",
+        "[without=ima]": "not significant",
+        "[without=cons]": "opposite",
+        "[without=cma]": "too few seeds",
+    }
+
+
+def test_the_claims_of_a_table_are_a_family() -> None:
+    near, dalr = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]
+    runs = over_seeds("dalr", dalr) + over_seeds("dalr[without=rank]", near)
+    (alone,) = verdicts(runs).values()
+    assert alone.startswith("holds (p = 0.0")
+    both = verdicts(runs + over_seeds("dalr[without=ima]", [70.1, 71.1, 72.0])).values()
+    assert [text.partition(" (")[0] for text in both] == ["alone", "alone"]
+    assert all("not after correction over 2 tests" in text for text in both)
+
+
+def test_no_table_without_both_variants() -> None:
+    assert verdicts(over_seeds("dalr", [70.0, 71.0])) == {}

@@ -1,0 +1,67 @@
+"""The ranking of variants over settings and encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from builders import error_tables, over_seeds, tables
+
+from harness.reporting.sections.ranking import RankingTable, ranking_grid, ranking_tables
+from harness.reporting.tables.grids import code_of
+from harness.store import Result
+
+
+def runs(setting: str, encoder: str = "toy-bert", **values: Sequence[float]) -> list[Result]:
+    return [one for name, some in values.items() for one in over_seeds(name, some, setting=setting, encoder=encoder)]
+
+
+def ranking(results: Sequence[Result]) -> RankingTable:
+    (table,) = ranking_tables(tables(results))
+    return table
+
+
+WIKI = runs("wiki", simcse=[70.0, 71, 72], mcse=[80.0, 81, 82], dalr=[75.0, 76, 77])
+NLI = runs("nli", simcse=[60.0, 61, 62], mcse=[65.0, 66, 67], dalr=[66.0, 65.5, 67])
+
+
+def test_ranks_are_averaged_over_settings() -> None:
+    table = ranking(WIKI + NLI)
+    assert table.places == ("nli / toy-bert", "wiki / toy-bert")
+    assert [(row.name.code, row.rank) for row in table.rows] == [("mcse", 1.5), ("dalr", 1.5), ("simcse", 3.0)]
+    assert table.rows[1].flip == 0.0
+    assert 0 < (table.rows[0].flip or 0) < 1
+    assert table.rows[2].flip is None
+    grid = ranking_grid(table)
+    assert grid.title == "Ranking by STS Avg: spearman over 2 places, profile tiny"
+    last = grid.sections[0].lines[2]
+    assert (tuple(map(code_of, last.heads)), [str(cell) for cell in last.cells]) == (
+        ("simcse", "3"),
+        ["3.00", "3.00 to 3.00", "–", "61.00", "71.00"],
+    )
+
+
+def test_the_untrained_encoder_is_ranked_in_every_place() -> None:
+    table = ranking(WIKI + NLI + over_seeds("none", [99.0], setting="none"))
+    assert [row.name.code for row in table.rows] == ["none", "mcse", "dalr", "simcse"]
+    assert table.rows[0].rank == 1.0
+    assert not any("Unreliable" in note for note in ranking_grid(table).notes)
+
+
+def test_smaller_is_better_where_it_is() -> None:
+    (found,) = ranking_tables(error_tables(simcse=0.3, mcse=0.1))
+    assert [row.name.code for row in found.rows] == ["mcse", "simcse"]
+
+
+def test_what_is_not_everywhere_is_named() -> None:
+    extra = runs("wiki", kdmcse=[1.0, 2.0]) + runs("flickr", mcse=[1.0])
+    table = ranking(WIKI + NLI + extra)
+    assert {row.name.code for row in table.rows} == {"simcse", "mcse", "dalr"}
+    notes = ranking_grid(table).notes
+    assert "Not ranked, not run in every place: KDMCSE." in notes
+    assert "Places not used, without some of these variants: flickr / toy-bert." in notes
+    few = ranking(runs("wiki", simcse=[1.0, 2.0], mcse=[3.0]))
+    assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
+
+
+def test_one_variant_has_no_ranking() -> None:
+    assert ranking_tables(tables(runs("wiki", simcse=[1.0, 2.0]))) == []

@@ -1,0 +1,125 @@
+"""Methods tuned at equal budgets, from results without training."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+import scipy.stats
+from builders import over_seeds, result, sts, tables
+
+from harness.metrics import Column
+from harness.reporting.sections.tuning import (
+    TunedReport,
+    expected_grid,
+    picks_grid,
+    shown_counts,
+    tune_command,
+    tuned_figures,
+    tuned_reports,
+)
+from harness.reporting.tables.grids import code_of
+from harness.store import Result
+from harness.store.tunings import make_tuning
+
+AVG = Column("Avg", "spearman")
+TUNING = make_tuning("tiny", {}, ["mcse:lambda=1|2|3", "simcse:temperature=1|2|3"], 3)
+MCSE, SIMCSE = (method.trials for method in TUNING.methods)
+#: by trial and seed
+DEV = {MCSE: [[1, 9, 3], [5, 2, 8], [4, 4, 8]], SIMCSE: [[2, 1, 1], [1, 2, 1], [1, 1, 2]]}
+TEST = {MCSE: [[50, 90, 52], [60, 40, 70], [80, 80, 99]], SIMCSE: [[20, 99, 99], [99, 21, 99], [99, 99, 22]]}
+
+
+def runs(trials: Sequence[str], **given: Any) -> list[Result]:
+    return [
+        result(trial, seed, sts(ToySTS=TEST[trials][at][seed]), dev=(0.0, DEV[trials][at][seed]), **given)
+        for at, trial in enumerate(trials)
+        for seed in range(3)
+    ]
+
+
+def reports(results: Sequence[Result]) -> list[TunedReport]:
+    return tuned_reports([TUNING], results, tables(results))
+
+
+def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
+    (report,) = reports(runs(MCSE) + runs(SIMCSE))
+    (place,) = report.places
+    mcse, simcse = place.lines
+    # seed 2 has two trials with the best dev score: the one drawn first is picked, whatever the tests say
+    assert [(pick.seed, pick.variant, pick.dev) for pick in mcse.picks] == [
+        (0, MCSE[1], 5.0),
+        (1, MCSE[0], 9.0),
+        (2, MCSE[1], 8.0),
+    ]
+    assert [pick.scores["sts"][AVG] for pick in mcse.picks] == [60.0, 90.0, 70.0]
+    assert [pick.scores["sts"][AVG] for pick in simcse.picks] == [20.0, 21.0, 22.0]
+
+
+def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:
+    (report,) = reports(runs(MCSE) + runs(SIMCSE) + over_seeds("none", [70.0], setting="none"))
+    (table,) = report.tables
+    assert [str(row.label) for row in table.rows] == ["none", "simcse, tuned (3 trials)", "mcse, tuned (3 trials)"]
+    cell = table.rows[2].cells[AVG]
+    assert cell.test is not None
+    assert cell.test.p == pytest.approx(scipy.stats.ttest_ind([60, 90, 70], [20, 21, 22]).pvalue)
+    assert any("significantly worse than SimCSE, tuned (3 trials)" in note for note in table.legend)
+
+
+def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
+    (report,) = reports(runs(MCSE) + runs(SIMCSE))
+    expected = report.places[0].lines[0].expected
+    by_seed = [[trial[seed] for trial in DEV[MCSE]] for seed in range(3)]
+    for n in (1, 2, 3):
+        means = [sum(max(draw) for draw in product(dev, repeat=n)) / 3**n for dev in by_seed]
+        assert expected[n - 1].mean == pytest.approx(sum(means) / 3)
+        assert expected[n - 1].std == pytest.approx(scipy.stats.tstd(means))
+    grid = expected_grid(report)
+    assert grid.columns == ("1 trial", "2 trials", "3 trials")
+    assert str(grid.sections[0].lines[0].cells[0]) == "4.89 ± 1.50"
+    assert not grid.commands
+    (figure,) = tuned_figures(report)
+    assert 'id="budget-' in figure.svg
+
+
+def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command() -> None:
+    whole = runs(MCSE) + runs(SIMCSE)
+    (report,) = reports([one for one in whole if (one.spec.variant, one.spec.seed) != (MCSE[2], 1)])
+    assert [pick.seed for pick in report.places[0].lines[0].picks] == [0, 2]
+    grid = expected_grid(report)
+    assert "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick." in grid.notes
+    (command,) = grid.commands
+    assert command == tune_command(TUNING, "toy", "toy-bert", [1])
+    assert [tuple(map(code_of, line.heads)) for line in picks_grid(report).sections[0].lines][:2] == [
+        ("mcse", "0"),
+        ("mcse", "2"),
+    ]
+
+
+def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> None:
+    whole = runs(MCSE) + runs(SIMCSE)
+    others = runs(MCSE, profile="small") + runs(MCSE, overrides={"steps": 1})
+    (alone,), (report,) = reports(whole), reports(others + whole)
+    assert (report.places, report.tables) == (alone.places, alone.tables)
+    assert reports(others) == []
+    # an older run under another configuration is not mixed with the three of this one
+    older = [result(MCSE[1], 5, sts(ToySTS=1.0), dev=(0.0, 99.0), data="second", finished="2020-01-01T00:00:00+00:00")]
+    assert [pick.seed for pick in reports(whole + older)[0].places[0].lines[0].picks] == [0, 1, 2]
+
+
+def test_many_trials_have_few_columns() -> None:
+    assert shown_counts(6) == [1, 2, 3, 4, 5, 6]
+    assert shown_counts(20) == [1, 2, 4, 8, 16, 20]
+
+
+def test_the_command_says_the_same_tuning_again() -> None:
+    space = ["mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", "kdmcse[margin=0.2]:learning_rate=1e-5..1e-4"]
+    tuning = make_tuning("tiny", {"steps": 5}, space, 2)
+    words = shlex.split(tune_command(tuning, "toy", "toy-bert", [2]))
+    texts = [words[at + 1] for at, word in enumerate(words) if word == "--tune"]
+    assert words[words.index("--seeds") + 1] == "2,"
+    assert words[words.index("--set") + 1] == "steps=5"
+    assert make_tuning("tiny", {"steps": 5}, texts, int(words[words.index("--trials") + 1])) == tuning

@@ -1,0 +1,74 @@
+"""`harness doctor --device`: the short form on the CPU, and what it says where a device computes something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.runs import device_check
+from harness.runs.device_check import DeviceCheck, Load, together
+
+
+def test_a_cpu_passes_and_what_was_not_checked_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(cli, ["doctor", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.output.split())
+    for check in (
+        "torch",
+        "fp32, scattered the same",
+        "mcse differs by 0.0e+00",
+        "open-clip: features of pictures",
+        "ms a step",
+    ):
+        assert check in shown, check
+    for check in ("GPU not checked", "fp16 not checked", "other methods not checked", "seeds 5` not checked"):
+        assert check in shown, check
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_device_that_computes_something_else_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(*given: Any) -> Iterator[tuple[Any, str, str | None]]:
+        yield None, "flash", "its numbers differ by 40%"
+
+    def attention_only(check: DeviceCheck) -> dict[str, Any]:
+        return {"attention": check.attention}
+
+    monkeypatch.setattr(device_check, "trials", tried)
+    monkeypatch.setattr(DeviceCheck, "sections", property(attention_only))
+    done = CliRunner().invoke(cli, ["doctor", "--device", "cpu"])
+    assert done.exit_code == 1
+    assert "FAILED: its numbers differ by 40%" in " ".join(done.output.split())
+    assert "3 checks failed" in done.output
+
+
+def test_a_step_that_raises_fails_and_the_others_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(method: str, device: str) -> dict[str, torch.Tensor]:
+        if method == "simcse":
+            raise RuntimeError("no kernel image")
+        return {"0 None text": torch.ones(()).numpy()}
+
+    monkeypatch.setattr(device_check, "_one_step", other)
+    first, second, *_ = DeviceCheck("cpu").methods()
+    assert (first.check, first.ok, second.check, second.ok) == ("simcse", False, "mcse", True)
+    assert "no kernel image" in first.result
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a card is here")
+def test_a_missing_card_is_one_line() -> None:
+    done = CliRunner().invoke(cli, ["doctor", "--device", "cuda"])
+    assert done.exit_code != 0
+    assert "--device cuda: torch finds no CUDA device" in str(done.exception)
+
+
+@pytest.mark.long
+def test_processes_take_steps_together() -> None:
+    timed = together(Load("cpu", "fp32", 8, 2), 2)
+    assert len(timed) == 2
+    assert all(each.seconds > 0 and each.tokens == 2 * 8 * 22 for each in timed)

@@ -1,0 +1,88 @@
+"""The folder of a training: its checkpoints and best model are complete or absent, and damaged ones stop nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from harness.checksums import DamagedError
+from harness.training.folder import TrainingFolder, load_checkpoint
+
+CPU = torch.device("cpu")
+
+
+class Written:
+    """A student of which the folder asks only that it saves itself."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def save(self, folder: Path) -> None:
+        (folder / "model.safetensors").write_text("weights")
+        if self.fails:
+            raise RuntimeError("full")
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text("{}")
+
+
+def test_a_checkpoint_is_read_back_and_the_one_before_is_kept(tmp_path: Path) -> None:
+    folder = TrainingFolder(tmp_path / "new")
+    assert folder.checkpoints() == []
+    for step in (3, 9, 10):
+        folder.save({"step": step, "student": {"w": torch.arange(step)}})
+    assert sorted(path.name.split("-")[1] for path in folder.path.iterdir()) == ["10", "9"]
+    for step, path in zip((10, 9), folder.checkpoints(), strict=True):
+        state = load_checkpoint(path, CPU)
+        assert state["step"] == step
+        assert torch.equal(state["student"]["w"], torch.arange(step))
+
+
+def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
+    folder = TrainingFolder(tmp_path)
+    folder.save({"step": 3, "w": torch.arange(1000)})
+    (path,) = folder.checkpoints()
+    content = path.read_bytes()
+    for number in range(10):
+        place = len(content) * number // 10
+        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
+            path.write_bytes(damaged)
+            with pytest.raises(DamagedError, match="its content does not match its name"):
+                load_checkpoint(path, CPU)
+
+
+def test_a_best_model_that_cannot_be_saved_leaves_the_one_before(tmp_path: Path) -> None:
+    folder, heads = TrainingFolder(tmp_path), nn.Linear(2, 2)
+    folder.keep_best(Written(), heads, 3)
+    with pytest.raises(RuntimeError, match="full"):
+        folder.keep_best(Written(fails=True), heads, 4)
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert folder.restore_best(3, "")
+
+
+def test_the_best_model_before_the_last_is_restored_and_earlier_ones_are_gone(tmp_path: Path) -> None:
+    folder, heads = TrainingFolder(tmp_path), nn.Linear(2, 2)
+    for step in (3, 4, 5):
+        folder.keep_best(Written(), heads, step)
+    assert not folder.restore_best(3, "")
+    assert folder.restore_best(4, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert not folder.restore_best(5, "")
+
+
+def test_files_of_a_best_model_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: set[int] = set()
+    real = os.fsync
+
+    def noting(number: int) -> None:
+        flushed.add(os.fstat(number).st_ino)
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    TrainingFolder(tmp_path).keep_best(Written(), nn.Linear(2, 2), 3)
+    files = [path for path in (tmp_path / "best").rglob("*") if path.is_file()]
+    assert {"model.safetensors", "config.json", "CHECKSUMS"} < {path.name for path in files}
+    assert flushed == {path.stat().st_ino for path in files}

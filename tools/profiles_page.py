@@ -1,0 +1,144 @@
+"""The page docs/profiles.md, made from the schema: `python tools/profiles_page.py > docs/profiles.md`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from schema_words import default_in_words, key_table, models_in, type_in_words
+
+from harness import registry
+from harness.profiles.layers import MOST_LAYERS
+from harness.profiles.schema import Profile
+
+_HEAD = f"""# Profiles: every key of the file
+
+<!-- made by `python tools/profiles_page.py > docs/profiles.md` from the schema; edit the schema -->
+
+A profile is a TOML file. `--profile NAME` takes a shipped one, `--profile FILE.toml` one of your own; `harness new
+profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors.
+
+**Paths.** A path that begins with `./`, `../` or `~/` is relative to the folder of the profile file, an absolute path
+is used as it is, and any other is relative to the data root (`--data-root`, or the variable `HARNESS_DATA`).
+
+**`extends`** inherits the tables of another profile: a shipped one by name, or a file by a path that ends in `.toml`,
+relative to this file. Tables are merged by key, rules are appended (the later one wins), and everything else is
+replaced, lists too. A table of another `kind` replaces the whole table; `hub`, `folder` and `registered` replace each
+other, and so do `epochs` and `steps`. A chain has at most {MOST_LAYERS} profiles. Results name the file itself, and no
+file may have the name of a shipped profile.
+
+**Your own tables** are named `.tsv` (tab-separated, no quoting), `.csv` (quoted where necessary) or `.jsonl` (one
+object per line), plain or with `.gz`, in UTF-8; `.tsv` and `.csv` have a header. Captions need none: two columns, the
+file name of an image and a caption, with several captions per image and with Flickr's `#0`. Error messages name file
+and line; tasks and captions are checked before training. The content read from a file is part of a run's fingerprint,
+and for a task of the protocol of its scores; the location of the file is not.
+"""
+#: options of corpora and suites whose meaning depends on the kind, and those of all kinds
+_MEANINGS = {
+    "file": "the file",
+    "path": "the file or folder",
+    "how": "how to get the data, shown when it is missing",
+    "limit": "use only the first rows; it is an error if there are fewer",
+    "column": ".tsv, .csv or .jsonl: the column of the sentences; without it, each line is a sentence",
+    "columns": ".tsv, .csv or .jsonl: three columns, premise, entailed and contradicted hypothesis",
+    "captions-file.captions": "'one' caption of each image, drawn once, or 'all'",
+    "caption_seed": "the seed of the draw",
+    "features": "stored image features: a table for each teacher, with file, how and transform",
+    "images": "the folder of the image files, or 'jpeg' for that column of a Parquet file",
+    "matched": "text file: file and how of the Parquet file with image and captions of each line",
+    "image": "table: the column of the images' file names",
+    "caption": "table: the column of the captions",
+    "index": "a tab-separated list of the recordings, with the column file; without it, LibriSpeech's folders",
+    "labelled-audio.label": "the index's column of labels",
+    "labelled-audio.split": "rows of the index with this value in the column split",
+    "top": "use only the classes with the most recordings",
+    "bins": "mel bins",
+    "frames": "frames that a recording is cut or padded to",
+    "labelled-images.size": "pixels of each side",
+    "labelled": "whether labels are used; if not, each image is its own class",
+    "per_class": "images of each class, drawn by sample_seed",
+    "sample_seed": "the seed of that draw",
+    "bad": "number of unreadable images to replace by the next ones; more are an error",
+    "seed": "the seed of what is drawn",
+    "size": "the number of rows; default: all of the toy world",
+    "toy-pairs.split": "the split of the toy world",
+    "repeats": "share of pairs that show one of 60 frequent scenes",
+    "figures.captions": "maximum number of captions per retrieval task",
+    "clusters": "clusters of captions",
+    "views": "encodings of each caption under dropout",
+    "queries": "captions whose neighbours are listed",
+    "seen_images": "'refuse' leaves out the images that training read, 'keep' ranks them",
+    "probe": "'senteval': the published algorithm; 'lbfgs': the optimum that it approximates",
+    "mode": "'full' or 'fast', as SentEval",
+}
+
+
+def page() -> str:
+    """The text of docs/profiles.md."""
+    sections = [_HEAD, _section("The file", Profile)]
+    for name, field in Profile.model_fields.items():
+        models = models_in(field.annotation)
+        for model in models:
+            kind = get_args(model.model_fields["kind"].annotation)[0] if len(models) > 1 else ""
+            sections.append(_section(_title(name, field.annotation, kind), model))
+            sections += [_section(f"`[[{name}.NAME.{key}]]`", one) for key, one in _inside(model)]
+        sections += [_registered(name, *kinds) for kinds in _KINDS.get(name, ())]
+    return "\n".join(sections)
+
+
+def _title(name: str, annotation: Any, kind: str) -> str:
+    if get_origin(annotation) is dict:
+        return f"`[{name}.NAME]`" + (f", kind `{kind}`" if kind else "")
+    return f"`[[{name}]]`" if get_origin(annotation) is tuple else f"`[{name}]`"
+
+
+def _section(title: str, model: type[BaseModel]) -> str:
+    about = inspect.cleandoc(model.__doc__ or "") if model is not Profile else "All tables, and the keys above them."
+    rows = [
+        (key, type_in_words(field.annotation, field), default_in_words(field), field.description or "")
+        for key, field in model.model_fields.items()
+        if key not in ("name", "origin") or model is not Profile
+    ]
+    return f"## {title}\n\n{about}\n\n{key_table(rows)}"
+
+
+#: table of a profile -> (registry kind, how its section is called, arguments that are no options)
+_KINDS: Mapping[str, Sequence[tuple[str, str, str]]] = {
+    "corpora": (("corpus", "kind", "kind"),),
+    "suites": (("suite", "suite", "tasks"),),
+}
+
+
+def _registered(table: str, kind: str, word: str, beside: str) -> str:
+    """The options of the kinds that this project registers."""
+    sections = []
+    for name in registry.names(kind):
+        if registry.target(kind, name).partition(".")[0] not in registry.OWN:
+            continue
+        found = registry.get(kind, name)
+        rows = [
+            (option.name, type_in_words(option.annotation), default_in_words(option), _meaning(name, option.name))
+            for option in inspect.signature(found, eval_str=True).parameters.values()
+            if option.name != beside
+        ]
+        text = inspect.cleandoc(found.__doc__ or "").partition("\n\n")[0]
+        sections.append(f"### `[{table}.{'NAME' if word == 'kind' else name}]`, {word} `{name}`\n\n{text}\n")
+        sections.append(key_table(rows) if rows else "No further keys.\n")
+    return "\n".join(sections)
+
+
+def _meaning(kind: str, option: str) -> str:
+    return _MEANINGS.get(f"{kind}.{option}") or _MEANINGS[option]
+
+
+def _inside(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The tables in a table."""
+    for name, field in model.model_fields.items():
+        yield from ((name, one) for one in models_in(field.annotation))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,266 @@
+"""Numbers in docs/reference-results.md from the runs in results/reference.
+
+    python tools/reference_numbers.py          # lists the blocks that differ
+    python tools/reference_numbers.py --write  # writes them anew
+
+A block stands between `<!-- numbers: NAME -->` and `<!-- end -->`; NAME is a key of BLOCKS. The block `python` is the
+output of the Python example above it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from harness.formatting import count_of, fixed, p_value, signed
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Column
+from harness.reporting.sections.seen import SeenTable, seen_tables
+from harness.reporting.seeds.summary import Block, Row, SummaryTable, summary_tables
+from harness.reporting.seeds.words import judged
+from harness.reporting.tables.grids import Grid, cell_text, summary_text
+from harness.reporting.tables.named import papers_grids
+from harness.stats import TTest, t_test_from_summaries
+from harness.store import Result, Store, frame_of, metrics_of
+from harness.verdicts import Significance
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference-results.md"
+REFERENCE = ROOT / "results" / "reference"
+MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+#: the papers' tables whose rows were run on toy data
+TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
+
+
+@cache
+def reference() -> Sequence[Result]:
+    """The runs in results/reference. Raises SystemExit where one cannot be read."""
+    found = Store(REFERENCE).indexed()
+    if found.problems:
+        sys.exit("\n".join(found.problems))
+    return found
+
+
+def of(profile: str, suite: str) -> SummaryTable:
+    """A suite's table of one profile."""
+    results = [one for one in reference() if one.profile == profile]
+    return next(one for one in summary_tables(frame_of(results), metrics_of(results)) if one.suite == suite)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a Markdown table; the columns after the first are aligned to the right."""
+    yield f"| {' | '.join(head)} |"
+    yield f"| --- |{' ---: |' * (len(head) - 1)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def score(one: SummaryTable, row: Row | None, column: Column) -> str:
+    """Mean, deviation and star of a row, or nothing."""
+    cell = row.cells.get(column) if row else None
+    return str(cell_text(cell, one.metric(column).digits, cell.summary.n)).replace("*", "\\*") if cell else ""
+
+
+def difference(one: SummaryTable, row: Row, column: Column) -> str:
+    """The difference to the baseline with its 95 % interval and the p-value after Holm's correction in its family."""
+    cell = row.cells[column]
+    if cell.test is None or cell.p is None:
+        return "–"
+    return f"{interval(cell.test, one.metric(column).digits)}, {p_value(cell.p)}"
+
+
+def interval(test: TTest, digits: int) -> str:
+    """A difference with its 95 % interval."""
+    low, high = (signed(value, digits) for value in (test.low, test.high))
+    return f"{signed(test.difference, digits)} ({low} to {high})"
+
+
+def verdicts(block: Block, column: Column) -> Iterator[str]:
+    """Sentences on which variants differ from SimCSE, alone and in their families."""
+    cells = {row.label: row.cells[column] for row in block.trained if row.cells[column].test and _is_shown(row)}
+    sides = {Significance.BETTER: "Better than", Significance.WORSE: "Worse than"}
+    for verdict, said in sides.items():
+        mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
+        if names := [name for name, cell in mine.items() if cell.holds]:
+            yield f"- {said} SimCSE: {', '.join(names)}."
+        if alone := [f"{name} ({judged(cell)})" for name, cell in mine.items() if cell.is_alone]:
+            yield f"- {said} SimCSE alone: {', '.join(alone)}."
+    if names := [f"`{label}`" for label, cell in cells.items() if cell.verdict is Significance.NONE]:
+        yield f"- Not significantly different from SimCSE: {', '.join(names)}."
+
+
+def tiny() -> Iterator[str]:
+    """Every method in both readings on the toy world."""
+    one = of("tiny", "sts")
+    (block,) = (block for block in one.blocks if block.setting == "toy")
+    column = next(column for column in one.columns if column.task == AVERAGE)
+    plain = [row for row in block.rows if "@" not in row.label.variant and _is_shown(row)]
+    known = {row.label.variant: row for row in block.rows}
+    seeds = count_of(max(len(row.seeds) for row in block.rows), "seed")
+    rows = (
+        [
+            f"`{row.label.variant}`",
+            score(one, row, column),
+            difference(one, row, column) if row.is_trained and not block.is_baseline(row) else "",
+            score(one, known.get(f"{row.label.variant}@official"), column),
+        ]
+        for row in plain
+    )
+    yield from table(
+        [f"ToySTS, Spearman x 100, {seeds}", "`@paper`", "less `simcse` (95 %), Holm's p", "`@official`"], rows
+    )
+    yield ""
+    yield from verdicts(block, column)
+
+
+def _is_shown(row: Row) -> bool:
+    """Whether a row is a method or a control as its profile trains it, not one of a table's ablations."""
+    return not row.label.overrides and (
+        "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
+    )
+
+
+def tiny_tables() -> Iterator[str]:
+    """The papers' tables in their shape on the toy world."""
+    grids = papers_grids("tiny", reference())
+    yield from table(
+        ["toy version of", "rows, mean ± deviation"], ([_title(name), _row(grids[name])] for name in TABLES)
+    )
+
+
+def _title(name: str) -> str:
+    paper, number = name.split(":")
+    return f"{ {'nonling': 'NonLing'}.get(paper, paper.upper()) } Table {number[1:]} (`{name}`)"
+
+
+def _row(grid: Grid) -> str:
+    found = []
+    for section in grid.sections:
+        for line in section.lines:
+            if "official" in str(line.heads[-1]):
+                continue
+            cell = line.cells[-1]
+            value = str(cell).replace("*", "\\*")
+            found.append(f"{line.heads[0]} " + (f"**{value}**" if cell.bold else value))
+    return "; ".join(found)
+
+
+def small() -> Iterator[str]:
+    """Every variant of the profile small, by setting."""
+    one, retrieval = of("small", "sts"), of("small", "retrieval")
+    shown = [next(c for c in one.columns if c.task == task) for task in ("STS-B", AVERAGE)]
+    found = {row.label: row for row in retrieval.rows}
+    recall = next(column for column in retrieval.columns if column.metric == "t2i_R@10")
+    rows, seen = [], set()
+    for block in one.blocks:
+        for row in block.rows:
+            if row.label in seen or row.label.overrides:
+                continue
+            seen.add(row.label)
+            compared = row.is_trained and not block.is_baseline(row)
+            rows.append([
+                f"`{row.label.variant}`", row.label.setting if row.is_trained else "–", str(len(row.seeds)),
+                *(score(one, row, column) for column in shown),
+                difference(one, row, shown[1]) if compared else "",
+                score(retrieval, found.get(row.label), recall),
+            ])  # fmt: skip
+    head = [
+        "variant",
+        "setting",
+        "seeds",
+        "STS-B",
+        "Avg of 7 STS",
+        "less `simcse` (95 %), Holm's p",
+        "text to image R@10",
+    ]
+    yield from table(head, rows)
+    yield ""
+    for block in one.blocks:
+        for line in verdicts(block, shown[1]):
+            yield f"- `{block.setting}`: {line[2].lower()}{line[3:]}"
+
+
+def seen() -> Iterator[str]:
+    """Scores and gains over SimCSE on pairs that training has seen and on the others, profile small."""
+    results = [one for one in reference() if one.profile == "small"]
+    tables = [one for one in seen_tables(frame_of(results), metrics_of(results)) if one.mean]
+    head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
+    yield from table(head, (row for one in tables for row in _seen_rows(one)))
+    notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith("Not compared")]
+    yield from ["", *notes] if notes else []
+
+
+def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
+    for row in (row for row in one.rows if not row.label.overrides):
+        cells = [row.cells.get((one.mean, part)) for part in (SEEN, UNSEEN)]
+        digits = one.metric.digits
+        pairs = fixed(cells[0].pairs.summary.mean, 0) if cells[0] else ""
+        scores = [fixed(cell.scores.summary.mean, digits) if cell and cell.scores else "" for cell in cells]
+        gains = []
+        for cell in cells:
+            test = cell.gains.test if cell and cell.gains else None
+            gains.append(interval(test, digits) if test else "")
+        yield [f"`{row.label}`", one.setting, one.mean, pairs, *scores, *gains]
+
+
+def precision() -> Iterator[str]:
+    """Training in bf16 against training in float32, profile small."""
+    one = of("small", "sts")
+    column = next(column for column in one.columns if column.task == AVERAGE)
+    known = {row.label: row for row in one.rows}
+    rows = []
+    for label, row in known.items():
+        full = known.get(label._replace(overrides=""))
+        if label.overrides == "precision=bf16" and full:
+            digits = one.metric(column).digits
+            cells = full.cells[column], row.cells[column]
+            test = t_test_from_summaries(cells[1].summary, cells[0].summary)
+            means = (str(summary_text(cell.summary, digits)) for cell in cells)
+            rows.append([f"`{label.variant}`", label.setting, *means, interval(test, digits) if test else ""])
+    yield from table(["variant", "setting", "fp32", "bf16", "bf16 less fp32 (95 %)"], rows)
+
+
+def python() -> Iterator[str]:
+    """What the Python example of the page prints."""
+    (code,) = re.findall(r"```python\n(.*?)```\n\n<!-- numbers: python -->", PAGE.read_text("utf-8"), re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+        exec(compile(code, str(PAGE), "exec"), {})
+    yield "```text"
+    yield from printed.getvalue().rstrip().splitlines()
+    yield "```"
+
+
+BLOCKS = {
+    "tiny": tiny,
+    "tiny-tables": tiny_tables,
+    "small": small,
+    "seen": seen,
+    "precision": precision,
+    "python": python,
+}
+
+
+def written(text: str) -> str:
+    """A page with its blocks made anew."""
+    return MARKED.sub(lambda block: block[1] + block[2] + "".join(f"{line}\n" for line in BLOCKS[block[1]]()), text)
+
+
+def main() -> None:
+    """Compare, or write."""
+    old = PAGE.read_text("utf-8")
+    new = written(old)
+    if "--write" in sys.argv[1:]:
+        PAGE.write_text(new, "utf-8")
+    elif new != old:
+        sys.exit(
+            f"{PAGE.name} differs from results/reference; `python tools/reference_numbers.py --write` writes it anew"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The page docs/results.md, made from the records: `python tools/results_page.py > docs/results.md`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel
+from schema_words import key_table, type_in_words
+
+from harness.metrics import Metric
+from harness.store.frame import FRAME_COLUMNS
+from harness.store.schema import SCHEMA_VERSION, Failure, Protocol, Result, TeacherUse
+
+_HEAD = f"""# What a results folder holds
+
+<!-- made by `python tools/results_page.py > docs/results.md` from the code; edit tools/results_page.py -->
+
+A results folder (`--results`, by default `results`) is the whole database of a project: one JSON file for each finished
+run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read it with any program.
+
+| file | content |
+| --- | --- |
+| `PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json` | a finished run: the table [below](#the-result-file) |
+| the same with `.log` | the run's log, with times in UTC |
+| the same with `.SUITE-PROTOCOL.npz` | raw data for figures, written by the suite `figures`; no scores |
+| `failed/FINGERPRINT.json`, `.log` | the last failure of a run, and its log |
+| `tunings/DIGEST.json` | a tuning: its methods, their trials and their values |
+| `.work/FINGERPRINT/` | the best model of a run, and checkpoints while it is in progress |
+| `.superseded/` | results that `harness run --redo` replaced |
+| `.labs/LAB/` | results of other groups, from `harness results merge` |
+| `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
+
+**What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
+suite, or a new version of one, adds an evaluation. Runs of different trainings have different fingerprints, so they
+are in different files. The last key of a result file, `digest`, is the SHA-256 of the bytes before it; a damaged file
+is reported and left out.
+
+**As a table.** `harness.results("results").frame` is a pandas frame with one row per score; its columns are
+[at the end of this page](#the-frame).
+"""
+#: record -> heading; the record's keys are described in `_MEANINGS`
+_RECORDS: dict[type[Any], str] = {
+    Result: "The result file",
+    TeacherUse: "`teachers`",
+    Protocol: "`evaluations`: `protocol`",
+    Metric: "`evaluations`: `protocol`: `metrics`",
+    Failure: "The file of a failure",
+}
+#: RECORD.key, or a key that means the same in every record
+_MEANINGS = {
+    "schema_version": "version of this layout",
+    "spec": "which run it is",
+    "profile": "name of the profile",
+    "fingerprint": "SHA-256 of everything that can change the training; 64 hex digits",
+    "warnings": "what was noted, one line each",
+    "finished": "when it ended, ISO 8601 in UTC",
+    "backend": "version of the training code; reports mark results of earlier ones",
+    "profile_origin": "whether the profile was shipped with the package or a file of the user",
+    "overrides": "values of `--set`",
+    "group": "identity of the training without its seed: runs of one group differ in their seed alone",
+    "hyperparameters": "all values of the training, in the tables `method`, `training` and `encoder`",
+    "teachers": "frozen models that gave features, by what the method calls them",
+    "evaluations": "scores, one table for each suite and protocol",
+    "dev": "dev scores during training, and the best one",
+    "losses": "loss terms during training",
+    "train_seconds": "wall time of the training",
+    "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
+    "hardware": "device, processor, cores and threads",
+    "packages": "versions of Python and of the packages that can change numbers",
+    "revision": "git commit of the harness, where it is known",
+    "started": "when training began, ISO 8601 in UTC",
+    "identity": "the values that the fingerprint was made of, so that two runs can be compared",
+    "method": "name of the method",
+    "variant": "method with its reading and options",
+    "setting": "training setting; `none` for an untrained encoder",
+    "encoder": "name of the encoder",
+    "seed": "seed of the run",
+    "teacher": "a name of the profile, a control such as `shuffled`, or `run:KEY`",
+    "of": "what its features describe",
+    "source": "where they came from: computed, or a file",
+    "suite": "evaluation suite",
+    "protocol": "how the suite was scored",
+    "scores": "task, then metric, then value; the task `Avg` is the mean over tasks; correlations are x 100",
+    "parts": "the same for subsets of a task: task, then part, then metric",
+    "seconds": "wall time of the evaluation",
+    "version": "version of the suite's scoring",
+    "data": "SHA-256 of the suite's version, options and data: only equal ones are compared",
+    "metrics": "the suite's metrics, the main one first",
+    "name": "name of the metric",
+    "larger_is_better": "whether a larger value is better",
+    "digits": "decimals in tables",
+    "unit": "what follows a difference in a sentence",
+    "shown": "whether tables have a column for it",
+    "judged": "whether a value of it is better than another one by itself",
+    "task": "the task that selects checkpoints",
+    "metric": "the metric of that task",
+    "DevCurve.steps": "training steps at which it was scored",
+    "DevCurve.scores": "its scores at these steps",
+    "best_step": "the step whose weights were kept",
+    "best_score": "the score at that step",
+    "LossCurves.steps": "training steps, one for each point",
+    "terms": "mean of each term since the point before, without its weight; null where it did not occur",
+    "error": "what failed, in one line",
+    "traceback": "Python's traceback",
+    "when": "when it failed, ISO 8601 in UTC",
+}
+
+
+def page() -> str:
+    """The text of docs/results.md."""
+    frame = key_table(list(FRAME_COLUMNS.items()), ("column", "content"))
+    sections = [_HEAD, *_sections(), f"## The frame\n\nColumns of `harness.results(FOLDER).frame`:\n\n{frame}"]
+    return "\n".join(sections)
+
+
+def _sections() -> list[str]:
+    found, done = [], set[type[Any]]()
+    for record, title in _RECORDS.items():
+        found.append(f"## {title}\n\n{_keys(record)}")
+        for key, annotation in _fields(record).items():
+            inner = [one for one in _records_in(annotation) if one not in _RECORDS and one not in done]
+            done.update(inner)
+            found += [f"### `{key}`\n\n{_keys(one)}" for one in inner]
+    return found
+
+
+def _keys(record: type[Any]) -> str:
+    rows = [(key, _type(annotation), _meaning(record, key)) for key, annotation in _fields(record).items()]
+    return key_table(rows, ("key", "type", "content"))
+
+
+def _fields(record: type[Any]) -> dict[str, Any]:
+    """The keys of a record in their order, and their types."""
+    hints = get_type_hints(record)
+    names = record.model_fields if issubclass(record, BaseModel) else [one.name for one in dataclasses.fields(record)]
+    return {name: hints[name] for name in names}
+
+
+def _type(annotation: Any) -> str:
+    return type_in_words(annotation) + (" or null" if type(None) in get_args(annotation) else "")
+
+
+def _meaning(record: type[Any], key: str) -> str:
+    return _MEANINGS.get(f"{record.__name__}.{key}") or _MEANINGS[key]
+
+
+def _records_in(annotation: Any) -> list[type[Any]]:
+    if inspect.isclass(annotation) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+        return [annotation]
+    return [record for part in get_args(annotation) for record in _records_in(part)]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
