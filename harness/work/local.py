@@ -148,7 +148,6 @@ class _Processes(Crew[_Process]):
             self.queue.end(job, job.fail(error, self.listen))
             return True
         report = Report.of(job.store, job.id, uuid.uuid4().hex)
-        report.remove()
         child = self.server.call(perform_pickled, content, report, environment=seat.environment)
         self.out[job] = _Process(job, report, time.monotonic(), child=child, seat=seat)
         return True

@@ -1,9 +1,10 @@
 """What a job reports to the command that waits for it: two files in its work folder, whoever carries it out.
 
-RESULTS/.work/JOB/events             an event a line, as JSON
-RESULTS/.work/JOB/end.json           a result, a failure, a preparation, another turn or an error, for one process
+RESULTS/.work/JOB/NUMBER.events      an event a line, as JSON
+RESULTS/.work/JOB/NUMBER.end         a result, a failure, a preparation, another turn or an error, as JSON
 
-Nothing in a results folder is executed by those that read it.
+Each process has a number, since two commands may try the same job. Nothing in a results folder is executed by those
+that read it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from harness.work.job import Again, End, Job, Prepared
 
 #: Seconds between two reports of how far a stage is; all else is written at once.
 STAGE_S = 1.0
-#: The name of the file of events.
-EVENTS: Final = "events"
+#: How the names of files of events end.
+EVENTS: Final = ".events"
 
 _EVENT = TypeAdapter(Event)
 _ENDS: Final[dict[str, Any]] = {kind.__name__: TypeAdapter(kind) for kind in (Result, Failure, Prepared, Again, str)}
@@ -90,7 +91,7 @@ class EventReader:
 
 @dataclass(frozen=True)
 class Report:
-    """The report of one process, named by `number`, on a job with this work folder."""
+    """The report of one process on a job with this work folder."""
 
     folder: Path
     number: str
@@ -103,32 +104,29 @@ class Report:
     @property
     def events(self) -> Path:
         """The file of its events."""
-        return self.folder / EVENTS
+        return self.folder / f"{self.number}{EVENTS}"
 
     @property
     def _end(self) -> Path:
-        return self.folder / "end.json"
+        return self.folder / f"{self.number}.end"
 
     def write_end(self, end: End | Again | BaseException | str) -> None:
         """Note how the job ended; of an error, the last line."""
         noted = traceback.format_exception_only(end)[-1].strip() if isinstance(end, BaseException) else end
         kind = type(noted).__name__
-        values = _ENDS[kind].dump_python(noted, mode="json")
-        write_note(self._end, {"id": self.number, "kind": kind, "end": values})
+        write_note(self._end, {"kind": kind, "end": _ENDS[kind].dump_python(noted, mode="json")})
 
     def end(self) -> End | Again | str | None:
         """How the job ended, or the error that it raised; None where it has not, or was killed."""
         try:
             noted = note_in(read_regular(self._end))
-            if noted["id"] != self.number:
-                return None
             end: End | Again | str = _ENDS[noted["kind"]].validate_python(noted["end"])
         except (OSError, DamagedError, ValueError, KeyError):
             return None
         return end
 
     def remove(self) -> None:
-        """Remove what was reported, by this process or another."""
+        """Remove the report."""
         for path in (self.events, self._end):
             path.unlink(missing_ok=True)
         with suppress(OSError):  # of a run, whose other files lie there

@@ -37,12 +37,14 @@ def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_pat
     assert [event.error for event in reader] == ["x"]
 
 
-def test_a_report_is_that_of_one_process_and_removed_with_its_folder(tmp_path: Path) -> None:
+def test_reports_of_two_processes_on_a_job_are_apart_and_removed_with_its_folder(tmp_path: Path) -> None:
     mine, other = (Report.of(Store(tmp_path), "job", number) for number in ("1", "2"))
+    other.write_end(Again.HELD)
     for end in (Prepared("job"), Again.HELD, result()):
         mine.write_end(end)
         assert mine.end() == end
-        assert other.end() is None
+    other.remove()
+    assert mine.end() == result()
     mine.write_end(KeyError("x"))
     assert mine.end() == "KeyError: 'x'"
     mine.remove()
@@ -65,7 +67,7 @@ def test_nothing_executes_that_lies_among_events_and_ends(tmp_path: Path) -> Non
     assert list(EventReader(tmp_path / "events")) == []
     report = Report.of(Store(tmp_path), "job", "7")
     report.folder.mkdir(parents=True)
-    (report.folder / "end.json").write_bytes(poison)
+    (report.folder / "7.end").write_bytes(poison)
     assert report.end() is None
     assert not (tmp_path / "executed").exists()
     pickle.loads(poison)

@@ -74,7 +74,7 @@ class Changes:
         gone = tuple(name for name in before if name not in self._seen)
         if not changed and not gone:
             return None
-        grown = [name for _, name in changed if name.endswith(f"/{EVENTS}")]
+        grown = [name for _, name in changed if name.endswith(EVENTS)]
         files = {name: (self._root / name).read_bytes() for _, name in changed if name not in grown}
         return Parcel(files, gone, {name: self._added(name) for name in grown})
 

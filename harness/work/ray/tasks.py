@@ -110,7 +110,6 @@ class Tasks(Crew[_Task]):
             runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
         )
         report = Report.of(job.store, job.id, uuid.uuid4().hex)
-        report.remove()
         errand = Errand(job, allocation, report.number, self._software, self.shared)
         try:
             with sending():

@@ -18,7 +18,6 @@ from harness.runs.resources import Allocation, Resources
 from harness.store import Store
 from harness.store.submissions import Submission, note_submission
 from harness.work.job import Job
-from harness.work.reports import Report
 from harness.work.slurm.commands import largest_array
 from harness.work.slurm.table import SlurmTable
 from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
@@ -95,8 +94,6 @@ class Submitter:
             with redirect_stderr(said):
                 executor = submitit.SlurmExecutor(self._folder, max_num_timeout=TIMEOUTS)
                 executor.update_parameters(**self._parameters(array, after))
-                for job in array.jobs:
-                    Report.of(self.store, job.id, "").remove()
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
             why = first_line(error).removeprefix("sbatch: error: ")
