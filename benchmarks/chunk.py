@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, RobertaConfig, RobertaModel
 
-from harness.corpora.toy import student_folder
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.losses.contrastive import info_nce
 from harness.method import Encode
+from harness.toy import student_folder
 from harness.training.chunks import Chunked
 
 LENGTH, VOCABULARY, LAYERS, WIDTH, HEADS = 32, 1000, 4, 256, 4

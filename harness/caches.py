@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import errno
+import json
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.errors import UserError
-from harness.regular import read_regular
+from harness.files import (
+    ABANDONED_S,
+    DamagedError,
+    note_in,
+    read_regular,
+    remove_leftovers,
+    sealed,
+    text_hash,
+    write_text,
+)
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 #: errors of a folder that is full, read-only, forbidden, or no folder
 _UNUSABLE = frozenset(
@@ -66,6 +79,58 @@ def kept_text(name: str) -> str | None:
         return read_regular(cache_folder() / name).decode()
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def keep_note(name: str, values: Mapping[str, Any]) -> None:
+    """Write a note into the cache."""
+    keep_text(name, sealed(json.dumps(values)))
+
+
+def kept_note(name: str, then: str) -> dict[str, Any] | None:
+    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that ends with `then`."""
+    text = kept_text(name)
+    try:
+        return None if text is None else note_in(text.encode())
+    except DamagedError as error:
+        log.warning("the cached note %s is damaged (%s); %s", name, error, then)
+        return None
+
+
+def keep_text(name: str, text: str) -> None:
+    """Write a small file of the cache, which `kept_text` reads; a cache that cannot be written costs one warning."""
+    path = Path(name)
+
+    def write(folder: Path) -> None:
+        _clean(folder)
+        write_text(folder / path.name, text)
+
+    try:
+        in_cache(str(path.parent), write)
+    except UserError as error:
+        _warn_once(str(error))
+
+
+@cache
+def _warn_once(line: str) -> None:
+    log.warning("%s", line)
+
+
+@cache
+def _clean(folder: Path) -> None:
+    """Remove, once, what killed processes left in a folder of the cache."""
+    remove_leftovers(folder, older_than_s=ABANDONED_S)
+
+
+def known_hash(name: str, compute: Callable[[], str]) -> str:
+    """A hash that is kept in the cache under a name, computed and kept where it is not there."""
+    text = kept_text(name)
+    if text is not None and text[64:] == text_hash(text[:64]):
+        return text[:64]
+    if text is not None and len(text) != 64:  # as of an earlier version
+        log.warning("the cached hash %s is damaged; it will be computed again", name)
+    found = compute()
+    keep_text(name, found + text_hash(found))
+    return found
 
 
 def _unusable(error: OSError) -> UserError:

@@ -1,6 +1,6 @@
 """Declarations of this project's registered classes, cached so that a plan does not import torch.
 
-CACHE/declarations/KEY.json           SHA-256 of the rest, a newline, and question -> answer as JSON
+CACHE/declarations/KEY.json           a note (`harness.files`): question -> answer
 
 KEY is a hash of the contents of every Python file of this project and of the names that all packages register. Code of
 other packages is always asked, since it is unknown which files its answers depend on; so is a class whose module is
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.caches import cache_folder
+from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.registry import GROUPS, errors_of, target, targets
-from harness.regular import read_regular
-from harness.sources import digest, write_text
+from harness.sources import digest
 
 #: packages whose declarations depend on nothing but their own files
 _OWN: Final = ("harness", "harness_methods")
@@ -65,9 +65,8 @@ class Declarations:
             return
         self._new = False
         self._known = _read(self._file) | self._known
-        text = json.dumps(self._known)
         with suppress(OSError):
-            write_text(self._file, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
+            write_note(self._file, self._known)
             files = sorted(self._file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
             for old in files[:-_KEPT]:
                 old.unlink(missing_ok=True)
@@ -97,9 +96,6 @@ def state_of_code() -> str:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        checksum, _, text = read_regular(file).decode().partition("\n")
-        if hashlib.sha256(text.encode()).hexdigest() == checksum:
-            found: dict[str, Any] = json.loads(text)
-            return found
+    with suppress(OSError, DamagedError):
+        return note_in(read_regular(file))
     return {}

@@ -9,8 +9,9 @@ class UserError(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message: those of Arrow continue with the whole schema."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    """The first line of an error's message, with the next after a colon: those of Arrow continue with the schema."""
+    first, *rest = str(error).splitlines() or [type(error).__name__]
+    return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
 
 
 class MissingData(UserError):  # noqa: N818

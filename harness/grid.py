@@ -126,12 +126,15 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
     set_here = {key: value for key, value in overrides.items() if key in _known(method)}
     for source, layer in (*_rules(profile, spec), ("--set", set_here)):
+        if "epochs" in layer:  # of steps and epochs the later ones count
+            values.pop("steps", None)
         values |= layer
         sources |= dict.fromkeys(layer, source)
     sources |= dict.fromkeys(dict(variant.options), str(variant))
     named = dict(variant.options)
     layers = (values, named) if method.trains else (values,)
-    of_training = {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
+    of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
+    of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
     configured = method.configured(variant.reading, (values, named))
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
@@ -148,6 +151,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
     """Source and values of each rule of the profile that a run matches, in order."""
     for rule in profile.hyperparameters:
+        _refuse_both(f"the rule with source '{rule.source}'", rule.values)
         if rule.matches(spec.variant.name, spec.variant.reading, spec.setting.name, spec.encoder):
             yield rule.source, rule.values
 
@@ -170,7 +174,7 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     check_readings(profile, rules, {method: declared_method(method).reading_values})
 
 
-def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
+def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Training:
     try:
         return Training.model_validate({**profile.training.model_dump(), **values})
     except ValidationError as error:
@@ -184,8 +188,7 @@ def _training(profile: Profile, values: Mapping[str, OptionValue]) -> Training:
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
-    if {"steps", "epochs"} <= overrides.keys():
-        raise UserError("--set gives both steps and epochs, and steps replace epochs; give one of them")
+    _refuse_both("--set", overrides)
     known = set(Training.model_fields)
     for variant in methods:
         with suppress(PlugInError):
@@ -193,6 +196,11 @@ def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
     for key in overrides:
         if key not in known:
             raise UserError(f"--set {key}: no such hyperparameter; {suggest(key, sorted(known))}")
+
+
+def _refuse_both(source: str, values: Mapping[str, OptionValue]) -> None:
+    if {"steps", "epochs"} <= values.keys():
+        raise UserError(f"{source} gives both steps and epochs; give one of them")
 
 
 def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:

@@ -7,29 +7,21 @@ modification time.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import logging
 import math
 import os
-import shutil
 import time
-import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import BinaryIO
 
-import numpy as np
-
-from harness.caches import in_cache, kept_text
-from harness.errors import MissingData, UserError, first_line
+from harness.caches import known_hash
+from harness.errors import MissingData, UserError
+from harness.files import open_regular
 from harness.formatting import duration, fixed
-from harness.plaintext import LONGEST_NAME
-from harness.regular import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +31,6 @@ LINE_EVERY_S, IDLE_S = 20.0, 5.0
 NOWHERE = Path(os.devnull)
 #: How to get a file that is no data set's.
 OWN_FILE = "correct its path in the profile ('./...' is relative to the profile, other paths to the data root)"
-#: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
-ABANDONED_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +79,11 @@ def placed(root: Path | None, name: str) -> Path:
     return (NOWHERE if root is None else root) / name
 
 
+def is_there(path: Path) -> bool:
+    """Whether a path is a file or a folder, and no pipe, device or broken link."""
+    return path.is_file() or path.is_dir()
+
+
 class FileSource(Source):
     """Files below the data root, or in places of their own."""
 
@@ -127,47 +122,6 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     if folder and folder.exists() and not folder.is_dir():
         raise UserError(f"the data root {folder} is a file; give a folder with --data-root or HARNESS_DATA")
     return folder
-
-
-def keep_text(name: str, text: str) -> None:
-    """Write a small file of the cache, which `kept_text` reads; a cache that cannot be written costs one warning."""
-    path = Path(name)
-
-    def write(folder: Path) -> None:
-        _clean(folder)
-        write_text(folder / path.name, text)
-
-    try:
-        in_cache(str(path.parent), write)
-    except UserError as error:
-        _warn_once(str(error))
-
-
-@cache
-def _warn_once(line: str) -> None:
-    log.warning("%s", line)
-
-
-@cache
-def _clean(folder: Path) -> None:
-    """Remove, once, what killed processes left in a folder of the cache."""
-    remove_leftovers(folder, older_than_s=ABANDONED_S)
-
-
-def known_hash(name: str, compute: Callable[[], str]) -> str:
-    """A hash that is kept in the cache under a name, computed and kept where it is not there."""
-    text = kept_text(name)
-    if text is not None and text[64:] == _check(text[:64]):
-        return text[:64]
-    if text is not None and len(text) != 64:  # as of an earlier version
-        log.warning("the cached hash %s is damaged; it will be computed again", name)
-    found = compute()
-    keep_text(name, found + _check(found))
-    return found
-
-
-def _check(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_hash(path: Path) -> str:
@@ -230,103 +184,3 @@ class Hashing:
 
 
 _HASHING = Hashing()
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file; it never exists half-written."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, flush it to disk and rename it."""
-    with replaced(path) as stream:
-        stream.write(content)
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose file replaces another when the block succeeds, flushed to disk, and is removed otherwise.
-
-    The new name is flushed too, so that what is removed afterwards was not needed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(path)
-    try:
-        with temporary.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):  # such as a folder that was removed meanwhile
-            temporary.unlink(missing_ok=True)
-        raise
-    _flush_names(path.parent)
-
-
-def temporary_beside(path: Path) -> Path:
-    """A hidden name of this process in the folder of `path`, to be renamed to it."""
-    name = f".{path.name}.{os.getpid()}.tmp"
-    return path.with_name(
-        name if len(name.encode()) <= LONGEST_NAME else f".{digest(path.name)[:32]}.{os.getpid()}.tmp"
-    )
-
-
-def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if that fails.
-
-    Raises FileExistsError for one that is there, which stays as it is.
-    """
-    folder.mkdir(parents=True)
-    try:
-        fill(folder)
-        for path in folder.rglob("*"):
-            if path.is_file():
-                with path.open("rb") as stream:
-                    os.fsync(stream.fileno())
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all that is in it; nothing where there is none. Raises OSError."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
-    """Remove temporary files and folders of killed processes; nobody else may be writing those that match."""
-    with suppress(OSError):
-        for path in folder.glob(pattern):
-            with suppress(OSError):
-                if time.time() - path.lstat().st_mtime >= older_than_s:
-                    remove(path)
-
-
-def _flush_names(folder: Path) -> None:
-    with suppress(OSError):  # a file system that does not flush folders
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays of numbers or texts as a compressed .npz file."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes(path, buffer.getvalue())
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read arrays written by `write_arrays`. Raises UserError for a damaged file."""
-    try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        advice = "restore the file, or remove it with the result next to it"
-        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error

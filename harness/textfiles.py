@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.errors import RESTORE, UserError
-from harness.regular import open_regular
+from harness.files import open_regular
 
 #: bytes of the longest line that is read
 LONGEST_LINE = 10**7
@@ -76,8 +76,7 @@ def read_table(path: Path, *columns: str) -> list[dict[str, str]]:
     for line, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise UserError(
-                f"{path}, line {line}: {len(row)} tab-separated fields, the header has {len(header)}; "
-                "correct the line or fetch the file again"
+                f"{path}, line {line}: {len(row)} tab-separated fields, the header has {len(header)}; correct the line"
             )
     return [dict(zip(header, row, strict=True)) for row in rows]
 

@@ -18,16 +18,16 @@ import torch
 from builders import result
 
 import harness
-from harness.checksums import write_note
+from harness.caches import known_hash
 from harness.corpora.seen import cached_hashes
 from harness.declarations import Declarations
 from harness.encoders.features import cached_features
 from harness.encoders.ragged import cached_ragged
+from harness.files import remove, write_note
 from harness.metrics import ArrayName
 from harness.planning.events import Event
 from harness.reporting.results import Results
 from harness.runs.log import RunLog
-from harness.sources import known_hash, remove
 from harness.store import Failure, Store
 from harness.store.attempts import begin_attempt
 from harness.store.columns_file import write_tables

@@ -106,12 +106,6 @@ def test_any_callable_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         harness.evaluate(constant, "stx", profile="tiny")
 
 
-def test_a_report_is_written(finished: harness.Results, tmp_path: Path) -> None:
-    written = harness.report(finished.folder, tmp_path / "report")
-    assert (written.page, written.results) == (tmp_path / "report" / "index.html", 4)
-    assert "mcse" in written.page.read_text()
-
-
 @pytest.fixture(autouse=True)
 def no_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No machine's data changes what is missing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from harness.grid import resolve
 from harness.method import method_named
 from harness.method.declared import declared_method
 from harness.profiles import load_profile
-from harness.registry import names
+from harness.registry import names, target
 from harness.spec import RunSpec
 
 #: reads every kind of teacher, stream and option that tiny has
@@ -137,15 +136,21 @@ def test_code_of_other_packages_is_always_asked(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_an_unwritable_or_damaged_cache_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "declarations").write_text("in the way")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    found = Declarations()
-    assert found.ask("method", "simcse", "x", lambda: 1) == 1
-    found.save()
-    text = '{"a": 0.05}'
-    whole = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
-    (tmp_path / "file").write_text(whole)
-    assert module._read(tmp_path / "file") == {"a": 0.05}
-    for content in ("", "{}", "0\n{}", "\xff", whole.replace("0.05", "0.06"), whole[:-1]):
-        (tmp_path / "file").write_text(content)
-        assert module._read(tmp_path / "file") == {}
+    monkeypatch.delitem(sys.modules, target("method", "mcse").partition(":")[0], raising=False)
+
+    def ask(answer: int) -> object:
+        found = Declarations()
+        answered = found.ask("method", "mcse", "x", lambda: answer)
+        found.save()
+        return answered
+
+    (tmp_path / "declarations").write_text("in the way")
+    assert [ask(1), ask(2)] == [1, 2]
+    (tmp_path / "declarations").unlink()
+    assert [ask(1), ask(2)] == [1, 1]
+    (file,) = tmp_path.rglob("*.json")
+    whole = file.read_text()
+    for content in (whole.replace(": 1", ": 2"), whole[:9], "", "{}", "\xff"):
+        file.write_text(content)
+        assert ask(3) == 3

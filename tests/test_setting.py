@@ -11,7 +11,6 @@ import pyarrow.parquet as parquet
 import pytest
 
 from harness.corpora.noise import Noisy
-from harness.corpora.toy.corpora import ToyTriplets
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import by_batches
@@ -19,11 +18,11 @@ from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.setting import kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store
+from harness.toy.corpora import ToyTriplets
 from harness.training.streams import Batches, TrainingData
 
 EPOCHS = {"epochs": 2, "batch_size": 64}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
-from harness.sources import FileSource, data_root, digest, file_hash, read_arrays, write_arrays, write_text
+from harness.files import read_arrays, write_arrays, write_text
+from harness.sources import FileSource, data_root, digest, file_hash
 
 
 def test_arrays_are_read_back_and_the_bytes_are_the_same(tmp_path: Path) -> None:

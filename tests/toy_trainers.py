@@ -16,8 +16,7 @@ from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import names
-from harness.runs.train import Bench, method_of, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, method_of, run_features, training_data
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.training.streams import TrainingData

@@ -97,7 +97,7 @@ def _checked(name: str) -> str:
 
 def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
     """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
-    from harness.sources import write_text
+    from harness.files import write_text
 
     for there in sorted({Path(path.parts[0]) for path in starts}):
         if there.exists() or there.is_symlink():
@@ -118,7 +118,7 @@ def check(context: click.Context, what: str) -> None:
     It checks declarations, loss terms, gradients, seeds, checkpoints and devices, and prints a line for each. Exit code
     1 if one fails.
     """
-    from harness.method.battery import check_all, methods_in  # imports torch
+    from harness.method.conformance import check_all, methods_in  # imports torch
 
     failed = 0
     for method in methods_in(what):

@@ -117,7 +117,7 @@ def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray
         return np.array([rows[name] for name in wanted])
     except KeyError as error:
         raise UserError(
-            f"{file.files[0]} has no features of the image {error.args[0]}; fetch the matching file"
+            f"{file.files[0]} has no features of the image {error.args[0]}; use files made from the same list of images"
         ) from error
 
 

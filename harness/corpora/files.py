@@ -61,7 +61,7 @@ class LimitedFile(FileSource, CorpusSource):
     def _check_limit(self, path: Path, found: int) -> None:
         if self.limit and found < self.limit:
             raise UserError(
-                f"{path} has {found} {self.stream}, fewer than the limit {self.limit}; fetch the whole file"
+                f"{path} has {found} {self.stream}, fewer than the limit {self.limit}; lower the limit, or add rows"
             )
 
 
@@ -305,7 +305,7 @@ def read_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> tup
     ids = [str(name) for name in names]
     if len(set(ids)) < len(ids):
         twice = next(name for name, count in Counter(ids).items() if count > 1)
-        raise UserError(f"{path} has the image {twice} twice; merge its rows or fetch the file again")
+        raise UserError(f"{path} has the image {twice} twice; merge its rows")
     return ids, listed
 
 
@@ -316,5 +316,5 @@ def _columns(path: Path) -> tuple[ChunkedArray, ChunkedArray]:
     table = read_columns(path, "image_id", "captions")
     captions = table.column("captions")
     if not (types.is_list(captions.type) or types.is_large_list(captions.type)):
-        raise UserError(f"{path}: captions are of the type {captions.type}, not lists of strings; fetch it again")
+        raise UserError(f"{path}: captions are of the type {captions.type}, not lists of strings; convert them")
     return table.column("image_id"), captions

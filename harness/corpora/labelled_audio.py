@@ -14,7 +14,7 @@ from harness.corpora.sounds import located, samples
 from harness.encoders.audio import energies, padded
 from harness.encoders.ragged import Ragged, cached_ragged
 from harness.errors import UserError
-from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
+from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
 from harness.textfiles import read_table
 
 #: version of the filterbanks, part of the fingerprint
@@ -67,7 +67,7 @@ class LabelledAudio(CorpusSource):
     def missing(self, root: Path | None) -> list[Missing]:
         """The archive or folder, and the index."""
         wanted = [name for name in (self.path, self.index) if name]
-        return [Missing(name, self.how) for name in wanted if not placed(root, name).exists()]
+        return [Missing(name, self.how) for name in wanted if not is_there(placed(root, name))]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of contents and options."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.checksums import keep_note, kept_note
+from harness.caches import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
 from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.parquet import column_names, read_columns
 from harness.seeds import generator
-from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
+from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +81,7 @@ class LabelledImages(CorpusSource):
 
     def missing(self, root: Path | None) -> list[Missing]:
         """The file or folder."""
-        return [] if placed(root, self.path).exists() else [Missing(self.path, self.how)]
+        return [] if is_there(placed(root, self.path)) else [Missing(self.path, self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of names and contents of the images, the options and the version of the augmentation.

@@ -149,13 +149,13 @@ class CaptionImages(Source):
 
     def _files(self, root: Path | None) -> list[Path]:
         folder, files = self.require(root) / self.images, []
-        there = {entry.name for entry in os.scandir(folder)}
+        there = {entry.name for entry in os.scandir(folder) if (Path(entry) if entry.is_symlink() else entry).is_file()}
         for name in self._names(root):
             found = next((name + suffix for suffix in SUFFIXES if name + suffix in there), None)
             if found is None:
                 raise UserError(
-                    f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}), which {self.captions} names; fetch the "
-                    "images again, or remove its captions"
+                    f"{folder} has no image {name} ({', '.join(SUFFIXES[1:])}), which {self.captions} names; add the "
+                    "image, or remove its captions"
                 )
             files.append(folder / found)
         return files

@@ -26,9 +26,8 @@ from harness.corpora.captions import CAPTION, IMAGE
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.corpora.files import read_captions
 from harness.corpora.pixels import CaptionImages
-from harness.corpora.toy.corpora import ToyPairs
-from harness.errors import UserError
-from harness.sources import FileSource, Generated, Missing, digest
+from harness.errors import RESTORE, UserError
+from harness.sources import FileSource, Missing, digest
 from harness.textfiles import is_table, read_table
 
 
@@ -67,7 +66,7 @@ class LikeTraining(FeatureFile):
         if values.shape[1] != known.shape[1]:
             raise UserError(
                 f"{self.files[0]} is {values.shape[1]} wide and {self.training.files[0]} {known.shape[1]}: they come "
-                "from different teachers; fetch them again"
+                "from different teachers; use the files of one teacher"
             )
         return ids, standardised(values, known)
 
@@ -141,23 +140,6 @@ class CaptionedFile(FileSource):
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
-class ToyRetrieval(Generated):
-    """Pictures of the toy world's test split, each with a caption that describes no other picture."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name, self.pairs = name, ToyPairs(split="test", size=size)
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash of captions and pictures."""
-        return self.pairs.fingerprint(root)
-
-    def load(self, root: Path | None) -> CaptionedImages:
-        """Generate captions and pictures."""
-        pairs = self.pairs.load(root)
-        ids = self.pairs.image_ids(root)
-        return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs, ids)
-
-
 class _Captions(NamedTuple):
     """Image ids, the captions of each image, and whether the ids are those of other data sets, not positions."""
 
@@ -173,11 +155,11 @@ def _split_captions(path: Path, split: str) -> _Captions:
     for row in rows:
         name = row.get("image_id", row.get("image_no"))
         if name is None:
-            raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; fetch it again")
+            raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; correct the header")
         if row["split"] == split:
             found.setdefault(name, []).append(row["caption"])
     if not found:
-        raise UserError(f"{path} has no captions of the split '{split}'; fetch it again")
+        raise UserError(f"{path} has no captions of the split '{split}'; {RESTORE}")
     return _Captions(list(found), list(found.values()), known="image_id" in rows[0])
 
 
@@ -218,4 +200,3 @@ COCO = CaptionedFile(
     split="test5k",
     images="coco/val2014",
 )
-TOY_RETRIEVAL = ToyRetrieval("ToyRetrieval", 1000)

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import content_hash, read_note_on, write_note
-from harness.sources import digest, write_bytes
+from harness.files import content_hash, read_note_on, write_bytes, write_note
+from harness.sources import digest
 from harness.textfiles import normalised_text
 
 #: version of the hashes

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.checksums import keep_note, kept_note
+from harness.caches import keep_note, kept_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
-from harness.regular import open_regular
+from harness.files import open_regular
 from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 
 log = logging.getLogger(__name__)
@@ -91,9 +91,11 @@ class ShardPairs(CorpusSource):
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
         listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {some_of(flaws)}"
         if len(flaws) > self.bad:
-            raise UserError(f"{listed}; fetch the shards again, or set bad = {len(flaws)} for the corpus to skip them")
+            raise UserError(f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them")
         if not found or (self.limit and found < self.limit):
-            raise UserError(f"{self.path} has {found} pairs, fewer than the limit {self.limit or 1}; fetch more shards")
+            raise UserError(
+                f"{self.path} has {found} pairs, fewer than the limit {self.limit or 1}; lower the limit, or add shards"
+            )
         if not flaws:
             return []
         log.warning("%s; they are skipped", listed)

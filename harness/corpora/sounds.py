@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache, is_unusable
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
 from harness.locks import locked
 from harness.sources import digest, file_hash
 
@@ -57,7 +57,9 @@ def located(place: Path, names: Sequence[str]) -> list[Path]:
     files = _unpacked(place, names) if place.is_file() else [place / name for name in names]
     absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
     if absent is not None:
-        raise UserError(f"{place} has no recording {absent}, which its index lists; fetch both again")
+        raise UserError(
+            f"{place} has no recording {absent}, which its index lists; add it, or remove its line from the index"
+        )
     return files
 
 
@@ -96,4 +98,4 @@ def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         if isinstance(error, OSError) and is_unusable(error):  # the cache, not the archive
             raise
-        raise UserError(f"the archive {place} cannot be read: {error}; fetch it again") from error
+        raise UserError(f"the archive {place} cannot be read: {error}; {RESTORE}") from error

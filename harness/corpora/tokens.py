@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import content_hash, read_note_on, write_note
 from harness.encoders.rows import TokenRows
+from harness.files import content_hash, read_note_on, write_bytes, write_note
 from harness.locks import locked
-from harness.sources import digest, write_bytes
+from harness.sources import digest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import DamagedError, check_file, put_aside, read_note, write_note
 from harness.errors import UserError
+from harness.files import DamagedError, check_file, put_aside, read_note, write_note, write_text
 from harness.locks import locked
-from harness.sources import digest, write_text
+from harness.sources import digest
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harness.encoders.poolings import Pooling
 from harness.errors import UserError
-from harness.sources import write_text
+from harness.files import write_text
 
 #: switches that are always in the pooling file
 _SWITCHES = ("pooling_mode_cls_token", "pooling_mode_mean_tokens")

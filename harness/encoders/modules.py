@@ -14,7 +14,8 @@ from typing import Any
 
 from harness import registry
 from harness.encoders.poolings import MODULES, pooling_named
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
+from harness.files import read_regular
 
 #: modules of these packages come with the libraries; all others are code of the folder or of another package
 _LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."
@@ -43,12 +44,12 @@ def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
     if not file.is_file():
         return ()
     try:
-        modules = tuple(ListedModule(str(each["type"]), str(each["path"])) for each in json.loads(file.read_text()))
+        modules = tuple(ListedModule(str(each["type"]), str(each["path"])) for each in json.loads(read_regular(file)))
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
     for module in modules:
         if Path(module.path).is_absolute() or ".." in Path(module.path).parts:
-            raise UserError(f"{file} names the module {module.path} outside the folder; fetch the model again")
+            raise UserError(f"{file} names the module {module.path} outside the folder; correct its path")
     return modules
 
 
@@ -70,7 +71,7 @@ def module_files(folder: Path) -> Iterator[Path]:
     """Yield the files in the sub-folders of a folder's modules, descriptions excepted."""
     for path in {module.path for module in listed_modules(folder)} - {"", "."}:
         for file in (folder / path).rglob("*"):
-            if file.is_file() and file.suffix != ".md" and not file.name.startswith("."):
+            if not file.is_dir() and file.suffix != ".md" and not file.name.startswith("."):
                 yield file
 
 
@@ -139,11 +140,11 @@ def _activation(file: Path) -> str:
 def _read(file: Path) -> dict[str, Any]:
     """Read a module's settings. Raises UserError for a damaged file."""
     try:
-        settings: dict[str, Any] = dict(json.loads(file.read_text()))
+        settings: dict[str, Any] = dict(json.loads(read_regular(file)))
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
     return settings
 
 
 def _unreadable(file: Path, error: Exception) -> UserError:
-    return UserError(f"{file} is not a valid file of sentence-transformers: {error}; fetch the model again")
+    return UserError(f"{file} is not a valid file of sentence-transformers: {error}; {RESTORE}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from harness.encoders.kernels import within
 from harness.encoders.layers import EncoderLayer, through
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
 
 #: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix
 _LAYOUTS = (
@@ -151,7 +151,7 @@ def _embedding(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
                         token, positions, weight, *bias = (file.get_tensor(name).float() for name in wanted)
                         return token, positions, weight, bias[0] if bias else None
         except (OSError, SafetensorError) as error:
-            raise UserError(f"the weights {path} cannot be read: {error}; fetch them again") from error
+            raise UserError(f"the weights {path} cannot be read: {error}; {RESTORE}") from error
     raise UserError(
         f"{folder} has no ViT patch embedding in safetensors; give the folder of a ViT or CLIP model that has one"
     )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead
-from harness.errors import UserError, first_line
+from harness.errors import RESTORE, UserError, first_line
 
 #: the module's weights in the file, and the beginning of their names: of captions, then of images
 _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
@@ -38,7 +38,7 @@ def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
         UnpicklingError,
     ) as error:
         why = f"{type(error).__name__}: {first_line(error)}"
-        raise UserError(f"{file} does not have MCSE's projections: {why}; fetch the model again") from error
+        raise UserError(f"{file} does not have MCSE's projections: {why}; {RESTORE}") from error
     return texts, images
 
 

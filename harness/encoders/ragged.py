@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache
-from harness.checksums import content_hash, read_note_on, write_note
 from harness.errors import UserError
+from harness.files import content_hash, read_note_on, write_note
 from harness.locks import locked
 from harness.processors import own_cores
 from harness.sources import digest

@@ -16,6 +16,7 @@ from harness.encoders.poolings import MODULES
 from harness.encoders.student import Student
 from harness.encoders.weights import (
     UNREADABLE,
+    check_tokenizer,
     check_vocabulary_files,
     known_vocabulary,
     refuse_architecture,
@@ -50,7 +51,7 @@ class SentenceModules(nn.Module):
             return cls(_loaded(folder, trusted))
         except UNREADABLE as error:
             why = f"the folder {folder} cannot be read by sentence-transformers: {first_line(error)}"
-            raise UserError(f"{why}; fetch it again, or read its encoder alone with --pooling") from error
+            raise UserError(f"{why}; correct the folder, or read the encoder alone with --pooling") from error
 
     @property
     def device(self) -> torch.device:
@@ -111,4 +112,6 @@ def _loaded(folder: Path, trusted: bool) -> Any:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
     for encoder in encoders:
         check_vocabulary_files(encoder, model.tokenizer)
+    if encoders:
+        check_tokenizer(model.tokenizer, model[0].auto_model)
     return model

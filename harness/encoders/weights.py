@@ -15,15 +15,17 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
 from harness.encoders.modules import transformer_folder
 from harness.errors import UserError
+from harness.files import open_regular, read_regular
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError),
-    *(UnpicklingError, SafetensorError),
+    *(ArithmeticError, AssertionError, MemoryError, UnpicklingError, SafetensorError, StrictDataclassError),
 )
 _POOLER = "pooler."
 #: Weights beside an encoder that its vectors do not depend on, by the beginning of their names without the base model's
@@ -36,6 +38,11 @@ _BESIDE = (
     *("pre_classifier.", "score.", "qa_outputs.", "discriminator_predictions.", "generator_predictions."),
     *("generator_lm_head.", "decoder.", "mlp.", "discriminator.", "generator.", "electra_head."),
     *("aux_", "image_mlp.", "image_pooler.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
+)
+#: sizes in a config.json, which the weights bound
+_SIZES = (
+    *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),
+    *("max_position_embeddings", "type_vocab_size"),
 )
 #: buffers that older versions saved
 _BUFFERS = ("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
@@ -66,6 +73,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     with known_vocabulary(folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
     check_vocabulary_files(folder, tokenizer)
+    check_tokenizer(tokenizer, model)
     if tokenizer.pad_token_id is None:
         raise UserError(
             f"the tokenizer in {folder} has no pad token, which batches need; set "
@@ -105,39 +113,74 @@ def refuse_architecture(folder: Path) -> None:
     """Raise ValueError for an architecture or an attention that is code of a repository, not of transformers."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    file = folder / "config.json"
-    config = json.loads(file.read_text()) if file.is_file() else {}
+    config = _configuration(folder)
     if "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING:
         raise ValueError(
             f"its architecture '{config.get('model_type', 'unknown')}' is code of the repository, which is not "
             "executed by default; if you trust it, use `harness eval --trust-remote-code`"
         )
     for name in ("config.json", "sentence_bert_config.json"):
-        if (folder / name).is_file() and (kernel := _kernel(json.loads((folder / name).read_text()))):
+        if kernel := _kernel(_configuration(folder, name)):
             raise ValueError(
                 f"its {name} names the attention '{kernel}', code of another repository, which is not executed; remove "
                 "that key"
             )
 
 
+def _configuration(folder: Path, name: str = "config.json") -> dict[str, Any]:
+    file = folder / name
+    config = json.loads(read_regular(file)) if file.is_file() else {}
+    if not isinstance(config, dict):
+        raise ValueError(f"its {name} is not a JSON object")
+    return config
+
+
 def refuse_size(folder: Path) -> None:
-    """Raise ValueError, before a model is built, for sizes that the weights in model.safetensors cannot have."""
-    weights, file = folder / "model.safetensors", folder / "config.json"
-    config = json.loads(file.read_text()) if file.is_file() else {}
-    if not weights.is_file() or not isinstance(config, dict):
-        return
-    with safe_open(weights, framework="np") as held:
-        shapes = [held.get_slice(name).get_shape() for name in held.keys()]  # noqa: SIM118 - it is no mapping
-    numbers = sum(map(math.prod, shapes))
-    most = {"num_hidden_layers": len(shapes), "hidden_size": numbers, "embedding_size": numbers, "vocab_size": numbers}
-    asked = {name: config[name] for name in most if config.get(name) is not None}
-    for name, value in asked.items():
-        if type(value) is not int:
+    """Raise ValueError, before a model is built, for a config.json whose sizes the weights beside it cannot have."""
+    config = _configuration(folder)
+    sizes = {name: config[name] for name in (*_SIZES, "pad_token_id") if config.get(name) is not None}
+    for name, value in sizes.items():
+        if type(value) is not int or (value < 0 and name != "pad_token_id"):
             raise ValueError(f"its config.json has {name} = {value!r}, which is no whole number")
-        if name == "vocab_size":
-            value *= asked.get("embedding_size", asked.get("hidden_size", 1))
-        if value > most[name]:
-            raise ValueError(f"its config.json has {name} = {config[name]}, more than its {weights.name} can hold")
+    words, pad = sizes.get("vocab_size"), sizes.pop("pad_token_id", 0)
+    if words is not None and not -words <= pad < words:
+        raise ValueError(f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens")
+    weights = weight_files(folder)
+    if not weights:
+        return
+    shapes = [shape for path in weights for shape in _shapes(path)]
+    numbers = min(sum(map(math.prod, shapes)), sum(path.stat().st_size for path in weights))  # a byte each at least
+    for name, value in sizes.items():
+        width = sizes.get("embedding_size", sizes.get("hidden_size", 1)) if name == "vocab_size" else 1
+        if value * width > (len(shapes) if name == "num_hidden_layers" else numbers):
+            raise ValueError(f"its config.json has {name} = {value}, more than its {weights[0].name} can hold")
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files from which transformers reads a folder's weights. Raises ValueError for an index of other folders."""
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        whole, index = folder / name, folder / f"{name}.index.json"
+        if whole.is_file():
+            return [whole]
+        if index.is_file():
+            shards = {str(shard) for shard in json.loads(read_regular(index))["weight_map"].values()}
+            if any(Path(shard).name != shard for shard in shards):
+                raise ValueError(f"its {index.name} names a file of another folder")
+            return [folder / shard for shard in sorted(shards)]
+    return []
+
+
+def _shapes(path: Path) -> list[Sequence[int]]:
+    """The shapes of the tensors in a file of weights, read without their numbers."""
+    with open_regular(path):  # opening a pipe would wait for ever
+        pass
+    if path.suffix == ".safetensors":
+        with safe_open(path, framework="np") as held:
+            return [held.get_slice(name).get_shape() for name in held.keys()]  # noqa: SIM118 - it is no mapping
+    import torch
+
+    held = torch.load(path, map_location="meta", weights_only=True)
+    return [tensor.shape for tensor in held.values() if isinstance(tensor, torch.Tensor)]
 
 
 def _kernel(value: Any) -> str:
@@ -162,6 +205,19 @@ def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
         raise ValueError(_no_vocabulary(files))
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
+
+
+def check_tokenizer(tokenizer: Any, model: Any) -> None:
+    """Raise ValueError for tokens without a row in the model's table of embeddings, and for no number as length."""
+    longest = tokenizer.model_max_length
+    if not isinstance(longest, int | float) or longest < 1 or longest % 1:
+        raise ValueError(f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length")
+    largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
+    if largest >= rows:
+        raise ValueError(
+            f"its tokenizer has the token id {largest}, and its embedding table only {rows} rows: they belong to "
+            "different models"
+        )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
 from harness.evaluation.sts import STSB, SimilarityFile
 from harness.evaluation.suites import Task, pairs_of
 from harness.sources import FileSource, digest
@@ -203,7 +203,7 @@ def _objects(path: Path) -> list[dict[str, str]]:
     try:
         return [json.loads(line) for line in read_lines(path)]
     except ValueError as error:
-        raise UserError(f"{path} is not JSON, one object a line: {error}; fetch the file again") from error
+        raise UserError(f"{path} is not JSON, one object a line: {error}; {RESTORE}") from error
 
 
 STSB_FILE = SimilarityFileTask("STSBenchmark-file", STSB)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness import registry
-from harness.checksums import keep_note, kept_note
+from harness.caches import keep_note, kept_note
 from harness.errors import MissingData, UserError
 from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
 from harness.evaluation.mteb_local import OfflineTask, build

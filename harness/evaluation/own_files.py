@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from harness.caches import known_hash
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, SentencePair
 from harness.evaluation.transfer import TRANSFER, Labelled, in_order
-from harness.sources import FileSource, digest, known_hash
+from harness.sources import FileSource, digest
 from harness.textfiles import TableRow, read_rows
 
 #: the scores of unrelated and of equal meaning in similarity tasks

@@ -19,7 +19,7 @@ from harness.fetching.download import Progress, download
 from harness.fetching.entries import Entry, Origin, providers
 from harness.fetching.places import Say, books, check_room, held, manifest_path, readable
 from harness.fetching.recipes import RECIPES, Take
-from harness.sources import remove
+from harness.files import remove
 
 #: returns the progress callback of a file
 Watch = Callable[[str], Progress]

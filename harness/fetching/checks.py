@@ -15,7 +15,7 @@ from typing import IO, Literal, cast
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
 from harness.fetching.places import books, manifest_path
-from harness.sources import write_text
+from harness.files import write_text
 
 BLOCK = 1 << 20
 _DIGEST = re.compile(r"# ([0-9a-f]{64})")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.fetching.places import Say
-from harness.sources import write_text
+from harness.files import write_text
 
 TRIES = 5
 TIMEOUT = 30.0

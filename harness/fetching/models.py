@@ -13,13 +13,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.checksums import DamagedError, sealed, unsealed
 from harness.errors import UserError
 from harness.fetching.checks import hash_of
 from harness.fetching.download import Progress
 from harness.fetching.hub import plain_errors
 from harness.fetching.places import Say, books, held
-from harness.sources import write_text
+from harness.files import DamagedError, sealed, unsealed, write_text
 
 #: weights that transformers and timm read, the preferred first
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")

@@ -1,19 +1,118 @@
-"""Checks that a method matches its declarations, on random batches; usable in a plug-in's own tests."""
+"""Checks of methods on random batches, which `harness check`, the tests and those of plug-ins run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import importlib
+import importlib.util
+import inspect
+import pickle
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
 
+from harness.errors import UserError
+from harness.foreign import OWN_SIGNALS, import_limited
 from harness.inputs import Stream
 from harness.method.base import Method
 from harness.method.hyperparameters import ValueOrigin
-from harness.method.interface import Batch, Dimensions, MediaBatch, PairBatch, SentenceBatch, TripletBatch
+from harness.method.interface import Batch, Dimensions, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
+from harness.registry import OWN, get_class, names, target
 
+#: seeds of the heads, and of what a loss draws
+HEADS, LOSS = 1, 2
 ROWS, WIDTH, LENGTH = 6, 8, 5
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One check of a method; it passes if there are no problems."""
+
+    method: str
+    check: str
+    problems: tuple[str, ...]
+
+
+def methods_in(what: str) -> list[type[Method]]:
+    """The methods of a package, a module, a MODULE:CLASS or a Python file.
+
+    Those that it registers, else those that it defines. Raises UserError where there is none or it cannot be imported.
+    """
+    place, colon, name = what.partition(":")
+    registered = [each for each in names("method") if target("method", each).partition(":")[0].split(".")[0] == place]
+    if registered and not colon:
+        return [get_class("method", each, Method) for each in registered]
+    module = _imported(place)
+    found = [one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Method)]
+    if colon:
+        found = [one for one in found if one.__name__ == name]
+    else:
+        found = [one for one in found if one.__module__.partition(".")[0] not in OWN and not inspect.isabstract(one)]
+    if not found:
+        what_is_missing = f"no class {name} derived from" if colon else "no class derived from"
+        raise UserError(f"{place} has {what_is_missing} harness.method.Method; name the module that defines the method")
+    return list(dict.fromkeys(found))
+
+
+def check_all(method: type[Method]) -> Iterator[Checked]:
+    """Carry out each check in turn; one that raises has failed, with the file and line."""
+    name = getattr(method, "name", method.__name__)
+    for check, problems in CHECKS.items():
+        try:
+            found = tuple(dict.fromkeys(problems(method)))
+        except OWN_SIGNALS:
+            raise
+        except BaseException as error:
+            found = (_raised(error),)
+        yield Checked(name, check, found)
+
+
+def _imported(place: str) -> ModuleType:
+    path = Path(place).expanduser()
+    try:
+        with import_limited():
+            return _module(place, path)
+    except (UserError, *OWN_SIGNALS):
+        raise
+    except BaseException as error:
+        raise UserError(f"{place} cannot be imported: {_raised(error)}; fix it, or give another name") from error
+
+
+def _module(place: str, path: Path) -> ModuleType:
+    if path.suffix != ".py":
+        return importlib.import_module(place)
+    if not path.is_file():
+        raise UserError(f"there is no file {place}; give a Python file, a package or MODULE:CLASS")
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _raised(error: BaseException) -> str:
+    """An error with the last place outside this project and its libraries that it passed."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    own = Path(__file__).resolve().parents[1]
+    outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(own)]
+    place = [f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (*outside, *frames[-1:])]
+    last = place[len(outside) - 1 if outside else 0] if place else ""
+    return " ".join(f"{type(error).__name__}: {error}".split()) + last
 
 
 def check_method(method: type[Method]) -> list[str]:
@@ -70,11 +169,6 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
     return [batches[stream] for stream in method.streams]
 
 
-def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
-    """Random vectors in place of an encoder's: (6, views, 8)."""
-    return torch.randn(ROWS, views, WIDTH, requires_grad=True)
-
-
 def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
     """The terms of a reading and its problems."""
     built = build(method, reading)
@@ -86,7 +180,7 @@ def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
     if not 0 <= place < cycle:
         problems.append(f"the mixing rule returns place {place} of a cycle of {cycle}")
     for batch in random_batches(built) if method.trains else ():
-        total, terms = _losses(built, batch)
+        total, terms = _loss(built, batch)
         seen |= set(terms)
         if total is None:
             problems.append(f"{type(batch).__name__} has no loss term")
@@ -105,8 +199,8 @@ def _without(whole: Method, reading: str, term: str) -> list[str]:
     less = build(type(whole), reading, {"without": term})
     less.load_state_dict(whole.state_dict())
     for batch in random_batches(whole):
-        total, rest = _losses(less, batch)
-        terms = {name: value for name, value in _losses(whole, batch)[1].items() if name != term}
+        total, rest = _loss(less, batch)
+        terms = {name: value for name, value in _loss(whole, batch)[1].items() if name != term}
         if set(rest) != set(terms) or (total is None) != (not rest):
             return [f"without={term} changes which terms {type(batch).__name__} has"]
         if any(not torch.allclose(value, terms[name]) for name, value in rest.items()):
@@ -114,12 +208,130 @@ def _without(whole: Method, reading: str, term: str) -> list[str]:
     return []
 
 
-def _losses(method: Method, batch: Batch | MediaBatch) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """The loss of a batch under a fixed seed, which leaves the global generator as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return method.loss(batch, encode)
-
-
 def _scalar(value: Tensor) -> bool:
     return value.ndim == 0 and bool(torch.isfinite(value))
+
+
+def _answers(method: type[Method]) -> Iterator[str]:
+    """What a plan asks of every reading."""
+    for reading in method.readings:
+        values = method.configure(reading)
+        if method.pooling(values) not in names("pooling"):
+            yield f"@{reading}: the pooling '{method.pooling(values)}' is not registered"
+        method.features(values)
+        method.own_steps(values)
+        if method.captions(values) not in ("setting", "all"):
+            yield f"@{reading}: captions() is neither 'setting' nor 'all'"
+        if pickle.loads(pickle.dumps(values)) != values:
+            yield f"@{reading}: its hyperparameters differ after they were pickled"
+
+
+def _gradients(method: type[Method]) -> Iterator[str]:
+    """Every batch has a gradient for the encoder, and every parameter of a head one in some batch."""
+    for reading, built in _built(method):
+        for batch in random_batches(built):
+            vectors: list[Tensor] = []
+            total, _ = _loss(built, batch, vectors)
+            if total is None or not total.requires_grad:
+                yield f"@{reading}: the loss of {type(batch).__name__} has no gradient"
+                continue
+            total.backward()  # type: ignore[no-untyped-call]
+            if not any(one.grad is not None and one.grad.abs().sum() > 0 for one in vectors):
+                yield f"@{reading}: the loss of {type(batch).__name__} has no gradient for the encoder"
+            if any(one.grad is not None and not one.grad.isfinite().all() for one in vectors):
+                yield f"@{reading}: the gradient of {type(batch).__name__} is not finite"
+        unused = [name for name, one in built.named_parameters() if one.requires_grad and one.grad is None]
+        if unused and not built.test_head():
+            yield f"@{reading}: no loss term trains {', '.join(unused)}"
+
+
+def _repeats(method: type[Method]) -> Iterator[str]:
+    """The same heads and the same random numbers give the same loss, and the batch stays as it was."""
+    for (reading, one), (_, other) in zip(_built(method), _built(method), strict=True):
+        for batch in random_batches(one):
+            before = copy.deepcopy(batch)
+            (first, _), (second, _) = _loss(one, batch), _loss(other, batch)
+            if first is not None and second is not None and not torch.equal(first, second):
+                yield f"@{reading}: the loss of {type(batch).__name__} differs under the same seed"
+            if not _same(before, batch):
+                yield f"@{reading}: it changes the {type(batch).__name__} that it is given"
+
+
+def _is_restored(method: type[Method]) -> Iterator[str]:
+    """A checkpoint, taken after a step, holds all that a method needs."""
+    for reading, built in _built(method):
+        for batch in random_batches(built):
+            _loss(built, batch)
+        again = build(method, reading)
+        again.load_state_dict(copy.deepcopy(built.state_dict()))
+        for batch in random_batches(built):
+            (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
+            if first is not None and second is not None and not torch.equal(first, second):
+                yield f"@{reading}: another loss after its weights were saved and loaded"
+
+
+def _moves(method: type[Method]) -> Iterator[str]:
+    """A method keeps to the device of its batch; shown with tensors that have a device, and no numbers."""
+    for reading in method.readings if method.trains else ():
+        with FakeTensorMode():
+            with torch.device("cuda"):
+                there = build(method, reading)
+            for batch in random_batches(there):
+                try:
+                    _loss(there, _moved(batch), device="cuda")
+                except (DataDependentOutputException, DynamicOutputShapeException):
+                    continue  # a shape that depends on numbers
+                except RuntimeError as error:
+                    yield f"@{reading}: {_raised(error)}"
+
+
+#: name -> the problems that it finds
+CHECKS: Mapping[str, Callable[[type[Method]], Any]] = {
+    "declarations and loss terms": check_method,
+    "answers to a plan": _answers,
+    "gradients": _gradients,
+    "the same under the same seed": _repeats,
+    "checkpoints": _is_restored,
+    "devices": _moves,
+}
+
+
+def _built(method: type[Method]) -> Iterator[tuple[str, Method]]:
+    for reading in method.readings if method.trains else ():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(HEADS)
+            yield reading, build(method, reading)
+
+
+def _loss(
+    method: Method, batch: Batch | MediaBatch, vectors: list[Tensor] | None = None, device: str = "cpu"
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """The loss of a batch under a fixed seed; `vectors` gets what the encoder gave."""
+
+    def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        found = torch.randn(ROWS, views, WIDTH, device=device, requires_grad=True)
+        if vectors is not None:
+            vectors.append(found)
+        return found
+
+    given: Encode = encode
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(LOSS)
+        return method.loss(batch, given)
+
+
+def _moved(value: Any) -> Any:
+    """A batch on the device of another."""
+    if isinstance(value, Tensor):
+        return value.to("cuda")
+    if isinstance(value, Mapping):
+        return {name: _moved(one) for name, one in value.items()}
+    return replace(value, **{name: _moved(one) for name, one in vars(value).items()})
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    return all(_same(value, vars(other)[name]) for name, value in vars(one).items())

@@ -23,8 +23,6 @@ import torch
 from transformers import BertConfig, BertModel
 
 from harness.corpora.tokens import TokenFile, Tokens
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.kernels import trials
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
@@ -44,6 +42,8 @@ from harness.runs.train import Bench, trainer_of
 from harness.spec import RunSpec
 from harness.stopping import Stopped
 from harness.store import Store
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyPairs
 from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 

@@ -14,7 +14,7 @@ from harness.corpora.base import Pairs
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.evaluation.embed import EmbedFunction, TrainedOn
-from harness.runs.training_data import RunFeatures
+from harness.runs.train import RunFeatures
 
 #: Rows that pass a head at once.
 ROWS = 4096

@@ -12,12 +12,13 @@ from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.fetching.publishing import find_or_make, upload
+from harness.files import write_text
 from harness.formatting import count_of
 from harness.planning.inventory import Inventory
 from harness.reporting.card import ModelFacts, Provenance, model_card
 from harness.runs.finished import FinishedRun, find_result
 from harness.runs.whole_folder import check_new, write_whole
-from harness.sources import data_root, write_text
+from harness.sources import data_root
 from harness.store import Result, Store, frame_of
 
 

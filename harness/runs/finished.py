@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from harness.checksums import DamagedError
 from harness.command_line import harness_command
 from harness.encoders.locate import FolderModel
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.files import DamagedError
 from harness.grid import Resolved, resolve
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from harness.checksums import content_hash, put_aside, read_note_on, write_note
 from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
+from harness.files import content_hash, put_aside, read_note_on, write_note
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun

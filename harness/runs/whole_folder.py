@@ -11,8 +11,8 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from harness.errors import UserError, first_line
+from harness.files import fill_folder, temporary_beside
 from harness.locks import try_lock
-from harness.sources import fill_folder, temporary_beside
 
 #: the file that marks a folder as an export that has not ended, and is locked as long as its process lives
 _MARK = ".harness-export.lock"

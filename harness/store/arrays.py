@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.files import read_arrays, write_arrays
 from harness.metrics import ArrayName
-from harness.sources import read_arrays, write_arrays
 
 #: numbers or texts of any shape
 Array = NDArray[Any]

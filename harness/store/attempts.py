@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.errors import LockError, UserError
-from harness.regular import read_regular
-from harness.sources import write_text
+from harness.files import read_regular, write_text
 from harness.store.files import Store
 
 #: The record of a training that has ended, in the run's work folder.

@@ -15,8 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from harness.regular import open_regular
-from harness.sources import replaced
+from harness.files import open_regular, replaced
 from harness.store.columns import TYPES, ColumnArray, Columns, Tables
 
 #: kinds of the tables in the file, parts last

@@ -28,12 +28,10 @@ from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
-from harness.checksums import DamagedError, put_aside, sealed, unsealed
 from harness.errors import UserError, first_line
+from harness.files import DamagedError, open_regular, put_aside, read_regular, sealed, unsealed, write_text
 from harness.locks import try_lock
 from harness.metrics import ArrayName
-from harness.regular import open_regular, read_regular
-from harness.sources import write_text
 from harness.spec import RunSpec, Variant
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from harness.errors import UserError
-from harness.sources import ABANDONED_S, remove_leftovers
+from harness.files import ABANDONED_S, remove_leftovers
 from harness.store.columns import Tables
 from harness.store.columns_file import read_tables, write_tables
 from harness.store.columns_writer import TablesWriter

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from harness.checksums import put_aside
 from harness.errors import UserError
-from harness.regular import read_regular
+from harness.files import put_aside, read_regular
 from harness.store.files import Store
 from harness.store.submissions import submission, submissions
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.errors import UserError
+from harness.files import remove_leftovers
 from harness.plaintext import LONGEST_NAME
-from harness.sources import remove_leftovers
 from harness.store.files import Store, file_name
 from harness.store.schema import Spec
 

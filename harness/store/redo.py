@@ -17,9 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.checksums import DamagedError, note_in, write_note
 from harness.errors import UserError
-from harness.regular import read_regular
+from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.store.files import Store
 from harness.store.schema import Result, Spec
 from harness.store.submissions import submission

@@ -151,7 +151,7 @@ class Result(Record):
 
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
     equal. Results share a `group` only if their trainings differ by seed alone.
-    A result's file ends with a digest of itself (`harness.checksums`), which is no part of the record.
+    A result's file ends with a digest of itself (`harness.files`), which is no part of the record.
     `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
     `warnings` are those of training. `identity` is what the fingerprint is a hash of, by name, which older files do not
     hold: it shows what has changed where a run has another fingerprint.

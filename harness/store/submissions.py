@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.checksums import DamagedError, note_in, write_note
-from harness.regular import read_regular
+from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.store.files import Store
 
 

@@ -19,11 +19,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.checksums import DamagedError, note_in, write_note
 from harness.errors import UserError, first_line
+from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.formatting import count_of
 from harness.inputs import OptionValue
-from harness.regular import read_regular
 from harness.seeds import generator
 from harness.sources import digest
 from harness.spec import SpecError, Variant, canonical, split

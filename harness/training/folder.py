@@ -21,12 +21,21 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from harness.checksums import DamagedError, check_folder, note_in, put_aside, seal_folder, write_note
 from harness.encoders.student import Student
 from harness.errors import first_line
+from harness.files import (
+    DamagedError,
+    check_folder,
+    fill_folder,
+    note_in,
+    open_regular,
+    put_aside,
+    read_regular,
+    remove,
+    seal_folder,
+    write_note,
+)
 from harness.method import Method
-from harness.regular import open_regular, read_regular
-from harness.sources import fill_folder, remove
 from harness.store.attempts import RECORD_FILE
 from harness.training.record import TrainingRecord
 

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.checksums import DamagedError, put_aside
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
+from harness.files import DamagedError, put_aside
 from harness.inputs import Stream
 from harness.method import Encode, Method
 from harness.profiles import Training

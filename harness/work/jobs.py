@@ -176,7 +176,7 @@ class TokensOfCorpus(Preparation):
     def make(self, bench: Bench) -> None:
         """Tokenise."""
         from harness.encoders.student import Student
-        from harness.runs.training_data import token_file
+        from harness.runs.train import token_file
 
         def listen(stage: Stage) -> None:
             bench.listen(Event("prepare", self.experiment.key, stage=stage))

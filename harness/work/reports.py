@@ -20,9 +20,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.checksums import DamagedError, note_in, write_note
+from harness.files import DamagedError, note_in, open_regular, read_regular, write_note
 from harness.planning.events import Event, Listener, both
-from harness.regular import open_regular, read_regular
 from harness.runs.resources import Allocation
 from harness.store import Failure, Result, Store
 from harness.work.job import Again, End, Job, Prepared

@@ -13,7 +13,6 @@ from sentence_transformers import SentenceTransformer
 
 from harness import api, profiles
 from harness.cli.main import cli
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
@@ -21,6 +20,7 @@ from harness.planning.request import model_request
 from harness.planning.selection import Selection
 from harness.runs.export import export
 from harness.store import Store
+from harness.toy import student_folder
 from harness.work.tracking import listener
 
 

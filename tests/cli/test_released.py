@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_words import Typed
 
-from harness.corpora.toy import student_folder
+from harness.toy import student_folder
 
 COMMIT = "b17f672f6143a6b6ff2d60250a7c2fa7574ac6eb"
 

@@ -101,7 +101,7 @@ def test_what_has_no_stand_in_is_said(tmp_path: Path) -> None:
 
 
 def test_the_places_of_encoders_may_be_given(tmp_path: Path) -> None:
-    from harness.corpora.toy import student_folder
+    from harness.toy import student_folder
 
     place = f"bert-base-uncased={student_folder()}"
     request = make_request(Selection("paper", table="mcse:T5", encoders=place))

@@ -17,13 +17,12 @@ from harness.corpora.retrieval import (
     COCO,
     FLICKR8K,
     FLICKR30K,
-    TOY_RETRIEVAL,
     CaptionedFile,
     LikeTraining,
-    ToyRetrieval,
 )
 from harness.errors import MissingData, UserError
 from harness.evaluation.retrieval import both_ways
+from harness.toy.tasks import TOY_RETRIEVAL, ToyRetrieval
 
 FLICKR8K_FILES = ["test.parquet", "test_squeezenet.parquet", "train_squeezenet.parquet"]
 

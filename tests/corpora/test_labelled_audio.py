@@ -285,7 +285,7 @@ def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
     packed = LabelledAudio("wav.tar.gz", "", index="index.tsv", bins=32, frames=60)
     np.testing.assert_array_equal(drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5]))
     (speech / "wav.tar.gz").write_bytes((speech / "wav.tar.gz").read_bytes()[:-200])
-    with pytest.raises(UserError, match=r"cannot be read: .*fetch it again"):
+    with pytest.raises(UserError, match=r"cannot be read: .*restore it"):
         packed.load(speech)
 
 

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from harness.caches import cache_folder
-from harness.checksums import write_note
 from harness.corpora.labelled_images import LabelledImages
 from harness.encoders import pictures
 from harness.encoders.pictures import decoded
 from harness.errors import UserError
+from harness.files import write_note
 from harness.seeds import generator
 
 NOISE = np.random.default_rng(0).integers(0, 255, (40, 50, 3), dtype=np.uint8)

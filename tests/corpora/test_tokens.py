@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from harness.caches import cache_folder
 from harness.corpora.tokens import Tokens, cached_tokens
-from harness.corpora.toy import student_folder
+from harness.toy import student_folder
 
 TEXTS = [
     "the plain red circle at the left by noon",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.corpora.files import TripletsFile
-from harness.corpora.toy.corpora import ToyTriplets
-from harness.corpora.toy.scenes import LEXICON
 from harness.errors import MissingData, UserError
+from harness.toy.corpora import ToyTriplets
+from harness.toy.world import LEXICON
 
 
 def test_quotes_may_hold_commas_and_line_ends(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpora.toy import student_folder
 from harness.encoders.modules import declared_pooling, listed_modules, module_files, transformer_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.toy import student_folder
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "pooler"])

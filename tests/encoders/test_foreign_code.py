@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from harness.corpora.toy import clip_folder, student_folder
 from harness.encoders.locate import FolderModel
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
+from harness.toy import clip_folder, student_folder
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import torch
 from fake_device import CUDA, fake_cuda
 from torch import Tensor
 
-from harness.corpora.toy import student_folder
 from harness.encoders import kernels
 from harness.encoders.kernels import attention_on, scattered
 from harness.encoders.precision import autocast
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.student import Student
+from harness.toy import student_folder
 
 HEADS, SIZE = 4, 16
 SENTENCES = ["a red circle", "a", "two blue squares below a ring"]

@@ -26,10 +26,10 @@ from transformers import (
     RobertaModel,
 )
 
-from harness.corpora.toy import student_folder
 from harness.encoders.packed import packed_forward
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
+from harness.toy import student_folder
 
 LONGEST, VOCABULARY = 12, 50
 #: one token, the full length, and lengths between

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.corpora.toy import clip_folder, student_folder
 from harness.encoders.patches import AudioPatches, ImagePatches, media_forward
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.spec import fresh_size
+from harness.toy import clip_folder, student_folder
 
 
 @pytest.fixture(scope="module")

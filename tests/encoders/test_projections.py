@@ -73,5 +73,5 @@ def test_another_layout_is_refused_in_one_line(content: object, says: str, tmp_p
 
 def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "mcse.pt").write_bytes(b"not a file of torch")
-    with pytest.raises(UserError, match="fetch the model again"):
+    with pytest.raises(UserError, match="restore it"):
         read_projections(tmp_path / "mcse.pt")

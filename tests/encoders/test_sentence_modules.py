@@ -17,13 +17,13 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
-from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 from harness.runs.embedding import RunEmbedder
+from harness.toy import student_folder
 
 SENTENCES = ["the big red circle", "a", "", "a small blue square on the left of the ring"]
 Save = Callable[..., Path]

@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness.corpora.toy import student_folder
 from harness.encoders import student as module
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.registry import names
+from harness.toy import student_folder
 
 SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
 

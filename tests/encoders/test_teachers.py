@@ -16,12 +16,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from harness.corpora.base import Pairs
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders import teachers_image, teachers_text
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher
 from harness.errors import UserError
 from harness.registry import names
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyPairs
 
 SENTENCES = ["a", "the big red circle", "a small blue square on the left", "", "the big red circle"]
 #: preprocessing of timm/resnet50.tv_in1k in its config.json, which is that of MCSE's extraction script

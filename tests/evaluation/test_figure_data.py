@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.figure_data import FiguresSuite
 from harness.metrics import ArrayName
 from harness.runs.embedding import RunEmbedder
+from harness.toy import student_folder
 
 
 @pytest.fixture(scope="module")

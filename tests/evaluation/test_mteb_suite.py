@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.toy import mteb as toy
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import TaskScores
 from harness.sources import digest
+from harness.toy import mteb as toy
 
 TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
 

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from harness.corpora.base import Pairs
-from harness.corpora.retrieval import (
-    CaptionedImages,
-    ToyRetrieval,
-)
-from harness.corpora.toy import clip_folder
+from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
 from harness.evaluation.retrieval import RetrievalSuite
 from harness.sources import digest
+from harness.toy import clip_folder
+from harness.toy.tasks import ToyRetrieval
 
 FLICKR8K_FILES = ["test.parquet", "test_squeezenet.parquet", "train_squeezenet.parquet"]
 

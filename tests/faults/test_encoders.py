@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from faults_tools import SHORT, short_run
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness.corpora.toy import student_folder
+from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.toy import student_folder
 
 
 @pytest.fixture
@@ -75,17 +79,73 @@ def test_an_attention_of_another_repository_is_refused(file: str, folder: Path) 
         Student.load(folder)
 
 
+def as_bin(folder: Path) -> None:
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def as_shards(folder: Path) -> None:
+    names = dict.fromkeys(load_file(folder / "model.safetensors"), "shard.safetensors")
+    (folder / "model.safetensors").rename(folder / "shard.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
+
+
+@pytest.mark.parametrize("weights", [None, as_bin, as_shards], ids=["one file", "bin", "shards"])
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("num_hidden_layers", 100_000), ("vocab_size", 10**9), ("hidden_size", 10**9), ("vocab_size", "many")],
+    [
+        *(("num_hidden_layers", 100_000), ("vocab_size", 10**9), ("hidden_size", 10**9), ("vocab_size", "many")),
+        *(("intermediate_size", 10**9), ("num_attention_heads", -1), ("pad_token_id", 10**6), ("pad_token_id", "x")),
+    ],
 )
 def test_a_configuration_beyond_its_weights_is_refused_before_a_model_is_built(
-    key: str, value: object, folder: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, value: object, weights: Callable[[Path], None] | None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if weights is not None:
+        weights(folder)
+    assert Student.load(folder).width == 64
     change(folder / "config.json", **{key: value})
     monkeypatch.setattr("transformers.AutoModel.from_pretrained", None)
     with pytest.raises(UserError, match=f"its config.json has {key} = "):
         Student.load(folder)
+
+
+@pytest.mark.parametrize(("key", "value"), [("layer_norm_eps", "x"), ("num_attention_heads", 0)])
+def test_a_configuration_that_transformers_refuses_costs_one_line(key: str, value: object, folder: Path) -> None:
+    change(folder / "config.json", **{key: value})
+    with pytest.raises(UserError, match=str(folder)) as said:
+        Student.load(folder)
+    assert not str(said.value).endswith(":")
+
+
+def test_token_ids_without_an_embedding_are_refused(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    (name,) = (name for name in weights if "word_embeddings" in name)
+    save_file({**weights, name: weights[name][:50].contiguous()}, folder / "model.safetensors", {"format": "pt"})
+    change(folder / "config.json", vocab_size=50)
+    with pytest.raises(UserError, match="embedding table only 50 rows"):
+        Student.load(folder)
+
+
+@pytest.mark.parametrize("length", ["x", 0, -1, [1], 1.5])
+def test_a_length_that_is_no_number_of_tokens_is_refused(length: object, folder: Path, tmp_path: Path) -> None:
+    modules = tmp_path / "modules"
+    Student.load(folder, "mean").save(modules)
+    change(modules / "sentence_bert_config.json", max_seq_length=length)
+    with pytest.raises(UserError, match=str(modules)):
+        SentenceModules.load(modules).embed(["a red circle"])
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "1_Pooling/config.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+def test_no_file_of_a_model_is_waited_for(kind: str, name: str, folder: Path, tmp_path: Path) -> None:
+    modules = tmp_path / "modules"
+    Student.load(folder, "mean").save(modules)
+    odd = modules / name
+    odd.unlink()
+    os.mkfifo(odd) if kind == "pipe" else odd.symlink_to("/dev/zero" if kind == "device" else odd)
+    with pytest.raises(UserError, match=str(odd)):
+        harness.plan("tiny", methods="none", encoders=f"x={modules}", results=tmp_path / "results")
 
 
 def test_a_vocabulary_of_special_tokens_only_is_refused(folder: Path) -> None:

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 
 import harness
 from harness.cli import main
-from harness.corpora.toy import student_folder
 from harness.errors import UserError
 from harness.profiles import load_profile
+from harness.toy import student_folder
 
 WORDS = "embeddings.word_embeddings.weight"
 
@@ -68,3 +68,18 @@ def test_steps_and_epochs_exclude_each_other(tmp_path: Path) -> None:
     profile.write_text('extends = "tiny"\n[training]\nsteps = 5\nepochs = 1\n')
     with pytest.raises(UserError, match="steps replace epochs"):
         load_profile(str(profile))
+    rule = '[[hyperparameters]]\nsource = "mine"\nsteps = 5\nepochs = 1\n'
+    profile.write_text(f'extends = "tiny"\n{rule}')
+    with pytest.raises(UserError, match="'mine' gives both steps and epochs"):
+        harness.plan(str(profile), methods="simcse", results=tmp_path)
+
+
+@pytest.mark.parametrize("given", [{"steps": 5}, {"epochs": 2}])
+def test_steps_or_epochs_of_the_command_replace_the_other_of_the_profile(given: dict[str, int], tmp_path: Path) -> None:
+    for ours in ("steps = 400", "epochs = 3"):
+        profile = tmp_path / "mine.toml"
+        profile.write_text(f'extends = "tiny"\n[training]\n{ours}\n')
+        plan = harness.plan(str(profile), methods="simcse", results=tmp_path, set=given)
+        training = plan.runs[0].experiment.resolved.training
+        assert training.steps == given.get("steps")
+        assert training.epochs == given.get("epochs", training.epochs)

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from harness import textfiles
 from harness.corpora.features import FeatureFile
-from harness.corpora.files import TripletsFile
+from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile, read_captions
+from harness.corpora.labelled_audio import LabelledAudio
+from harness.corpora.labelled_images import LabelledImages
+from harness.corpora.retrieval import CaptionedFile
+from harness.encoders.modules import listed_modules
 from harness.errors import UserError
-from harness.textfiles import lines_of, read_rows
+from harness.sources import Source
+from harness.textfiles import lines_of, read_rows, read_table
 
 
 def huge() -> bytes:
@@ -84,3 +93,55 @@ def test_carriage_returns_alone_end_no_line(tmp_path: Path) -> None:
 def test_a_triplet_needs_three_different_columns() -> None:
     with pytest.raises(UserError, match="names a column twice"):
         TripletsFile("x.tsv", columns=["a", "a", "a"])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+@pytest.mark.parametrize("source", [SentencesFile, LabelledImages, LabelledAudio, FeatureFile])
+def test_no_file_of_data_is_waited_for(tmp_path: Path, source: Callable[[str], Source], kind: str) -> None:
+    odd(tmp_path / "x.npy", kind)
+    assert [missing.what for missing in source("x.npy").missing(tmp_path)] == ["x.npy"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+def test_no_image_of_a_caption_is_waited_for(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "captions.tsv").write_text("image\tcaption\na.png\tone\n")
+    (tmp_path / "images").mkdir()
+    odd(tmp_path / "images" / "a.png", kind)
+    pixels = CaptionsFile("captions.tsv", images="images").pixels
+    assert pixels is not None
+    with pytest.raises(UserError, match="has no image a"):
+        pixels.fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "content"),
+    [
+        (lambda path: read_table(path, "a"), "x.tsv", "a\tb\n1\n"),
+        (lambda path: read_captions(path), "x.parquet", {"image_id": ["1", "1"], "captions": [["a"], ["b"]]}),
+        (lambda path: read_captions(path), "x.parquet", {"image_id": ["1"], "captions": ["a"]}),
+        (lambda path: listed_modules(path.parent), "modules.json", "{"),
+        (lambda path: listed_modules(path.parent), "modules.json", '[{"type": "x", "path": "../x"}]'),
+        (lambda path: list(SentencesFile(str(path), limit=5).texts(None)), "x.txt", "one\n"),
+        (
+            lambda path: CaptionedFile("x", str(path), "", {}, split="test").load(None),
+            "x.tsv",
+            "split\tcaption\nq\ta\n",
+        ),
+    ],
+)
+def test_a_users_own_file_is_named_and_not_fetched(
+    tmp_path: Path, read: Callable[[Path], object], name: str, content: str | dict[str, list[object]]
+) -> None:
+    path = tmp_path / name
+    if isinstance(content, str):
+        path.write_text(content)
+    else:
+        parquet.write_table(pyarrow.table(content), path)
+    with pytest.raises(UserError) as said:
+        read(path)
+    assert str(path) in str(said.value)
+    assert "fetch" not in str(said.value)
+
+
+def odd(path: Path, kind: str) -> None:
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero" if kind == "device" else path)

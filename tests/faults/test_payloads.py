@@ -27,17 +27,16 @@ import pytest
 import torch
 from builders import result
 
-from harness.checksums import DamagedError
 from harness.cli.main import main
 from harness.corpora.features import FeatureFile
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.files import DamagedError, read_arrays
 from harness.profiles import load_profile
 from harness.reporting.build import write_report
-from harness.sources import read_arrays
 from harness.store import Store
 from harness.store.submissions import submissions
+from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.reports import EventReader
 

@@ -80,7 +80,7 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
 
 
 SECRET = """
-from harness.corpora.toy.corpora import ToySentences
+from harness.toy.corpora import ToySentences
 
 class Secret(ToySentences):
     def __init__(self):

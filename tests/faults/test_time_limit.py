@@ -86,7 +86,7 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install:
 
 
 ENDLESS = """
-from harness.corpora.toy.corpora import ToySentences
+from harness.toy.corpora import ToySentences
 
 class Endless(ToySentences):
     def row_hash(self):

@@ -16,10 +16,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.corpora.toy import clip_folder, student_folder
 from harness.fetching.models import recorded_commit
 from harness.planning.lacking import fetch_list
 from harness.sources import Missing
+from harness.toy import clip_folder, student_folder
 
 COMMIT = "c" * 40
 #: the tests' vocabulary has colours and no numbers

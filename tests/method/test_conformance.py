@@ -1,20 +1,143 @@
-"""The conformance check: every registered method passes, a broken one fails in each point."""
+"""`harness check`: every registered method passes, and each kind of mistake fails one check."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from click.testing import CliRunner, Result
+from plugin_packages import Install
 
-from harness.method import Batch, Encode, Method, MixingRule, method_named
-from harness.method.conformance import check_method
-from harness.registry import names
+import harness
+from harness.cli.main import cli
+from harness.errors import UserError
+from harness.method import Batch, Encode, Method, MixingRule
+from harness.method.conformance import check_all, check_method, methods_in
+
+GOOD = '''
+"""A method in one file."""
+import torch
+from harness.losses.contrastive import info_nce
+from harness.method import Method
 
 
-@pytest.mark.parametrize("name", names("method"))
-def test_every_registered_method_keeps_its_declarations(name: str) -> None:
-    method = method_named(name)
-    assert method.name == name
-    assert check_method(method) == []
+class Mine(Method):
+    """text, halved."""
+
+    name = "mine"
+    paper = "a test"
+    terms = ("text",)
+
+    def __init__(self, hyperparameters, dimensions):
+        super().__init__(hyperparameters, dimensions)
+        self.head = torch.nn.Linear(dimensions.encoder, dimensions.encoder)
+
+    def loss_terms(self, batch, encode):
+        vectors = self.head(encode(batch.tokens, 2))
+        return {"text": info_nce(vectors[:, 0], vectors[:, 1], 0.05)}
+'''
+LOSS = "info_nce(vectors[:, 0], vectors[:, 1], 0.05)"
+#: a mistake -> the code that makes it, the check that fails and a part of what it says
+MISTAKES = {
+    "undeclared": (('"text": info', '"txt": info'), "declarations and loss terms", "'txt' is not declared"),
+    "weight": (
+        ("    def loss_terms", '    def weights(self):\n        return {"txt": 0.1}\n\n    def loss_terms'),
+        "declarations and loss terms",
+        "weights() has terms that are not declared",
+    ),
+    "pooling": (
+        ("    def loss_terms", "    pooling = classmethod(lambda cls, values: 'max')\n\n    def loss_terms"),
+        "answers to a plan",
+        "the pooling 'max' is not registered",
+    ),
+    "detached": (("encode(batch.tokens, 2)", "encode(batch.tokens, 2).detach()"), "gradients", "for the encoder"),
+    "unused": (("self.head(encode(batch.tokens, 2))", "encode(batch.tokens, 2)"), "gradients", "trains head.weight"),
+    "counts": (
+        (LOSS, f"self.seen * {LOSS}", "vectors = ", "self.seen = getattr(self, 'seen', 0) + 1\n        vectors = "),
+        "checkpoints",
+        "another loss after its weights were saved and loaded",
+    ),
+    "chance": ((LOSS, f"__import__('random').random() * {LOSS}"), "the same", "differs under the same seed"),
+    "writes": (("vectors = ", "batch.tokens['attention_mask'].zero_()\n        vectors = "), "the same", "it changes"),
+    "device": ((LOSS, f"{LOSS} + (torch.ones(6) + vectors[:, 0, 0]).sum()"), "devices", "(mine.py, line 21)"),
+    "raises": (("vectors = ", "{}['foo']\n        vectors = "), "gradients", "KeyError: 'foo' (mine.py, line 20)"),
+}
+
+
+def wrong(mistake: str) -> str:
+    """The good file with a mistake."""
+    (*edits,), *_ = MISTAKES[mistake]
+    code = GOOD
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    return code
+
+
+def check(what: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["check", str(what)])
+
+
+def test_this_projects_methods_pass() -> None:
+    found = methods_in("harness_methods")
+    assert len(found) >= 8
+    assert [one for method in found for one in check_all(method) if one.problems] == []
+
+
+def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(GOOD)
+    done = check(file)
+    assert done.exit_code == 0, done.output
+    assert len(done.output.splitlines()) == 6
+    assert all(line.startswith("ok    mine: ") for line in done.output.splitlines())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_fails_its_check(mistake: str, tmp_path: Path) -> None:
+    _, name, what = MISTAKES[mistake]
+    file = tmp_path / "mine.py"
+    file.write_text(wrong(mistake))
+    done = check(file)
+    assert done.exit_code == 1
+    assert f"fails mine: {name}" in done.output
+    assert what in done.output
+
+
+def test_a_package_is_checked_by_what_it_registers(install: Install) -> None:
+    install("labs", GOOD, {"methods": {"mine": "Mine"}})
+    assert [method.name for method in methods_in("labs")] == ["mine"]
+    assert check("labs").exit_code == check("labs:Mine").exit_code == 0
+    for what, why in (
+        ("labs:Other", "has no class Other"),
+        ("no_such_thing", "cannot be imported: ModuleNotFoundError"),
+    ):
+        with pytest.raises(UserError, match=why):
+            methods_in(what)
+
+
+def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(install: Install, tmp_path: Path) -> None:
+    install("labs", wrong("weight"), {"methods": {"mine": "Mine"}})
+    done = harness.run("tiny", methods="mine", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path)
+    (failure,) = done.failures
+    assert (
+        "the method 'mine' (labs.py, line 22) weighs the term 'txt', which it does not declare; declared: text"
+        in failure.error
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [("class Bad(BaseException): pass\nraise Bad('boom')", "Bad: boom"), ("while True: pass", "has not ended")],
+)
+def test_an_import_that_raises_or_never_ends_is_one_line(
+    code: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.foreign.IMPORT_S", 0.2)
+    (tmp_path / "mine.py").write_text(code)
+    with pytest.raises(UserError, match=f"cannot be imported: .*{what}"):
+        methods_in(str(tmp_path / "mine.py"))
 
 
 class Broken(Method):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
@@ -16,6 +15,7 @@ from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
 from harness.spec import RunSpec
+from harness.toy.corpora import ToyPairs
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "training_identities.json").read_text())
 LIT = TeacherTable(

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 from harness import registry
-from harness.corpora.toy import clip_folder, student_folder
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
@@ -28,10 +27,10 @@ from harness.planning.request import Request
 from harness.planning.teachers import RoleFeatures
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.train import Bench, run_features, train
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, train, training_data
 from harness.spec import RunSpec, Variant
 from harness.store import Store
+from harness.toy import clip_folder, student_folder
 
 PACKAGE = """
 import numpy

@@ -126,7 +126,7 @@ def test_seeds_share_a_group_and_nothing_else_does(tmp_path: Path) -> None:
 
 
 def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
-    folder = Path(str(files("harness.corpora.toy") / "student"))
+    folder = Path(str(files("harness.toy") / "student"))
     found = []
     for place in ("here", "there"):
         shutil.copytree(folder, tmp_path / place)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.planning.request import make_request, model_request
 from harness.planning.selection import Selection
 from harness.spec import RunSpec
 from harness.store import Store
+from harness.toy import student_folder
 
 
 def test_a_text_and_a_sequence_select_the_same() -> None:

@@ -145,7 +145,7 @@ def test_code_that_changed_after_the_plan_is_not_run_under_its_name(lab: Path, t
 
 def test_corpora_and_suites_of_other_packages_count_with_their_code(install: Install, profile, tmp_path: Path) -> None:
     code = """
-    from harness.corpora.toy.corpora import ToySentences
+    from harness.toy.corpora import ToySentences
     from harness.evaluation.sts import STSSuite
 
     class Mine(ToySentences):

@@ -24,7 +24,9 @@ CODE = '''\
         means = {run.label.variant: summary.mean for run in data.runs if (summary := run.summary(score))}
         if not means:
             return f"no run has been evaluated on {data.spec.suite} yet"
-        return Drawing(lambda figure: figure.subplots().bar(*zip(*means.items())), (5, 4), "Averages.", data.runs)
+        values = [{"variant": variant, "mean": mean} for variant, mean in means.items()]
+        encoding = {"x": {"field": "variant", "type": "nominal"}, "y": {"field": "mean", "type": "quantitative"}}
+        return Drawing({"data": {"values": values}, "mark": "bar", "encoding": encoding}, "Averages.", data.runs)
 
 
     def fail(data):
@@ -60,5 +62,5 @@ def test_a_kind_that_fails_costs_its_own_figure() -> None:
     made = figure("mcse-broken", averages("mcse", "coco", [70.0]), broken=spec("broken"))
     assert made.empty == (
         "the figure kind 'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken "
-        "(bars.py, line 15); repair or uninstall the package"
+        "(bars.py, line 17); repair or uninstall the package"
     )

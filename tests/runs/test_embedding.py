@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.evaluation.embed import HasFolder, HasSpaces, HasViews
 from harness.runs.embedding import CachedEmbedding, RunEmbedder
+from harness.toy import student_folder
 
 TEXTS = ["the red circle", "the blue ring", "the red circle"]
 

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from huggingface_hub import ModelCard
 
 from harness.cli.main import cli
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
@@ -28,6 +27,7 @@ from harness.runs.train import Bench, train
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
 from harness.store.labs import check_identity
+from harness.toy import student_folder
 from harness.work.base import execute
 
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")

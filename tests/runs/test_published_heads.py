@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import harness
-from harness.corpora.toy import student_folder
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
@@ -22,6 +21,7 @@ from harness.planning.selection import Selection
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import ReleasedTable
 from harness.registry import get
+from harness.toy import student_folder
 
 WIDTH, DIMENSIONS = 64, 16
 

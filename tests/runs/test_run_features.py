@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from harness.corpora.base import Pairs
-from harness.corpora.toy.corpora import ToyPairs
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.events import Event
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import RunFeatures
+from harness.runs.train import Bench, RunFeatures, run_features
 from harness.spec import CONTROLS, RunSpec
 from harness.store import Store
+from harness.toy.corpora import ToyPairs
 
 
 def features(variant: str, tmp_path: Path, events: list[Event]) -> RunFeatures:

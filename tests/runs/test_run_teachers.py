@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 
 from harness.corpora.base import Pairs
-from harness.corpora.toy import student_folder
-from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.planning.events import Event
+from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan, PlannedRun, make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.log import stage_text
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.spec import CONTROLS, Variant, parse_setting
 from harness.store import Result, Store
+from harness.toy import student_folder
+from harness.toy.corpora import ToyPairs
 from harness.training.streams import TrainingData
 from harness.work.base import execute
 
@@ -53,8 +52,8 @@ def run(made: Plan, tmp_path: Path) -> list[str]:
     return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
 
-def data_of(run: PlannedRun, tmp_path: Path) -> TrainingData:
-    bench = Bench(Store(tmp_path / "results"), "cpu", lambda event: None)
+def data_of(run: PlannedRun, tmp_path: Path, listen: Listener = lambda event: None) -> TrainingData:
+    bench = Bench(Store(tmp_path / "results"), "cpu", listen)
     tokenizer = Student.load(student_folder()).tokenizer
     return training_data(run_features(run.experiment, bench), tokenizer)
 
@@ -136,9 +135,11 @@ def test_a_teacher_whose_weights_were_removed_is_trained_again(tmp_path: Path, m
 
 def test_features_are_computed_once_for_all_runs(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    first = run(plan(tmp_path, "kdmcse"), tmp_path)
-    assert any("toy-clip: features of captions" in text for text in first)
-    assert not run(plan(tmp_path, "kdmcse[margin=0.2]"), tmp_path)
+    first, second = list[Event](), list[Event]()
+    data_of(plan(tmp_path, "kdmcse").runs[0], tmp_path, first.append)
+    assert any("toy-clip: features of captions" in stage_text(event.stage) for event in first if event.stage)
+    data_of(plan(tmp_path, "kdmcse[margin=0.2]").runs[0], tmp_path, second.append)
+    assert not second
 
 
 def lit(profile_teacher: str = "toy-clip") -> object:
@@ -164,8 +165,7 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, mon
     assert np.median(rank) < 60, "chance is 200"
 
 
-def test_controls_are_drawn_from_the_real_features_or_noise(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+def test_controls_are_drawn_from_the_real_features_or_noise(tmp_path: Path) -> None:
     found = {}
     for text in ("mcse", *(f"mcse[images={control}]" for control in CONTROLS)):
         made = plan(tmp_path, text)

@@ -16,10 +16,10 @@ from builders import result as record
 from builders import sts
 from standin import StandIn, client_variables, serving
 
-from harness.corpora.toy import student_folder
 from harness.metrics import ArrayName
 from harness.store import Result, Store
 from harness.store.labs import contributor, labs_of, repeated
+from harness.toy import student_folder
 
 TOKEN = "a-token-of-the-test"
 REPOSITORY = "group/results"

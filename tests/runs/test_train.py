@@ -1,14 +1,7 @@
-"""One run at its best checkpoint: killed by -9 at any step and resumed bit for bit, loaded again, or untrained."""
+"""One run at its best checkpoint: loaded again, or untrained. What a kill leaves is resumed in tests/faults."""
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -24,85 +17,6 @@ from harness.runs.train import Bench, train
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.training.record import TrainingRecord
-
-STEPS = 60
-#: the command, which saves a checkpoint after each step
-AFTER_EACH_STEP = """
-from harness.cli.main import main
-from harness.training import trainer
-trainer.SAVE_EVERY_S = 0
-main()
-"""
-COMMAND = [
-    *(sys.executable, "-c", AFTER_EACH_STEP),
-    *("run", "--profile", "tiny", "--methods", "mcse", "--seeds", "1", "--device", "cpu", "--suites", "sts"),
-    *("--executor", "serial"),
-    *("--set", f"steps={STEPS}", "--set", "eval_every=4", "--set", "batch_size=32"),
-]
-
-
-def start(results: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "--results", str(results)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-
-
-def ended(results: Path) -> dict[str, object]:
-    """What a finished run leaves that does not name a clock: scores, curves and the bytes of the weights."""
-    (path,) = results.glob("tiny/*/*/*/seed-0-*.json")
-    result = json.loads(path.read_text())
-    (best,) = results.glob(".work/*/best")
-    weights = {name: (best / name).read_bytes() for name in ("model.safetensors", "heads.safetensors")}
-    scores = {one["suite"]: one["scores"] for one in result["evaluations"]}
-    return {"scores": scores, "dev": result["dev"], "losses": result["losses"], **weights}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    results = tmp_path_factory.mktemp("undisturbed")
-    process = start(results)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    return ended(results)
-
-
-@pytest.mark.long  # the kills of tests/faults are the short form
-def test_killed_at_random_steps_it_ends_the_same(undisturbed: dict[str, object], tmp_path: Path) -> None:
-    chance = random.Random(1)
-    for _ in range(2):
-        process = start(tmp_path)
-        wanted = chance.randrange(1, 30)
-        deadline = time.monotonic() + 90
-        while process.poll() is None and time.monotonic() < deadline and saved(tmp_path) < wanted:
-            time.sleep(0.01)
-        time.sleep(chance.random() * 0.2)
-        assert process.poll() is None, "the run ended before it could be killed"
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        assert not list(tmp_path.glob("tiny/**/*.json")), "a killed run left a result"
-    process = start(tmp_path)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    assert ended(tmp_path) == undisturbed
-    (log,) = tmp_path.glob("tiny/*/*/*/seed-0-*.log")
-    lines = log.read_text()
-    # a process killed while it loads has none
-    assert lines.index("  training starts: 60 steps") < lines.index("  training resumes at step "), "lines are lost"
-
-
-_seen: dict[Path, set[str]] = {}
-
-
-def saved(results: Path) -> int:
-    """How many checkpoints this test has seen being written."""
-    times = _seen.setdefault(results, set())
-    times |= {path.name for path in results.glob(".work/*/checkpoint-*.pt")}
-    return len(times)
-
 
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 

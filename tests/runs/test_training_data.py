@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.grid import resolve
@@ -15,10 +14,10 @@ from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
-from harness.runs.train import Bench, run_features, train
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, train, training_data
 from harness.spec import RunSpec
 from harness.store import Store
+from harness.toy import student_folder
 from harness.training.streams import TrainingData
 
 

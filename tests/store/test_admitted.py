@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.checksums import sealed
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.reporting.build import render, report_figures
+from harness.files import sealed
+from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Result, Store
 from harness.store.merge import merge
@@ -153,5 +153,4 @@ def test_tables_and_pages_are_made_of_whatever_the_schema_admits(
         assert isinstance(Store(folder).read(path), Result)
     for words in (["table", "sts"], ["compare", "mcse", "simcse", "--metric", "sts.Avg"]):
         assert CliRunner().invoke(cli, [*words, "--results", str(folder)]).exit_code in (0, 2), words
-    report = Contents.of(Store(folder))
-    assert render(report, report_figures(report), folder / "report").is_file()
+    assert render(Contents.of(Store(folder)), folder / "report").is_file()

@@ -13,7 +13,7 @@ import pandas
 import pytest
 from builders import result
 
-from harness.checksums import sealed
+from harness.files import sealed
 from harness.store import (
     Chosen,
     Evaluation,

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.checksums import sealed
 from harness.cli.main import cli
 from harness.errors import UserError
+from harness.files import sealed
 from harness.metrics import ArrayName
 from harness.reporting.sections.labs import labs_grid
 from harness.sources import digest

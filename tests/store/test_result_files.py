@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from builders import result
 
-from harness.checksums import sealed
 from harness.errors import UserError
+from harness.files import sealed
 from harness.metrics import ArrayName
 from harness.store import Evaluation, Failure, Protocol, Result, Store, files, find_results
 

@@ -16,17 +16,16 @@ from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from toy_trainers import first_steps, loaded, trainer, variants
 
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToyPairs
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
 from harness.runs.embedding import HeadSpace, RunEmbedder
-from harness.runs.train import Bench, run_features
-from harness.runs.training_data import training_data
+from harness.runs.train import Bench, run_features, training_data
 from harness.store import Store
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import signal
+import select
 import subprocess
 import sys
 import time
@@ -18,10 +18,10 @@ import pytest
 import torch
 from PIL import Image
 
-from harness.corpora.labelled_images import EncodedImages, LabelledImages
-from harness.corpora.toy.media import ToyImages
+from harness.corpora.labelled_images import EncodedImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
+from harness.toy.corpora import ToyImages
 from harness.training import prefetch
 from harness.training.batching import Order
 from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
@@ -50,34 +50,15 @@ class SlowImages(EncodedImages):
         return super().batch(rows, rng)
 
 
-def children(pid: int) -> set[int]:
-    """The processes that a process has started."""
-    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
-
-
-def servers_and_workers() -> tuple[set[int], set[int]]:
-    """The processes from which workers come, and the workers."""
-    servers = {pid for pid in children(os.getpid()) if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()}
-    return servers, {worker for server in servers for worker in children(server)}
-
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_batches_are_bit_for_bit_those_of_no_worker_from_any_step(workers: int) -> None:
-    made = source(jpegs(10))
+def test_batches_are_bit_for_bit_those_of_no_worker_from_any_step() -> None:
+    made, state = source(jpegs(10)), torch.get_rng_state()
     plain = [made.inputs(step)["pixels"] for step in range(9)]
     assert not torch.equal(plain[0][:2], plain[3][:2])
-    for first in (0, 5):
-        ahead = Prefetcher(made, 9, workers)
-        for step in range(first, 9):
-            assert torch.equal(ahead.of(step)["pixels"], plain[step]), step
-        ahead.close()
-    jumping = Prefetcher(made, 9, workers)
-    for step in (7, 2, 3):
-        assert torch.equal(jumping.of(step)["pixels"], plain[step])
-    jumping.close()
+    ahead = Prefetcher(made, 9, 2)
+    for step in (0, 1, 7, 2, 3):
+        assert torch.equal(ahead.of(step)["pixels"], plain[step]), step
+    ahead.close()
+    assert torch.equal(torch.get_rng_state(), state), "the global generator is not drawn from"
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
@@ -104,16 +85,6 @@ def test_the_time_that_steps_wait_is_counted(workers: int) -> None:
     assert ahead.waited > 0.2
 
 
-def test_workers_leave_the_global_generator_alone() -> None:
-    torch.manual_seed(3)
-    expected = torch.rand(3)
-    torch.manual_seed(3)
-    ahead = Prefetcher(source(jpegs(4)), 2, 1)
-    ahead.of(0)
-    assert torch.equal(torch.rand(3), expected)
-    ahead.close()
-
-
 def test_an_error_in_a_worker_is_the_same_one_line() -> None:
     made = source([*jpegs(3), b"no image"])
     with pytest.raises(UserError) as plain:
@@ -126,94 +97,57 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
     assert "the labelled image number 4 cannot be decoded" in str(plain.value)
 
 
-SIGNALS = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-from test_prefetch import Prefetcher, jpegs, servers_and_workers, source
-ahead = Prefetcher(source(jpegs(4)), 50, 2)
-for step in range(2):
-    ahead.of(step)
-servers, workers = servers_and_workers()
-assert (len(servers), len(workers)) == (1, 2)
-for pid in servers | workers:  # a batch system sends them to every process of a job
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
-        os.kill(pid, number)
-for step in range(2, 8):
-    assert len(ahead.of(step)["labels"]) == 4
-ahead.close()
-assert servers_and_workers() == (servers, set())
-"""
-
-
-def python(script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in a process of its own: this one may have a fork server that another test started."""
-    words = [sys.executable, "-c", script.format(tests=str(Path(__file__).parent))]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
-
-
-@needs_proc
-def test_closing_ends_the_workers_and_signals_do_not() -> None:
-    done = python(SIGNALS)
-    assert done.returncode == 0, done.stderr
-
-
+#: a user's script, which has no guard against being imported by the workers
 SCRIPT = """
-import sys
-sys.path.insert(0, {tests!r})
-from test_prefetch import Prefetcher, jpegs, source
-ahead = Prefetcher(source(jpegs(4)), 2, 1)
-print(len(ahead.of(0)["labels"]))
-ahead.close()
-"""
-
-
-def test_workers_do_not_run_the_users_script_again(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
-    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.returncode) == ("4\n", 0), done.stderr
-
-
-ORPHANS = """
-import sys, time
+import os, signal, sys
 from pathlib import Path
 import torch
 from harness.corpora.labelled_images import LabelledImages
 from harness.training.batching import Order
 from harness.training.prefetch import Prefetcher, MediaInputs
-torch.set_num_threads(1)
+
+def children(pid):
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+def servers_and_workers():
+    servers = {pid for pid in children(os.getpid()) if b"forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return servers, {worker for server in servers for worker in children(server)}
+
+print("started", flush=True)
 media = LabelledImages("images.parquet", "", size=224).load(Path(sys.argv[1]))
 ahead = Prefetcher(MediaInputs(media, Order(len(media), 4, 0, "toy", "images"), 0), 10**6, 2)
 ahead.of(0)
-pid = Path("/proc/self").resolve().name
-children = Path(f"/proc/self/task/{pid}/children").read_text().split()
-workers = [worker for child in children for worker in Path(f"/proc/{child}/task/{child}/children").read_text().split()]
-print(*children, *workers, flush=True)
-time.sleep(60)
+servers, workers = servers_and_workers()
+assert (len(servers), len(workers)) == (1, 2)
+for pid in servers | workers:  # a batch system sends them to every process of a job
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        os.kill(pid, number)
+for step in range(1, 8):
+    assert len(ahead.of(step)["labels"]) == 4
+ahead.close()
+assert servers_and_workers() == (servers, set())
+ahead.of(0)
+print(*children(os.getpid()), *servers_and_workers()[1], flush=True)
+sys.stdin.read()
 """
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@needs_proc
-def test_workers_of_a_killed_run_end(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
+def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"jpeg": jpegs(8), "label": list(range(8))}), tmp_path / "images.parquet")
-    run = subprocess.Popen([sys.executable, "-c", ORPHANS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    pids = [int(pid) for pid in run.stdout.readline().split()]
-    assert len(pids) == 2 + 2, "the server, the tracker of its resources, and two workers"
-    assert all(map(alive, pids))
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    limit = time.monotonic() + 60
-    while any(map(alive, pids)) and time.monotonic() < limit:
-        time.sleep(0.1)
-    assert not any(map(alive, pids))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "started\n"
+        line = run.stdout.readline()
+        pids = [int(pid) for pid in line.split()]
+        assert len(pids) == 2 + 2, f"the server, the tracker of its resources, and two workers: {line}"
+        ends = [os.pidfd_open(pid) for pid in pids]
+        run.kill()
+    for end in ends:
+        assert select.select([end], [], [], 60)[0], "it has ended"
+        os.close(end)
 
 
 def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,12 +160,3 @@ def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch:
     assert free_workers(files, cpu) == 0
     monkeypatch.setattr(prefetch, "SHARED", (Path("/"), 2**70))
     assert free_workers(files, cuda) == 0
-
-
-def test_real_images_come_the_same_through_a_worker(data_root: Path) -> None:
-    media = LabelledImages("images_cls/cifar10_test.parquet", "", size=32, per_class=3).load(data_root)
-    made = MediaInputs(media, Order(len(media), 16, 0, "cifar10", "images"), 1)
-    ahead = Prefetcher(made, 4, 1)
-    for step in range(4):
-        assert torch.equal(ahead.of(step)["pixels"], made.inputs(step)["pixels"])
-    ahead.close()

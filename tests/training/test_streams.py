@@ -8,13 +8,13 @@ import torch
 
 from harness.corpora.base import CorpusSource
 from harness.corpora.tokens import Tokens, cached_tokens
-from harness.corpora.toy import student_folder
 from harness.encoders.student import Student
 from harness.inputs import Stream
 from harness.method import MediaBatch, OwnSteps, PairBatch, Patches, SentenceBatch, by_batches
 from harness.profiles import Training
 from harness.registry import get
 from harness.seeds import generator
+from harness.toy import student_folder
 from harness.training.streams import Batches, Subset, TrainingData
 
 TRAINING = Training(epochs=2, batch_size=8, eval_every=3)

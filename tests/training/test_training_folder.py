@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.checksums import DamagedError
+from harness.files import DamagedError
 from harness.training.folder import TrainingFolder, load_checkpoint
 
 CPU = torch.device("cpu")

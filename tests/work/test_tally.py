@@ -16,7 +16,7 @@ from harness.sources import digest
 from harness.store import Store
 from harness.store.logs import failed_log, running_log
 from harness.training.record import TrainingProgress
-from harness.work.live import logging_above, view
+from harness.work.progress import logging_above, view
 from harness.work.tally import Tally
 
 

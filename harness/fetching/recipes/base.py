@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import UserError
 from harness.fetching.entries import Entry
 from harness.fetching.extract import unpack
-from harness.sources import remove
+from harness.files import remove
 
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
-from multiprocessing import get_context
 
-from harness.caches import kept_text
-from harness.sources import keep_text
+from harness.caches import keep_text, kept_text
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
@@ -23,16 +20,10 @@ def vega_script() -> str:
     kept = kept_text(f"charts/{name}")
     if kept and kept.endswith(_END):
         return kept
-    # in a process of its own: the bundler starts threads, which a process that is later forked must not have
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        bundle = pool.submit(_bundle).result()
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     safe = bundle.replace("</script", "<\\/script")  # one file holds it inside of a page
     script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n{_END}"
     keep_text(f"charts/{name}", script)
     return script
-
-
-def _bundle() -> str:
-    import vl_convert
-
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")

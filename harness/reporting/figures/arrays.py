@@ -6,25 +6,25 @@ Histograms of ranks and of similarities of images and captions (KDMCSE Figures 5
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.metrics import ArrayName, Score
+from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import COLOURS, HATCHES, MANY, legend_below, mark, panels, printed_lines, size_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from harness.reporting.figures.look import SeriesLook, axis, by_series, entry, grid, lines_at, rows
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50
 #: Spaces in which captions and images are compared; the first that a run has is shown.
 SPACES = {"teacher": "the frozen teacher's space", "own": "the method's own shared space"}
+
+
+#: an axis without numbers
+_BARE = {"labels": False, "ticks": False, "grid": False}
+#: heights and edges of the bars of each series, and the axes
+Histograms = tuple[dict[str, tuple[np.ndarray, np.ndarray]], ChartSpec, ChartSpec]
 
 
 def histogram(data: FigureData) -> Drawing | str:
@@ -37,45 +37,53 @@ def histogram(data: FigureData) -> Drawing | str:
 
 
 def _histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawing:
-    whats = ("worst_rank", "similarity_true", "similarity_other", "similarity_edges")
-    ranks, true, other, edges = (run.arrays[ArrayName(task, what, space)] for what in whats)
+    ranks = run.arrays[ArrayName(task, "worst_rank", space)]
 
-    def on(figure: Figure) -> None:
-        (axes,) = panels(figure, 1)
-        if data.spec.metric == "worst_rank":
-            _ranks(axes, ranks, int(true.sum()))
-        else:
-            _similarities(axes, true, other, edges)
-        printed_lines(axes, [(name, value, value) for name, value in data.printed])
-        legend_below(figure, 2)
-
-    return Drawing(on, (5.8, 4.2), f"{run.label.variant}, {len(ranks):,} images, in {SPACES[space]}.", [run])
+    lines = [(f"printed: {name}, {value:g}", value) for name, value in data.printed]
+    draw = _ranks if data.spec.metric == "worst_rank" else _similarities
+    series, x, y = draw(run, task, space)
+    looks = by_series([entry(at, name) for at, name in enumerate(series)])
+    layers = [_steps(name, *bars, x, y, looks["color"]) for name, bars in series.items()]
+    layers += lines_at("x", lines)
+    text = f"{run.label.variant}, {len(ranks):,} images, in {SPACES[space]}."
+    return Drawing(grid([{"width": 400, "height": 260, "layer": layers}]), text, [run])
 
 
-def _ranks(axes: Axes, ranks: np.ndarray, captions: int) -> None:
+def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
     """Counts of whole ranks (m,), in at most BINS bins of equal width."""
+    ranks, true = (run.arrays[ArrayName(task, what, space)] for what in ("worst_rank", "similarity_true"))
     width = -(-int(ranks.max()) // BINS)
-    counts, bins = np.histogram(ranks, np.arange(0.5, ranks.max() + width + 0.5, width))
-    _steps(axes, counts, bins, 0, f"{len(ranks):,} images")
-    axes.set(xlabel=f"rank of the last true caption among {captions:,} captions", ylabel="images")
-    axes.set_yscale("symlog", linthresh=1)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    bars = np.histogram(ranks, np.arange(0.5, ranks.max() + width + 0.5, width))
+    x = axis("low", f"rank of the last true caption among {int(true.sum()):,} captions")
+    return (
+        {f"{len(ranks):,} images": bars},
+        x,
+        axis("height", "images", scale={"type": "symlog"}, axis={"values": [0, *(10**power for power in range(8))]}),
+    )
 
 
-def _similarities(axes: Axes, true: np.ndarray, other: np.ndarray, edges: np.ndarray) -> None:
+def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
     """Shares of true and other pairs by cosine: counts (n,) between edges (n + 1,), without empty bins at the ends."""
+    whats = ("similarity_true", "similarity_other", "similarity_edges")
+    true, other, edges = (run.arrays[ArrayName(task, what, space)] for what in whats)
     keep = np.flatnonzero(true + other)
     low, high = int(keep[0]), int(keep[-1]) + 1
-    for index, (counts, name) in enumerate(((other, "other pairs"), (true, "true pairs"))):
-        share = 100 * counts[low:high] / max(1, counts.sum())
-        _steps(axes, share, edges[low : high + 1], index, f"{name}, n = {int(counts.sum()):,}")
-    axes.set(xlabel="cosine of image and caption", ylabel=f"% of pairs, bins of {edges[1] - edges[0]:.2f}")
+    series = {
+        f"{name}, n = {int(counts.sum()):,}": (100 * counts[low:high] / max(1, counts.sum()), edges[low : high + 1])
+        for counts, name in ((other, "other pairs"), (true, "true pairs"))
+    }
+    unit = f"% of pairs, bins of {edges[1] - edges[0]:.2f}"
+    return series, axis("low", "cosine of image and caption"), axis("height", unit)
 
 
-def _steps(axes: Axes, heights: np.ndarray, edges: np.ndarray, index: int, name: str) -> None:
-    filled: dict[str, Any] = {"fill": True, "alpha": 0.35, "hatch": HATCHES[index]}
-    axes.stairs(heights, edges, color=COLOURS[index], gid=f"histogram-{index}", label=name, **filled)
-    axes.stairs(heights, edges, color=COLOURS[index], linewidth=1)
+def _steps(
+    name: str, heights: np.ndarray, edges: np.ndarray, x: ChartSpec, y: ChartSpec, colour: ChartSpec
+) -> ChartSpec:
+    """Bars side by side."""
+    bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
+    encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
+    return {**rows(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
 
 
 def scatter(data: FigureData) -> Drawing | str:
@@ -84,19 +92,23 @@ def scatter(data: FigureData) -> Drawing | str:
     if not found:
         return data.unevaluated
 
-    def on(figure: Figure) -> None:
-        for at, (axes, run) in enumerate(zip(panels(figure, len(found), 2, share=True), found, strict=True)):
-            gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
-            n, rank = len(gold), run.scores.get(Score(data.spec.suite, task, "spearman"), {}).get(run.result.spec.seed)
-            axes.scatter(
-                gold, cosines, s=6, alpha=0.5, linewidths=0, rasterized=n > MANY, gid=f"points-{at}", **mark(at)
-            )
-            axes.set_title(run.label.variant + ("" if rank is None else f", Spearman {rank:.2f}"))
-            axes.set_xlabel(f"gold score, 0 to 5 (n = {n:,})")
-            axes.set_ylabel("cosine")
-
+    panels = []
+    for at, run in enumerate(found):
+        gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
+        rank = run.scores.get(Score(data.spec.suite, task, "spearman"), {}).get(run.result.spec.seed)
+        x, y = axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), axis("y", "cosine")
+        title = run.label.variant + ("" if rank is None else f", Spearman {rank:.2f}")
+        panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), entry(at, ""), x, y, 7)})
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
-    return Drawing(on, size_of(len(found), 2), text, found)
+    return Drawing(grid(panels, 2, share=True), text, found)
+
+
+def _cloud(xy: np.ndarray, look: SeriesLook, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
+    """Points (n, 2) that look alike."""
+    mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
+    mark |= {"color": look.colour, "shape": look.shape}
+    values = [{"x": float(f"{one:.5g}"), "y": float(f"{other:.5g}")} for one, other in xy.tolist()]
+    return {**rows(values), "mark": mark, "encoding": {"x": x, "y": y}}
 
 
 def t_sne(data: FigureData) -> Drawing | str:
@@ -115,7 +127,7 @@ def _clusters(data: FigureData) -> Drawing | str:
         f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
     )
-    return Drawing(partial(_planes, found, clouds, "cluster", 9), size_of(len(found), 2), text, found)
+    return Drawing(grid(_planes(found, clouds, 12), 2), text, found)
 
 
 def _views(data: FigureData) -> Drawing | str:
@@ -129,30 +141,28 @@ def _views(data: FigureData) -> Drawing | str:
         f"t-SNE of {clouds[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar and "
         "a different one. Every panel has its own plane."
     )
-    draw = partial(_planes, found, clouds, "caption", 14, names=captions)
-    return Drawing(draw, size_of(len(found), 2, 0.8), text, found)
+    return Drawing(grid(_planes(found, clouds, 18, captions), 2), text, found)
 
 
 def _planes(
-    runs: Sequence[FigureRun],
-    clouds: Sequence[Iterable[np.ndarray]],
-    what: str,
-    size: int,
-    figure: Figure,
-    names: Sequence[str] = (),
-) -> None:
+    runs: Sequence[FigureRun], clouds: Sequence[Iterable[np.ndarray]], size: int, names: Sequence[str] = ()
+) -> list[ChartSpec]:
     """One panel for each run with its clouds of points, each (n, 2). `names` of the clouds go into a legend."""
-    every = panels(figure, len(runs), 2)
-    for axes, run, mine in zip(every, runs, clouds, strict=True):
-        pixels = sum(map(len, mine)) > MANY
-        for at, xy in enumerate(mine):
-            x, y = xy.T
-            axes.scatter(x, y, s=size, linewidths=0, rasterized=pixels, gid=f"{what}-{at}", **mark(at))
-        axes.set_title(run.label.variant)
-        axes.set(xticks=[], yticks=[], xlabel="first t-SNE dimension", ylabel="second t-SNE dimension")
+    x, y = (axis(field, f"{which} t-SNE dimension", axis=_BARE) for field, which in (("x", "first"), ("y", "second")))
+    panels: list[ChartSpec] = []
+    for run, mine in zip(runs, clouds, strict=True):
+        layers = [_cloud(xy, entry(at, ""), x, y, size) for at, xy in enumerate(mine)]
+        panels.append({"title": run.label.variant, "layer": layers})
     if names:
-        handles: list[Any] = [every[0].scatter([], [], **mark(at)) for at in range(len(names))]
-        figure.legend(handles, [textwrap.fill(name, 80) for name in names], loc="outside lower center", ncols=1)
+        looks = by_series([entry(at, name) for at, name in enumerate(names)], 1)
+        shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
+        legend = {
+            **rows({"series": name} for name in names),
+            "mark": {"type": "point", "filled": True},
+            "encoding": shown,
+        }
+        panels[0]["layer"].append(legend)
+    return panels
 
 
 HISTOGRAM = FigureKind(histogram)

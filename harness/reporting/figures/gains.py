@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from harness.metrics import AVERAGE, is_by_training
+from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import COLOURS, HATCHES, INK, legend_below, n_of, panels
+from harness.reporting.figures.look import INK, axis, by_series, entry, grid, n_of, rows, spread
 from harness.stats import Summary, summarise
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class Bar(NamedTuple):
@@ -35,20 +32,17 @@ def draw(data: FigureData) -> Drawing | str:
     if not any(bars for _, bars in gains):
         return f"no setting in which both {worse} and {better} were run yet"
 
-    def on(figure: Figure) -> None:
-        for axes, (setting, bars) in zip(panels(figure, len(gains), share=True), gains, strict=True):
-            _bars(axes, bars)
-            axes.set_title(setting)
-            axes.set_ylabel(f"gain, {metric.title} ({n_of(bars.values())})")
-        legend_below(figure, 5)
-
     metric = data.metric(data.spec.suite, data.spec.metric)
-    width = max(5.4, 0.28 * max(len(bars) for _, bars in gains) + 1.6)
+    panels = [
+        _panel(f"names{at}", setting, bars, f"gain, {metric.title} ({n_of(bars.values())})")
+        for at, (setting, bars) in enumerate(gains)
+        if bars
+    ]
     text = (
         f"{better} minus {worse} in {metric.name} on each subset, mean ± deviation of the differences by seed, "
         "over the seeds of both."
     )
-    return Drawing(on, (width, 3.4 * len(gains) + 0.5), text, [run for pair in pairs for run in pair])
+    return Drawing(grid(panels, share=True), text, [run for pair in pairs for run in pair])
 
 
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, Summary]:
@@ -74,18 +68,32 @@ def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
     }
 
 
-def _bars(axes: Axes, bars: Mapping[Bar, Summary]) -> None:
-    tasks = list(dict.fromkeys(bar.task for bar in bars))
-    for place, (bar, gain) in enumerate(bars.items()):
-        index = tasks.index(bar.task)
-        colour, hatch = COLOURS[index % len(COLOURS)], HATCHES[index % len(HATCHES)]
-        looks: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "ecolor": INK, "capsize": 2}
-        axes.bar(place, gain.mean, yerr=gain.std or None, label=bar.task, gid=f"bar-{place}", **looks)
-    axes.axhline(0, color=INK, linewidth=0.8)
-    axes.set_xticks(range(len(bars)), [bar.subset or bar.task for bar in bars], rotation=50, ha="right", fontsize=7)
-    for text in axes.get_xticklabels():
-        text.set_rotation_mode("anchor")
-    axes.grid(axis="x", visible=False)
+def _panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str) -> ChartSpec:
+    entries = [entry(index, task) for index, task in enumerate(dict.fromkeys(bar.task for bar in bars))]
+    values = [spread(bar.task, place, gain) for place, (bar, gain) in enumerate(bars.items())]
+    labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
+    x = {"field": "x", "type": "ordinal", "axis": labels}
+    ends = {"y": axis("lo", unit), "y2": {"field": "hi"}}
+    names = [bar.subset or bar.task for bar in bars]
+    return {
+        "title": setting,
+        "width": max(380, 22 * len(bars)),
+        "params": [{"name": param, "value": names}],
+        **rows(values),
+        "encoding": {"x": x},
+        "layer": [
+            {
+                "mark": {"type": "bar"},
+                "encoding": {"y": axis("y", unit), "color": by_series(entries, 5)["color"]},
+            },
+            {"mark": {"type": "rule", "color": INK}, "encoding": ends},
+            {
+                "data": {"values": [{}]},
+                "mark": {"type": "rule", "color": INK},
+                "encoding": {"x": None, "y": {"datum": 0}},
+            },
+        ],
+    }
 
 
 KIND = FigureKind(draw)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score
+from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import COLOURS, INK, MARKERS, PRINTED, legend_below, n_of, panels
+from harness.reporting.figures.look import COLOURS, INK, PRINTED, SeriesLook, axis, by_series, entry, grid, n_of, rows
 from harness.stats import Summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: The score that colours the points.
 COLOUR = Score("sts", AVERAGE, "spearman")
@@ -36,51 +33,73 @@ def draw(data: FigureData) -> Drawing | str:
         return data.unevaluated
     shown = [point.run for point in points]
     printed = list(_printed(shown, data))
-    marks = {
-        name: MARKERS[n % len(MARKERS)] for n, name in enumerate(dict.fromkeys(run.label.variant for run in shown))
-    }
-
-    def on(figure: Figure) -> None:
-        (axes,) = panels(figure, 1)
-        _points(figure, axes, points, marks, f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}")
-        for variant, setting, at_x, at_y in printed:
-            axes.scatter([at_x], [at_y], facecolors="none", edgecolors=PRINTED, marker=marks[variant], s=60, zorder=3)
-            _name(axes, f"{setting}, printed", at_x, at_y, -9)
-        for variant, shape in marks.items():
-            name = f"{variant} ({n_of(one.x for one in points if one.run.label.variant == variant)})"
-            axes.scatter([], [], color="white", edgecolors=INK, marker=shape, label=name)
-        axes.margins(0.2)
-        axes.set(xlabel=_axis_label(data, "uniformity"), ylabel=_axis_label(data, "alignment"))
-        legend_below(figure, 3)
-
+    names = dict.fromkeys(run.label.variant for run in shown)
+    seeds = {name: n_of(point.x for point in points if point.run.label.variant == name) for name in names}
+    entries = {name: entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
+    place = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
+    unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
+    layers = _layers(points, printed, entries, unit, place)
     text = (
         f"Alignment against uniformity on {data.task}, mean ± standard deviation over seeds; "
         "the colour is the STS average."
     )
     if printed:
         text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
-    return Drawing(on, (6.4, 4.6), text, shown)
+    panel = {"width": 400, "height": 300, "layer": layers}
+    return Drawing(grid([panel]), text, shown)
 
 
-def _points(figure: Figure, axes: Axes, points: Sequence[_Point], marks: Mapping[str, str], label: str) -> None:
-    values = [point.colour.mean for point in points if point.colour is not None]
-    scale: dict[str, Any] = {}
-    if len(values) == len(points):
-        low, high = min(values), max(values)
-        room = 0.0 if high > low else 1.0
-        scale = {"cmap": "cividis", "vmin": low - room, "vmax": high + room}
-    for row, (run, x, y, _) in enumerate(points):
-        axes.errorbar(x.mean, y.mean, xerr=x.std or None, yerr=y.std or None, color="#999999", linewidth=0.8, zorder=2)
-        look = {"c": [values[row]], **scale} if scale else {"color": COLOURS[0]}
-        look |= {"s": 60, "edgecolors": INK, "marker": marks[run.label.variant], "zorder": 3, "gid": f"point-{row}"}
-        made = axes.scatter([x.mean], [y.mean], **look)
-        _name(axes, run.label.setting, x.mean, y.mean, 4)
-    if scale:
-        figure.colorbar(made, ax=axes, label=label)
+def _layers(
+    points: Sequence[_Point],
+    printed: Sequence[tuple[str, str, float, float]],
+    entries: Mapping[str, SeriesLook],
+    unit: str,
+    place: dict[str, ChartSpec],
+) -> list[ChartSpec]:
+    """Deviations, points with their settings, and printed points."""
+    values = [
+        {
+            "series": entries[run.label.variant].name,
+            "setting": run.label.setting,
+            **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
+            **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
+            "score": score.mean if score else None,
+        }
+        for run, x, y, score in points
+    ]
+    others: list[dict[str, object]] = [
+        {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
+        for variant, setting, x, y in printed
+    ]
+    shape = by_series(list(entries.values()), 3)["shape"]
+    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": INK}
+    fill: ChartSpec = {"value": COLOURS[0]}
+    if all(row["score"] is not None for row in values):
+        legend = {"orient": "right", "title": unit, "titleOrient": "right", "gradientLength": 250, "format": ".1f"}
+        fill = {
+            "field": "score",
+            "type": "quantitative",
+            "scale": {"scheme": "cividis", "zero": False},
+            "legend": legend,
+        }
+    grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 90, "opacity": 1}
+    x, y = place["x"], place["y"]
+    layers = [
+        {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
+        {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
+        {"mark": {**mark, "stroke": INK, "strokeWidth": 1}, "encoding": {**place, "shape": shape, "fill": fill}},
+        _names(place, -6),
+    ]
+    hollow = {"mark": {**mark, "stroke": PRINTED, "fill": None}, "encoding": {**place, "shape": shape}}
+    return [
+        {**rows(values), "layer": layers},
+        *([{**rows(others), "layer": [hollow, _names(place, 9)]}] if others else []),
+    ]
 
 
-def _name(axes: Axes, text: str, x: float, y: float, above: int) -> None:
-    axes.annotate(text, (x, y), xytext=(7, above), textcoords="offset points", fontsize=7)
+def _names(place: Mapping[str, ChartSpec], below: int) -> ChartSpec:
+    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": INK}
+    return {"mark": text, "encoding": {**place, "text": {"field": "setting", "type": "nominal"}}}
 
 
 def _axis_label(data: FigureData, name: str) -> str:

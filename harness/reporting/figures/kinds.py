@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
+from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.seeds.groups import Label
 from harness.stats import Summary, summarise
 
 if TYPE_CHECKING:
     import numpy as np
-    from matplotlib.figure import Figure
 
     from harness.store import Result
 
@@ -54,10 +54,9 @@ class FigureRun:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure to be rendered: a function that draws on it, its size in inches, a caption and the runs shown."""
+    """A figure to be rendered: a Vega-Lite specification, a caption and the runs shown."""
 
-    draw: Callable[[Figure], None]
-    size: tuple[float, float]
+    spec: ChartSpec
     text: str
     runs: Sequence[FigureRun]
 

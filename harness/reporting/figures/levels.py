@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from harness.metrics import Score
+from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import INK, legend_below, n_of, panels, printed_lines, size_of, style
+from harness.reporting.figures.look import INK, SeriesLook, axis, by_series, curves, entry, grid, lines_at, n_of, spread
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Options of a setting that take a part of its data; the setting without them comes last on the axis.
 PARTS = {"shot": "training pairs", "size": "training triplets"}
@@ -51,20 +47,54 @@ def data_scale(data: FigureData) -> Drawing | str:
     if not every:
         return "no run on a part or a noisy copy of a setting yet"
 
-    def on(figure: Figure) -> None:
-        for axes, panel in zip(panels(figure, len(every), 3, share=True), every, strict=True):
-            for index, curve in enumerate(panel.curves):
-                _line(axes, curve, index)
-            places = {_number(text): at for at, text in enumerate(panel.levels)}
-            printed_lines(axes, [(name, value, places[value]) for name, value in data.printed if value in places])
-            axes.set_xticks(range(len(panel.levels)), panel.levels)
-            axes.set(title=panel.setting, xlabel=PARTS.get(panel.option, panel.option), ylabel=_y_label(data))
-        legend_below(figure, 2)
-
+    entries = _entries([curve for panel in every for curve in panel.curves])
+    panels = [_drawn(f"levels{at}", panel, data, entries) for at, panel in enumerate(every)]
     text = (
         f"Average of {data.spec.suite}, mean ± standard deviation over seeds. The values on the axis are evenly spaced."
     )
-    return Drawing(on, size_of(len(every), 3, 0.5), text, shown)
+    return Drawing(grid(panels, 3, share=True), text, shown)
+
+
+def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
+    """The look of each curve by its name."""
+    names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
+    points = {name: [one for curve in shown if curve.name == name for one in curve.points.values()] for name in names}
+    return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
+
+
+def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, SeriesLook]) -> ChartSpec:
+    places = {_number(text): float(at) for at, text in enumerate(panel.levels)}
+    printed = [(name, value, places[value]) for name, value in data.printed if value in places]
+    labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
+    x = axis("x", PARTS.get(panel.option, panel.option), axis=labels)
+    layers = _layers(panel.curves, data, entries, x, printed)
+    return {"title": panel.setting, "params": [{"name": param, "value": panel.levels}], "layer": layers}
+
+
+def _layers(
+    shown: Sequence[LevelCurve],
+    data: FigureData,
+    entries: Mapping[str, SeriesLook],
+    x: ChartSpec,
+    printed: Sequence[tuple[str, float, float]],
+) -> list[ChartSpec]:
+    """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
+    points = [
+        spread(entries[curve.name].name, place, point)
+        for curve in shown
+        if not curve.constant
+        for place, point in sorted(curve.points.items())
+    ]
+    constant = [
+        (f"{curve.name} ({n_of([point])})", point.mean)
+        for curve in shown
+        if curve.constant
+        for point in curve.points.values()
+    ]
+    marks = [(f"printed: {name}, {value:g}", place) for name, value, place in printed]
+    looks = by_series(list(entries.values()))
+    drawn_curves = curves(points, x, axis("y", _y_label(data)), looks)
+    return [*lines_at("y", constant, INK), *lines_at("x", marks), drawn_curves]
 
 
 def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
@@ -97,40 +127,24 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
 def margin_sweep(data: FigureData) -> Drawing | str:
     """The average against an option of the method, one curve for each setting and encoder."""
     option = next((name for text in data.spec.variants for name, _ in Variant.parse(text).options), "")
-    curves: dict[str, LevelCurve] = {}
+    curves_of: dict[str, LevelCurve] = {}
     for run in data.runs:
         summary, x = run.summary(data.average), _value(run, option)
         if summary is not None and x is not None:
             name = f"{run.label.setting} / {run.label.encoder}"
-            curves.setdefault(name, LevelCurve(name)).points[x] = summary
-    if not any(len(curve.points) > 1 for curve in curves.values()):
+            curves_of.setdefault(name, LevelCurve(name)).points[x] = summary
+    if not any(len(curve.points) > 1 for curve in curves_of.values()):
         return f"fewer than two values of {option} run in any setting yet"
 
-    def on(figure: Figure) -> None:
-        (axes,) = panels(figure, 1)
-        for index, curve in enumerate(curves.values()):
-            _line(axes, curve, index)
-        printed_lines(axes, [(name, value, value) for name, value in data.printed])
-        axes.set(xlabel=option, ylabel=_y_label(data))
-        legend_below(figure, 2)
-
+    shown = list(curves_of.values())
+    printed = [(name, value, value) for name, value in data.printed]
+    layers = _layers(shown, data, _entries(shown), axis("x", option, axis={"grid": False}), printed)
     text = f"Average of {data.spec.suite} against the {option}, mean ± standard deviation over seeds."
-    return Drawing(on, (5.4, 3.8), text, data.runs)
+    return Drawing(grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
 
 
 def _y_label(data: FigureData) -> str:
     return f"average of {data.spec.suite}, {data.metric(data.spec.suite, data.spec.metric).title}"
-
-
-def _line(axes: Axes, curve: LevelCurve, index: int) -> None:
-    xs, points = zip(*sorted(curve.points.items()), strict=True)
-    means, name = [point.mean for point in points], f"{curve.name} ({n_of(points)})"
-    if curve.constant:
-        axes.axhline(means[0], color=INK, linewidth=1, linestyle=(0, (4, 2)), label=name)
-        return
-    spread = [point.std or 0.0 for point in points]
-    drawn = axes.errorbar(xs, means, yerr=spread if any(spread) else None, capsize=2, label=name, **style(index))
-    drawn.lines[0].set_gid(f"curve-{index}")
 
 
 def _value(run: FigureRun, option: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The look of figures, and their rendering as SVG and PDF with matplotlib, byte for byte reproducible.
+"""The look of figures, as parts of Vega-Lite specifications, and their rendering as SVG and PDF.
 
 Colours are those of Okabe and Ito (2008), which colour-blind readers can distinguish; marks and dashes differ too, so
 that figures can be read in grey. Figures have a white background on light and dark pages.
@@ -6,95 +6,134 @@ that figures can be read in grey. Figures have a white background on light and d
 
 from __future__ import annotations
 
-import io
 import re
 import textwrap
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from harness.plaintext import visible
+from harness.reporting.charts.plot import ChartSpec
 from harness.stats import Summary
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-HATCHES = ("", "//", "..", "\\\\", "xx")
-DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (8, 2, 2, 2)))
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+DASHES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
 PRINTED, INK, GRID = "#6b6b6b", "#222222", "#dddddd"
-#: Panels with more marks than this are drawn as pixels, since thousands of SVG shapes are slow to show.
-MANY = 1500
-#: Size of a panel in inches.
-PANEL = (3.6, 3.0)
-_RC: dict[str, Any] = {
-    **{"svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False},  # dollar signs in names are no formulas
-    **{"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "axes.titlesize": 9},
-    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True},
-    **{"grid.color": GRID, "grid.linewidth": 0.6, "hatch.linewidth": 0.5},
-    **{"legend.frameon": False, "legend.fontsize": 8},
+#: width and height of a panel in pixels
+PANEL = (300, 230)
+_CONFIG: ChartSpec = {
+    "font": "DejaVu Sans, Verdana, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        **dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor"), INK),
+        **{"gridColor": GRID, "titleFontWeight": "normal", "titleFontSize": 12, "labelFontSize": 11},
+    },
+    "title": {"fontSize": 12, "fontWeight": "normal", "color": INK, "anchor": "middle"},
+    "legend": {
+        **{"orient": "bottom", "labelLimit": 0, "labelColor": INK, "labelFontSize": 11, "symbolSize": 60},
+        **{"titleFontWeight": "normal", "titleColor": INK, "titleFontSize": 12, "titleLimit": 0},
+    },
+    "concat": {"spacing": 25},
 }
-_TAG = re.compile(r"<[^>]*>")
-_NAMED = re.compile(r"(\bid=\"|href=\"#|url\(#)")
+_ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
+_ID, _REFERENCE = re.compile(r'\bid="([^"]*)"'), re.compile(r'(\bid="|url\(#)([^")]*)')
 
 
-def drawn(key: str, title: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> tuple[str, bytes]:
-    """Render a figure of `size` inches as an SVG element and a PDF file.
+class SeriesLook(NamedTuple):
+    """A name of the legend, and how it is drawn."""
 
-    The ids of the SVG begin with `key`, so that one page can hold many figures.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **_RC, "svg.hashsalt": key}
-    with matplotlib.rc_context(settings):
-        figure = Figure(figsize=size, layout="constrained", facecolor="white")
-        figure.suptitle(textwrap.fill(title, int(size[0] * 11)), fontsize=10, fontweight="bold")
-        draw(figure)
-        # laid out twice: the first layout moves what the second measures
-        figure.draw_without_rendering()
-        svg, pdf = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", dpi=200, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-        figure.savefig(pdf, format="pdf", dpi=200, metadata=dict.fromkeys(("CreationDate", "Creator", "Producer")))
-    return _element(visible(svg.getvalue().decode()), key, title), pdf.getvalue()
+    name: str
+    colour: str
+    shape: str
+    dash: Sequence[int] = DASHES[0]
 
 
-def panels(figure: Figure, count: int, columns: int = 1, *, share: bool = False) -> list[Axes]:
-    """`count` panels in rows of at most `columns`; `share` gives all of them one vertical scale."""
-    rows, columns = _layout(count, columns)
-    every = list(figure.subplots(rows, columns, squeeze=False, sharey=share).flat)
-    for axes in every[count:]:
-        axes.set_axis_off()
-    return every[:count]
-
-
-def size_of(count: int, columns: int, below: float = 0.0) -> tuple[float, float]:
-    """Size in inches of a figure with `count` panels in rows of at most `columns`, and `below` more inches."""
-    rows, columns = _layout(count, columns)
-    return max(PANEL[0] * columns, 5.4), PANEL[1] * rows + 0.5 + below
-
-
-def legend_below(figure: Figure, columns: int) -> None:
-    """Add one legend for all panels, with every name once."""
-    named: dict[str, Any] = {}
-    for axes in figure.axes:
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            named.setdefault(name, handle)
-    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=columns)
-
-
-def style(index: int) -> dict[str, Any]:
-    """Arguments for the colour, mark and dash of a line."""
-    return {**mark(index), "linestyle": DASHES[index % len(DASHES)], "markersize": 5}
-
-
-def mark(index: int) -> dict[str, Any]:
-    """Arguments for the colour and mark of a point; the pairs repeat after 49."""
+def entry(index: int, name: str) -> SeriesLook:
+    """The look of a series by its index; the pairs of colour and mark repeat after 49."""
     turn = index // len(COLOURS)
-    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[(index + turn) % len(MARKERS)]}
+    shape = SHAPES[(index + turn) % len(SHAPES)]
+    return SeriesLook(name, COLOURS[index % len(COLOURS)], shape, DASHES[index % len(DASHES)])
+
+
+def by_series(entries: Sequence[SeriesLook], columns: int = 2) -> dict[str, ChartSpec]:
+    """The encodings of colour, mark and dash by `series`, with one legend."""
+
+    def by(values: Sequence[object]) -> ChartSpec:
+        scale = {"domain": [visible(one.name) for one in entries], "range": list(values)}
+        return {
+            "field": "series",
+            "type": "nominal",
+            "scale": scale,
+            "legend": {"columns": columns, "title": None, "symbolOpacity": 1},
+        }
+
+    return {
+        "color": by([one.colour for one in entries]),
+        "shape": by([one.shape for one in entries]),
+        "strokeDash": {**by([list(one.dash) for one in entries]), "legend": None},
+    }
+
+
+def rows(values: Iterable[Mapping[str, object]]) -> ChartSpec:
+    """The data of a layer; control characters in texts are shown."""
+    cleaned = [{key: visible(one) if isinstance(one, str) else one for key, one in row.items()} for row in values]
+    return {"data": {"values": cleaned}}
+
+
+def axis(field: str, title: str, **more: object) -> ChartSpec:
+    """The encoding of a numeric axis that need not begin at 0."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": visible(title),
+        "scale": {"zero": False, "padding": 12},
+        **more,
+    }
+
+
+def spread(series: str, x: float, summary: Summary) -> dict[str, object]:
+    """A mean over seeds as a row of `curves`, with its deviation."""
+    std = summary.std or 0.0
+    return {"series": series, "x": x, "y": summary.mean, "lo": summary.mean - std, "hi": summary.mean + std}
+
+
+def lines_at(channel: str, lines: Sequence[tuple[str, float]], colour: str = PRINTED) -> list[ChartSpec]:
+    """Straight lines across a panel at places on the axis `channel`, with a legend of their names; none without any."""
+    names = list(dict.fromkeys(visible(name) for name, _ in lines))
+    dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
+    legend = {"columns": 2, "title": None, "symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
+    dash = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": dashes}, "legend": legend}
+    encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
+    layer = {**rows({"at": at, "line": name} for name, at in lines), "mark": {"type": "rule", "color": colour}}
+    return [{**layer, "encoding": encoding}] if lines else []
+
+
+def curves(
+    values: Iterable[Mapping[str, object]], x: ChartSpec, y: ChartSpec, encodings: dict[str, ChartSpec]
+) -> ChartSpec:
+    """Lines through means `y`, with bars from `lo` to `hi`, by `series`."""
+    bars = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
+    line = {"y": y, "strokeDash": encodings["strokeDash"]}
+    points = {"y": y, "shape": encodings["shape"]}
+    return {
+        **rows(values),
+        "encoding": {"x": x, "color": encodings["color"]},
+        "layer": [
+            {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": bars},
+            {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": line},
+            {"mark": {"type": "point", "filled": True, "size": 40, "opacity": 1}, "encoding": points},
+        ],
+    }
+
+
+def grid(panels: Sequence[ChartSpec], columns: int = 1, *, share: bool = False) -> ChartSpec:
+    """Panels in rows of at most `columns`; `share` gives all of them one vertical scale. Names of params are unique."""
+    params = [param for panel in panels for param in panel.get("params", ())]  # may stand at the top only
+    apart = {"resolve": {"scale": {"strokeDash": "independent"}}}  # lines across have dashes and names of their own
+    sized = [{"width": PANEL[0], "height": PANEL[1], **panel, **apart, "params": []} for panel in panels]
+    resolve = {"resolve": {"scale": {"y": "shared"}}} if share else {}
+    return {"concat": sized, "columns": columns, "params": params, **resolve}
 
 
 def n_of(summaries: Iterable[Summary]) -> str:
@@ -103,22 +142,20 @@ def n_of(summaries: Iterable[Summary]) -> str:
     return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
 
 
-def printed_lines(axes: Axes, lines: Iterable[tuple[str, float, float]]) -> None:
-    """Draw printed numbers as grey vertical lines, given their names, values and places on the axis."""
-    for index, (name, value, place) in enumerate(lines):
-        dash = (0, (2 + 2 * index, 2))
-        axes.axvline(place, color=PRINTED, linewidth=1, linestyle=dash, label=f"printed: {name}, {value:g}")
+def drawn(title: str, spec: ChartSpec) -> tuple[str, bytes]:
+    """Render a figure as an SVG element and a PDF file."""
+    import vl_convert
+
+    lines = textwrap.wrap(visible(title), 80)
+    heading = {"text": lines, "fontSize": 13, "fontWeight": "bold", "anchor": "middle", "offset": 15}
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "title": heading, "background": "white"}
+    svg = vl_convert.vegalite_to_svg({**whole, **spec, "config": _CONFIG, "padding": 10}, vl_version="6.4")
+    head, end, rest = _numbered(svg).partition(">")
+    titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
+    return _ARIA.sub("", titled), vl_convert.svg_to_pdf(svg)
 
 
-def _layout(count: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of `count` panels in rows of at most `columns`."""
-    columns = min(columns, count)
-    return -(-count // columns), columns
-
-
-def _element(svg: str, key: str, title: str) -> str:
-    """Turn an SVG file into an element for a page, with a title and unique ids."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "-", key)
-    svg = _TAG.sub(lambda tag: _NAMED.sub(rf"\g<1>{name}-", tag.group()), svg[svg.index("<svg") :])
-    head, end, rest = svg.partition(">")
-    return f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
+def _numbered(svg: str) -> str:
+    """An SVG whose ids are counted from 0: Vega counts those of all figures of a process."""
+    ids = {name: f"id{at}" for at, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
+    return _REFERENCE.sub(lambda found: found[1] + ids.get(found[2], found[2]), svg)

@@ -26,9 +26,6 @@ from harness.store import Result
 if TYPE_CHECKING:
     import pandas
 
-#: About how many marks a training curve has.
-MARKS = 10
-
 
 @dataclass(frozen=True)
 class ReportFigure:
@@ -84,7 +81,7 @@ class Material:
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
-        spec, data = paper.figures[name], self._data(paper, name)
+        spec, data = paper.figures[name], self.data(paper, name)
         key = f"{paper.name}-{name}" + ("" if self.is_paper else f"-{self.profile}")
         title = f"{paper.heading} Figure {name.removeprefix('F')}"
         title += f": {spec.title}" if self.is_paper else f" on {data_of(self.profile)}"
@@ -98,7 +95,7 @@ class Material:
                 drawing = kind.draw(data)
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
-                svg, pdf = drawn(key, title, drawing.size, drawing.draw)
+                svg, pdf = drawn(title, drawing.spec)
         except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
         seeds = ((_where(run.label), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
@@ -107,7 +104,8 @@ class Material:
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
         return replace(blank, caption=caption, svg=svg, pdf=pdf)
 
-    def _data(self, paper: Paper, name: str) -> FigureData:
+    def data(self, paper: Paper, name: str) -> FigureData:
+        """What a figure of a paper may be drawn from."""
         spec = paper.figures[name]
         labels = [Label(self.profile, *place, "") for place in self._places(spec)]
         runs = [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]

@@ -6,16 +6,16 @@ of one seed read the same batches; they are given where both runs have seen the 
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
-from harness.reporting.figures.look import COLOURS, INK, MARKERS, drawn, legend_below, n_of, panels
+from harness.reporting.charts.plot import ChartSpec, named_axis
+from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.sections.base import Part, ReportSection
@@ -29,8 +29,6 @@ from harness.store import frame_of
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class SeenSection(ReportSection):
@@ -374,8 +372,6 @@ def _gain(cell: Cell | None, digits: int, seeds: int) -> CellText:
 
 #: variant -> part -> gains over seeds
 Gains = Mapping[str, Mapping[str, Cell]]
-#: Longest line of a variant's name on the axis, in characters.
-LONGEST = 28
 
 
 def seen_figures(table: SeenTable) -> list[ReportFigure]:
@@ -390,9 +386,7 @@ def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
         f"Mean over {', '.join(table.averaged)}. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
         "one seed has none."
     )
-    svg, pdf = drawn(
-        f"gains-{table.key}", title, (6.0, 1.7 + 0.45 * len(gains)), partial(_draw, gains, table.metric.title)
-    )
+    svg, pdf = drawn(title, _spec(gains, table.metric.title))
     return ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)
 
 
@@ -403,29 +397,34 @@ def _gains(table: SeenTable) -> Gains:
     return {name: {part: cell for part, cell in parts.items() if cell} for name, parts in found.items()}
 
 
-def _draw(gains: Gains, unit: str, figure: Figure) -> None:
-    (axes,) = panels(figure, 1)
-    for index, (part, place) in enumerate({SEEN: -0.13, UNSEEN: 0.13}.items()):
-        _points(axes, index, f"{part.strip('[]')} pairs", [parts[part] for parts in gains.values()], place)
-    axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_yticks(range(len(gains)), [_wrapped(name) for name in gains])
-    axes.set_ylim(len(gains) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
+def _spec(gains: Gains, unit: str) -> ChartSpec:
+    """The mean gains with their intervals, seen above unseen pairs in each row."""
+    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate((SEEN, UNSEEN))]
+    values = [
+        {
+            "i": row,
+            "series": one.name,
+            "x": cells[part].summary.mean,
+            "lo": test.low if (test := cells[part].test) else cells[part].summary.mean,
+            "hi": test.high if test else cells[part].summary.mean,
+        }
+        for row, cells in enumerate(gains.values())
+        for part, one in zip((SEEN, UNSEEN), entries, strict=True)
+        if part in cells
+    ]
     seeds = n_of(cell.summary for parts in gains.values() for cell in parts.values())
-    axes.set_xlabel(f"gain over {name_of(BASELINE)}, {unit} ({seeds})")
-    legend_below(figure, 2)
-
-
-def _points(axes: Axes, index: int, name: str, cells: Sequence[Cell], place: float) -> None:
-    """The mean gains on one kind of pairs, with their intervals, beside the rows' places."""
-    look: dict[str, Any] = {"color": COLOURS[index], "marker": MARKERS[index], "linestyle": "none", "markersize": 6}
-    means = [cell.summary.mean for cell in cells]
-    margins = [(cell.test.high - cell.test.low) / 2 if cell.test else 0.0 for cell in cells]
-    rows = [row + place for row in range(len(cells))]
-    drawn_points = axes.errorbar(means, rows, xerr=margins if any(margins) else None, capsize=2, label=name, **look)
-    drawn_points.lines[0].set_gid(f"gains-{index}")
-
-
-def _wrapped(name: str) -> str:
-    """Break a long name at spaces."""
-    return textwrap.fill(name, LONGEST)
+    looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {unit} ({seeds})"
+    y, height, params = named_axis(list(gains))
+    offset = {"field": "series", "type": "nominal", "sort": None, "scale": {"domain": [one.name for one in entries]}}
+    zero = {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK}, "encoding": {"x": {"datum": 0}}}
+    layers = [
+        {"mark": {"type": "rule"}, "encoding": {"x": axis("lo", title), "x2": {"field": "hi"}}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {"x": axis("x", title), "shape": looks["shape"]},
+        },
+    ]
+    rows_of_both = {**rows(values), "encoding": {"y": y, "yOffset": offset, "color": looks["color"]}, "layer": layers}
+    return grid(
+        [{"width": 400, "height": max(height, 45 * len(gains)), "params": params, "layer": [zero, rows_of_both]}]
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 from harness.command_line import harness_command
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
-from harness.reporting.figures.look import drawn, legend_below, n_of, panels, size_of, style
+from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
@@ -23,10 +24,6 @@ from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Result, frame_of, overrides_text, some_of
 from harness.store.tunings import TunedMethod, Tuning
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class TuningSection(ReportSection):
@@ -353,10 +350,6 @@ def _score(pick: Pick, table: SummaryTable, column: Column) -> CellText:
     return CellText(ABSENT if value is None else fixed(value, table.metric(column).digits))
 
 
-#: panels beside each other
-COLUMNS = 3
-
-
 def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     """A figure, if some seed has all trials."""
     places = [place for place in report.places if any(line.expected for line in place.lines)]
@@ -369,25 +362,20 @@ def _figure(report: TunedReport, places: Sequence[TunedPlace]) -> ReportFigure:
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    size = size_of(len(places), COLUMNS, 0.25 * len(report.tuning.methods))
-    svg, pdf = drawn(key, title, size, partial(_draw, places))
+    names = [(line, f"{line.method.base} ({n_of(line.expected)})") for line in places[0].lines]
+    entries = [entry(index, name) for index, (_, name) in enumerate(names)]
+    svg, pdf = drawn(title, grid([_panel(place, entries) for place in places], 3))
     return ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)
 
 
-def _draw(places: Sequence[TunedPlace], figure: Figure) -> None:
-    for axes, place in zip(panels(figure, len(places), COLUMNS), places, strict=True):
-        for index, line in enumerate(place.lines):
-            if line.expected:
-                _line(axes, index, line)
-        trials = max(len(line.expected) for line in place.lines)
-        axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
-        axes.set(title=f"{place.setting} / {place.encoder}", xlabel="trials", ylabel=f"best dev score, {place.dev}")
-    legend_below(figure, 2)
-
-
-def _line(axes: Axes, index: int, line: TunedLine) -> None:
-    means, spread = [one.mean for one in line.expected], [one.std or 0.0 for one in line.expected]
-    name = f"{line.method.base} ({n_of(line.expected)})"
-    xs = range(1, len(means) + 1)
-    shown = axes.errorbar(xs, means, yerr=spread if any(spread) else None, capsize=2, label=name, **style(index))
-    shown.lines[0].set_gid(f"budget-{index}")
+def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
+    values = [
+        spread(one.name, trials, best)
+        for line, one in zip(place.lines, entries, strict=True)
+        for trials, best in enumerate(line.expected, start=1)
+    ]
+    most = max(len(line.expected) for line in place.lines)
+    counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
+    x = axis("x", "trials", axis=counts)
+    layer = curves(values, x, axis("y", f"best dev score, {place.dev}"), by_series(entries))
+    return {"title": f"{place.setting} / {place.encoder}", "layer": [layer]}

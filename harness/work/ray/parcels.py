@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.sources import write_bytes
+from harness.files import write_bytes
 from harness.store import Failure, Result, Store
 from harness.work.job import End, RunJob
 from harness.work.reports import EVENTS

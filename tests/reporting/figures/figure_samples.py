@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ import numpy as np
 from builders import result
 
 from harness.metrics import AVERAGE, ArrayName
-from harness.papers.published import read_papers, read_published
+from harness.papers.published import Paper, read_papers, read_published
 from harness.papers.schema import FigureSpec
+from harness.registry import get_instance
 from harness.reporting.contents import Contents
+from harness.reporting.figures.kinds import Drawing, FigureKind
 from harness.reporting.figures.papers import Material, ReportFigure
 from harness.store import Result, Store
 
@@ -35,14 +36,38 @@ class ArraysStore(Store):
         return self.same
 
 
+def material(
+    name: str, results: Sequence[Result], arrays: Arrays | None, profile: str, figures: Mapping[str, FigureSpec]
+) -> tuple[Material, Paper, str]:
+    """The runs, the paper and the figure's own name of PAPER-FIGURE."""
+    key, _, short = name.partition("-")
+    paper = PAPERS[key].model_copy(update={"figures": figures}) if figures else PAPERS[key]
+    contents = Contents(ArraysStore(arrays or {}), results)
+    return Material(profile, contents, [paper], read_published()), paper, short
+
+
 def figure(
     name: str, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper", **figures: FigureSpec
 ) -> ReportFigure:
     """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
-    key, _, short = name.partition("-")
-    paper = PAPERS[key].model_copy(update={"figures": figures}) if figures else PAPERS[key]
-    contents = Contents(ArraysStore(arrays or {}), results)
-    return Material(profile, contents, [paper], read_published()).figure(paper, short)
+    found, paper, short = material(name, results, arrays, profile, figures)
+    return found.figure(paper, short)
+
+
+def rows(name: str, results: Sequence[Result], arrays: Arrays | None = None) -> list[list[dict[str, Any]]]:
+    """The data of each layer of a figure."""
+    found, paper, short = material(name, results, arrays, "paper", {})
+    kind = get_instance("figure kind", paper.figures[short].kind, FigureKind)
+    drawing = kind.draw(found.data(paper, short))
+    assert isinstance(drawing, Drawing)
+    return rows_of(drawing.spec)
+
+
+def rows_of(spec: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """The data of a specification and of its panels and layers."""
+    mine = [spec["data"]["values"]] if "data" in spec else []
+    parts = [*spec.get("concat", ()), *spec.get("layer", ())]
+    return [*mine, *(found for part in parts for found in rows_of(part))]
 
 
 def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:
@@ -56,25 +81,8 @@ def averages(variant: str, setting: str, values: Sequence[float]) -> list[Result
     ]
 
 
-def group(figure: ReportFigure, end: str) -> list[Tree.Element]:
-    """The groups of an SVG whose id ends in a pattern."""
-    return [one for one in Tree.fromstring(figure.svg).iter(f"{SVG}g") if re.search(f"{end}$", one.get("id", ""))]
-
-
 def texts(figure: ReportFigure) -> list[str]:
     return ["".join(one.itertext()) for one in Tree.fromstring(figure.svg).iter(f"{SVG}text")]
-
-
-def numbers(element: Tree.Element) -> np.ndarray:
-    """The points of a group's path, (n, 2)."""
-    path = element.find(f"{SVG}path")
-    assert path is not None
-    return np.array([float(part) for part in re.findall(r"-?\d+(?:\.\d+)?", path.get("d", ""))]).reshape(-1, 2)
-
-
-def marks(element: Tree.Element) -> np.ndarray:
-    """The places of the marks of a group, (n, 2)."""
-    return np.array([[float(one.get("x", "0")), float(one.get("y", "0"))] for one in element.iter(f"{SVG}use")])
 
 
 def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> Result:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from figure_samples import arrays, figure, group, marks, numbers, scored, texts, with_arrays
+from figure_samples import arrays, figure, rows, scored, texts, with_arrays
 
 from harness.metrics import ArrayName
 
 
 def test_encodings_of_the_captions_of_the_figures_own_example() -> None:
     drawn = figure("kdmcse-F9", [with_arrays("kdmcse"), with_arrays("mcse")], arrays())
-    views = [marks(one) for one in group(drawn, r"caption-\d")]
-    assert [len(one) for one in views] == [6] * 6
+    layers = rows("kdmcse-F9", [with_arrays("kdmcse"), with_arrays("mcse")], arrays())
+    clouds = [[(row["x"], row["y"]) for row in layer] for layer in layers if "x" in layer[0]]
     wanted = arrays()[ArrayName("Flickr30k", "views")][1]
-    for axis in (0, 1):
-        places = np.concatenate([one[:, axis] for one in views[:3]])
-        correlation = np.corrcoef(places, wanted[:, :, axis].ravel())[0, 1]
-        assert correlation == pytest.approx(1 if axis == 0 else -1, abs=1e-4)
+    np.testing.assert_allclose(np.array(clouds), [*wanted, *wanted], rtol=1e-4)
     assert {"1 <b>first</b>", "second $x$", "third", "kdmcse", "mcse"} <= set(texts(drawn))
     assert "<b>" not in drawn.svg
 
 
 def test_clusters_of_captions() -> None:
     drawn = figure("dalr-F3", [with_arrays("dalr"), with_arrays("dalr[without=cma+cons]")], arrays())
-    assert [len(marks(one)) for one in group(drawn, r"cluster-\d+")] == [8, 8, 7, 7] * 2
+    layers = rows("dalr-F3", [with_arrays("dalr"), with_arrays("dalr[without=cma+cons]")], arrays())
+    assert list(map(len, layers)) == [8, 8, 7, 7] * 2
     assert "t-SNE of 30 captions of COCO" in drawn.caption
 
 
 def test_cosines_against_gold_scores() -> None:
     drawn = figure("dalr-F4", [with_arrays("dalr")], arrays())
-    (points,) = (marks(one) for one in group(drawn, r"points-\d+"))
-    np.testing.assert_allclose(np.diff(points[:, 0]), np.diff(points[:, 0])[0], rtol=1e-3)
+    (points,) = rows("dalr-F4", [with_arrays("dalr")], arrays())
+    gold, cosines = (arrays()[ArrayName("STS-B", what)] for what in ("gold", "cosine"))
+    np.testing.assert_allclose([(row["x"], row["y"]) for row in points], np.stack([gold, cosines], 1), rtol=1e-4)
     assert "dalr, Spearman 77.70" in texts(drawn)
 
 
@@ -41,8 +39,10 @@ def test_histograms_of_similarities_and_of_ranks() -> None:
     assert "the frozen teacher's space" in drawn.caption
     drawn = figure("kdmcse-F5", [with_arrays("kdmcse")], arrays())
     assert "rank of the last true caption among 4 captions" in texts(drawn)
-    heights = numbers(group(drawn, "histogram-0")[0])[:, 1]
-    assert len({round(height, 3) for height in heights}) == 3, "heights 0, 1 and 2"
+    (bars, printed) = rows("kdmcse-F5", [with_arrays("kdmcse")], arrays())
+    assert [row["height"] for row in bars if row["height"]] == [2, 1, 1]
+    assert [row["low"] for row in bars if row["height"]] == [0.5, 2.5, 8.5]
+    assert [row["at"] for row in printed] == [100, 200]
 
 
 def test_a_run_in_its_own_space_only_is_drawn_there() -> None:

@@ -8,24 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.toy.corpora import ToyPairs, ToySentences
-from harness.corpora.toy.grammar import TEMPLATES, describe
-from harness.corpora.toy.media import RATE, labelled_pictures, labelled_tones
-from harness.corpora.toy.render import render
-from harness.corpora.toy.scenes import (
+from harness.errors import UserError
+from harness.seeds import generator
+from harness.toy.corpora import RATE, ToyPairs, ToySentences, labelled_pictures, labelled_tones
+from harness.toy.tasks import TOY_STS, TOY_STS_DEV, related_scenes
+from harness.toy.world import (
     ATTRIBUTES,
     CLASSES,
     FREQUENT,
     LEXICON,
     SIZES,
+    TEMPLATES,
     classes,
+    describe,
     draw_distinct_scenes,
     draw_scenes,
     frequent_scenes,
+    render,
 )
-from harness.corpora.toy.similarity import TOY_STS, TOY_STS_DEV, related_scenes
-from harness.errors import UserError
-from harness.seeds import generator
 
 NOWHERE: Path | None = None
 

@@ -1,34 +1,45 @@
-"""Checksums of files that the harness reads back, and the handling of files that were changed or damaged.
+"""Files that are read if they are regular ones, written whole or not at all, and checked when they are read back.
 
 A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it: a result, the record of a
 training, what is known of a cached file. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format,
 with the hash of that list in the last line.
 
-These find accidents: files cut short, changed bytes, files of something else. They are no signatures, since whoever
+Hashes find accidents: files cut short, changed bytes, files of something else. They are no signatures, since whoever
 edits a file can compute its hash.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
 import logging
+import os
 import re
-from collections.abc import Mapping
+import shutil
+import stat
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-from harness.caches import kept_text
-from harness.errors import first_line
-from harness.regular import open_regular, read_regular
-from harness.sources import keep_text, remove, write_text
+import numpy as np
+
+from harness.errors import UserError, first_line
+from harness.plaintext import LONGEST_NAME
 
 log = logging.getLogger(__name__)
 
+#: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
+ABANDONED_S = 86_400.0
 #: the hashes of a folder's files; no pattern of files that a model's fingerprint covers matches the name
 CHECKSUMS: Final = "CHECKSUMS"
-#: what files are renamed to that are not as they were written
+#: the ending that a damaged file gets
 ASIDE: Final = ".damaged"
 
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
@@ -38,10 +49,132 @@ class DamagedError(Exception):
     """A file was changed or damaged after it was written; the message says how."""
 
 
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading bytes. Raises OSError, also for what is no regular file."""
+    return open(path, "rb", opener=_open)
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a file. Raises OSError, also for what is no regular file."""
+    with open_regular(path) as stream:
+        return stream.read()
+
+
+def _open(path: str, flags: int) -> int:
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else opening a pipe waits for its writer
+    kind = os.fstat(handle).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(handle)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", path)
+    return handle
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file; it never exists half-written."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name, flush it to disk and rename it."""
+    with replaced(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose file replaces another when the block succeeds, flushed to disk, and is removed otherwise.
+
+    The new name is flushed too, so that what is removed afterwards was not needed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(path)
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):  # such as a folder that was removed meanwhile
+            temporary.unlink(missing_ok=True)
+        raise
+    _flush_names(path.parent)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A hidden name of this process in the folder of `path`, to be renamed to it."""
+    name = f".{path.name}.{os.getpid()}.tmp"
+    return path.with_name(
+        name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{os.getpid()}.tmp"
+    )
+
+
+def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if that fails.
+
+    Raises FileExistsError for one that is there, which stays as it is.
+    """
+    folder.mkdir(parents=True)
+    try:
+        fill(folder)
+        for path in folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as stream:
+                    os.fsync(stream.fileno())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it; nothing where there is none. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
+    """Remove temporary files and folders of killed processes; nobody else may be writing those that match."""
+    with suppress(OSError):
+        for path in folder.glob(pattern):
+            with suppress(OSError):
+                if time.time() - path.lstat().st_mtime >= older_than_s:
+                    remove(path)
+
+
+def _flush_names(folder: Path) -> None:
+    with suppress(OSError):  # a file system that does not flush folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write named arrays of numbers or texts as a compressed .npz file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Read arrays written by `write_arrays`. Raises UserError for a damaged file."""
+    try:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        advice = "restore the file, or remove it with the result next to it"
+        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
+
+
 def sealed(text: str) -> str:
     """A JSON object with members, as text, with its digest as one more."""
     body = text.strip().removesuffix("}")
-    return f'{body},"digest":"{_hash(body)}"}}\n'
+    return f'{body},"digest":"{text_hash(body)}"}}\n'
 
 
 def unsealed(content: bytes) -> bytes | None:
@@ -88,21 +221,6 @@ def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, 
     return noted
 
 
-def keep_note(name: str, values: Mapping[str, Any]) -> None:
-    """Write a note into the cache."""
-    keep_text(name, sealed(json.dumps(values)))
-
-
-def kept_note(name: str, then: str) -> dict[str, Any] | None:
-    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that ends with `then`."""
-    text = kept_text(name)
-    try:
-        return None if text is None else note_in(text.encode())
-    except DamagedError as error:
-        log.warning("the cached note %s is damaged (%s); %s", name, error, then)
-        return None
-
-
 def note_in(content: bytes) -> dict[str, Any]:
     """The values in the content of a note. Raises DamagedError."""
     body = unsealed(content)
@@ -144,7 +262,7 @@ def seal_folder(folder: Path) -> None:
     """Note the hashes of all files of a folder that is complete but not in its place yet."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     text = "".join(f"{content_hash(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
-    (folder / CHECKSUMS).write_text(f"{text}# {_hash(text)}\n", encoding="utf-8")
+    (folder / CHECKSUMS).write_text(f"{text}# {text_hash(text)}\n", encoding="utf-8")
 
 
 def check_folder(folder: Path) -> None:
@@ -153,7 +271,7 @@ def check_folder(folder: Path) -> None:
         *lines, last = read_regular(folder / CHECKSUMS).decode().splitlines(keepends=True)
     except (OSError, ValueError) as error:
         raise DamagedError(f"{CHECKSUMS} cannot be read: {first_line(error)}") from error
-    if last != f"# {_hash(''.join(lines))}\n":
+    if last != f"# {text_hash(''.join(lines))}\n":
         raise DamagedError(f"{CHECKSUMS} has changed since it was written")
     for line in lines:
         expected, _, name = line.rstrip("\n").partition("  ")
@@ -178,5 +296,6 @@ def put_aside(path: Path, why: object, then: str) -> None:
         log.warning("%s is damaged (%s); renamed to %s, %s", path, why, aside.name, then)
 
 
-def _hash(text: str) -> str:
+def text_hash(text: str) -> str:
+    """SHA-256 (hex) of a text."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -5,7 +5,7 @@ occur in the same contexts as the synonyms of the other values: which words mean
 but not from text.
 
 Both models are shipped as files, since weights trained on another processor differ in the last bits and would change
-the fingerprints of experiments. They were trained by `python -m harness.corpora.toy.pretrain`.
+the fingerprints of experiments. They were trained by `python tools/pretrain_toy.py`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from harness.corpora.base import CorpusSource, Media
-from harness.corpora.toy.media import ToyImages, ToyTones
 from harness.seeds import generator
+from harness.toy.corpora import ToyImages, ToyTones
 
 
 def jpeg(colour: tuple[int, int, int]) -> bytes:

@@ -9,17 +9,15 @@ import numpy as np
 import open_clip
 import pytest
 import torch
+from pretrain_toy import pretrain_clip, pretrain_student
 from transformers import AutoTokenizer
 
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToyPairs
-from harness.corpora.toy.grammar import describe, vocabulary
-from harness.corpora.toy.pretrain import pretrain_clip, pretrain_student
-from harness.corpora.toy.render import render
-from harness.corpora.toy.scenes import ATTRIBUTES, draw_scenes
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.seeds import generator
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyPairs
+from harness.toy.world import ATTRIBUTES, describe, draw_scenes, render, vocabulary
 
 
 def test_the_tokenizers_know_every_word() -> None:

@@ -1,6 +1,6 @@
 """Pretrain the student and the image teacher of the toy world.
 
-    python -m harness.corpora.toy.pretrain --out FOLDER
+    python tools/pretrain_toy.py --out FOLDER
 
 writes FOLDER/student, a small BERT trained by masked language modelling on the sentences of the world, and FOLDER/clip,
 a small CLIP of open_clip, each in a few minutes. CLIP was not trained on the papers' corpora, so this
@@ -32,12 +32,10 @@ from torch.nn import Linear, Module, ModuleList, Parameter
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
-from harness.corpora.toy import clip_folder, student_folder
-from harness.corpora.toy.corpora import ToyPairs, ToySentences
-from harness.corpora.toy.grammar import vocabulary
-from harness.corpora.toy.render import SIDE
-from harness.corpora.toy.scenes import SIZES
 from harness.seeds import derive_seed
+from harness.toy import clip_folder, student_folder
+from harness.toy.corpora import ToyPairs, ToySentences
+from harness.toy.world import SIDE, SIZES, vocabulary
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,254 @@
+"""Training data of the toy world: text, captioned pictures, and pictures and tones that belong to no sentence.
+
+The class of a labelled picture or tone is a colour and a shape. Fingerprints of all that is generated are cached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from harness.caches import known_hash
+from harness.corpora.base import CorpusSource, Media, Pairs, Sentences, Triplets
+from harness.corpora.recordings import Recordings
+from harness.encoders.audio import filterbank
+from harness.encoders.pictures import VIEWS_VERSION
+from harness.errors import UserError
+from harness.seeds import generator
+from harness.sources import Generated, digest, file_hash
+from harness.toy.world import (
+    ATTRIBUTES,
+    GENRES,
+    LEXICON,
+    SIDE,
+    SIZES,
+    classes,
+    describe,
+    draw_distinct_scenes,
+    draw_scenes,
+    draw_templates,
+    frequent_scenes,
+    render,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def cached_hash(what: object, compute: Callable[[], str]) -> str:
+    """The hash (hex) of what the current code generates, so that a plan need not draw thousands of pictures.
+
+    `what` names the options of the generated object.
+    """
+    code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
+
+
+class ToyCorpus(Generated, CorpusSource):
+    """A corpus determined by its seed and size."""
+
+    rows: ClassVar[int] = 4096
+
+    def __init__(self, seed: int = 0, size: int | None = None) -> None:
+        self.seed, self.size = seed, self.rows if size is None else size
+
+    def fingerprint(self, root: Path | None) -> str:
+        """Hash of the rows."""
+        return cached_hash([type(self).__name__, vars(self)], self.row_hash)
+
+    @abstractmethod
+    def row_hash(self) -> str:
+        """Generate the rows and hash them."""
+
+
+class ToySentences(ToyCorpus):
+    """Descriptions of scenes without pictures."""
+
+    stream = "sentences"
+    rows = 8192
+
+    def row_hash(self) -> str:
+        """Hash of the sentences."""
+        return digest(self.load(None).texts)
+
+    def load(self, root: Path | None) -> Sentences:
+        """Generate the sentences."""
+        rng = generator(world="toy", part="sentences", seed=self.seed)
+        return Sentences(describe(draw_scenes(rng, self.size), rng))
+
+
+class ToyPairs(ToyCorpus):
+    """Captioned pictures; the scenes of the test split are distinct, so that each caption fits one picture."""
+
+    stream = "pairs"
+
+    def __init__(self, seed: int = 0, size: int | None = None, split: str = "train", repeats: float = 0.0) -> None:
+        """`split` is 'train' or 'test'; `repeats` is the fraction of training pairs with a frequent scene.
+
+        Raises UserError for a fraction outside 0 to 1.
+        """
+        super().__init__(seed, size)
+        if not 0 <= repeats <= 1:
+            raise UserError(f"repeats = {repeats:g} of the toy pairs must be a fraction from 0 to 1")
+        self.split, self.repeats = split, repeats
+
+    def row_hash(self) -> str:
+        """Hash of the captions and of the pictures' bytes."""
+        pairs = self.load(None)
+        return digest(pairs.texts, hashlib.sha256(np.asarray(pairs.images).tobytes()).hexdigest())
+
+    def load(self, root: Path | None) -> Pairs:
+        """Generate captions and pictures, (size, 32, 32, 3) uint8."""
+        scenes, rng = self.scenes(), generator(world="toy", part="pairs", split=self.split, seed=self.seed)
+        return Pairs(describe(scenes, rng), render(scenes, rng))
+
+    def scenes(self) -> np.ndarray:
+        """The scene of each pair, (size, attributes) int64."""
+        rng = generator(world="toy", part="scenes of pairs", split=self.split, seed=self.seed)
+        if self.split == "test":
+            return draw_distinct_scenes(rng, self.size)
+        scenes = draw_scenes(rng, self.size)
+        repeated = rng.random(self.size) < self.repeats
+        frequent = frequent_scenes(rng)
+        scenes[repeated] = frequent[rng.integers(0, len(frequent), repeated.sum())]
+        return scenes
+
+    def image_ids(self, root: Path | None) -> list[str]:
+        """Each picture is drawn once, for one split."""
+        return [f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)]
+
+
+class ToyTriplets(ToyCorpus):
+    """A description, another of the same scene, and one of a scene that differs in one attribute.
+
+    The three share a template, as hypotheses in NLI follow their premise; synonyms are drawn anew for each. With
+    templates drawn anew, the untrained student's [CLS], which tells templates apart but not words, has a positive no
+    closer than any other sentence: the loss falls from 13 to log(2B), that of equal vectors, and stays there.
+    """
+
+    stream = "triplets"
+
+    def row_hash(self) -> str:
+        """Hash of the sentences."""
+        triplets = self.load(None)
+        return digest(triplets.premises, triplets.entailed, triplets.contradicted)
+
+    def load(self, root: Path | None) -> Triplets:
+        """Generate the triplets."""
+        rng = generator(world="toy", part="triplets", seed=self.seed)
+        scenes = draw_scenes(rng, self.size)
+        changed = scenes.copy()
+        which = rng.integers(0, len(ATTRIBUTES), self.size)
+        rows = np.arange(self.size)
+        changed[rows, which] = (changed[rows, which] + rng.integers(1, SIZES[which])) % SIZES[which]
+        genres = rng.integers(0, len(GENRES), self.size)
+        templates = draw_templates(rng, genres)
+        return Triplets(*(describe(shown, rng, genres, templates) for shown in (scenes, scenes, changed)))
+
+
+#: samples per second, and samples of a tone
+RATE, SAMPLES = 8000, 4000
+#: a tone of half a second has 48 windows
+FRAMES, BINS = 48, 32
+#: weights of the first four harmonics, one row per shape
+_TIMBRES = np.array(
+    [[1, 0, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 0, 1]], dtype=np.float64
+)
+_LOWEST_HZ = 220.0
+
+
+class Pictures(Media):
+    """Pictures in memory; crops are large and colours change little, since they define the class."""
+
+    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does without
+
+        self.labels, self._pixels = labels, pixels
+        self._augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
+
+    def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Two augmentations of each picture: (B, 2, 3, 32, 32) uint8."""
+        return {"pixels": self._augmentation.views([Image.fromarray(self._pixels[row]) for row in rows], rng)}
+
+
+class Tones(Recordings):
+    """Tones in memory with their filterbanks."""
+
+    def __init__(self, waves: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__(labels, bins=BINS, frames=FRAMES)
+        self._waves = waves
+        self._banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
+
+    def bank(self, row: int) -> np.ndarray:
+        """The filterbank of a tone: (48, 32)."""
+        bank: np.ndarray = self._banks[row]
+        return bank
+
+    def wave(self, row: int) -> tuple[int, np.ndarray]:
+        """The tone's samples at 8 kHz."""
+        return RATE, self._waves[row]
+
+
+class ToyImages(ToyCorpus):
+    """Labelled pictures."""
+
+    stream = "images"
+
+    def row_hash(self) -> str:
+        """Hash of pixels, labels and the version of the augmentation."""
+        pixels, labels = labelled_pictures(self.size, self.seed)
+        return digest(VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
+
+    def load(self, root: Path | None) -> Pictures:
+        """Draw the pictures."""
+        return Pictures(*labelled_pictures(self.size, self.seed))
+
+
+class ToyTones(ToyCorpus):
+    """Labelled tones."""
+
+    stream = "audio"
+    rows = 1024
+
+    def row_hash(self) -> str:
+        """Hash of the labels and of the waves at 16 bits: the last bits of a sine differ between processors."""
+        waves, labels = labelled_tones(self.size, self.seed)
+        return digest(hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(), labels.tolist())
+
+    def load(self, root: Path | None) -> Tones:
+        """Generate the tones and compute their filterbanks."""
+        return Tones(*labelled_tones(self.size, self.seed))
+
+
+def labelled_pictures(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures and their classes: (size, 32, 32, 3) uint8 and (size,) int64 below CLASSES."""
+    rng = generator(world="toy", part="labelled images", split="train", seed=seed)
+    scenes = draw_scenes(rng, size)
+    return render(scenes, rng), classes(scenes)
+
+
+def labelled_tones(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Tones at 8 kHz and their classes: (size, 4000) float32 in -1..1, and (size,) int64 below CLASSES.
+
+    The colour of a class sets the pitch, in steps of three semitones, and the shape the timbre. Phase, detuning (up to
+    a third of a semitone), loudness and noise are random.
+    """
+    rng = generator(world="toy", part="tones", split="train", seed=seed)
+    labels = classes(draw_scenes(rng, size))
+    colour, shape = np.divmod(labels, len(LEXICON["shape"]))
+    pitch = _LOWEST_HZ * 2 ** ((3 * colour + rng.uniform(-1 / 3, 1 / 3, size)) / 12)
+    phases = rng.uniform(0, 2 * np.pi, (size, 4))
+    time = np.arange(SAMPLES) / RATE
+    wave = np.zeros((size, SAMPLES))
+    for harmonic in range(4):
+        angle = 2 * np.pi * (harmonic + 1) * pitch[:, None] * time + phases[:, harmonic, None]
+        wave += _TIMBRES[shape, harmonic, None] * np.sin(angle)
+    wave *= rng.uniform(0.5, 1, (size, 1)) * 0.9 / _TIMBRES.sum(axis=1)[shape, None]
+    wave += rng.uniform(-0.05, 0.05, wave.shape)
+    return wave.astype(np.float32), labels

@@ -1,0 +1,219 @@
+"""The toy world: scenes, their descriptions, and pictures of them.
+
+A scene has one value of each attribute, drawn uniformly and independently: if some colours were more frequent with some
+shapes, the synonyms of a colour would share those contexts, and could be learned from text. Training and test scenes
+are independent draws and may coincide; captions and pictures still differ.
+
+A description is a template with one synonym of each attribute, drawn uniformly and independently of the scene.
+Templates do not inflect words (no "a" or "an", no plurals). Exchanging two words of one attribute therefore leaves the
+distribution of sentences unchanged: text contains no information on which words mean the same.
+
+Pictures have 32 x 32 pixels. Only integer arithmetic is used, so that pictures and their hashes are the same on every
+machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+#: attribute -> value -> synonyms; a word belongs to one value, and all values have the same number
+LEXICON: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "pattern": {
+        "plain": ("plain", "solid", "uniform"),
+        "striped": ("striped", "banded", "lined"),
+        "dotted": ("dotted", "spotted", "speckled"),
+        "checked": ("checked", "chequered", "tiled"),
+    },
+    "colour": {
+        "red": ("red", "crimson", "scarlet"),
+        "green": ("green", "emerald", "jade"),
+        "blue": ("blue", "azure", "cobalt"),
+        "yellow": ("yellow", "golden", "lemon"),
+        "purple": ("purple", "violet", "mauve"),
+        "white": ("white", "ivory", "snowy"),
+    },
+    "shape": {
+        "circle": ("circle", "disc", "roundel"),
+        "square": ("square", "box", "block"),
+        "triangle": ("triangle", "wedge", "pyramid"),
+        "diamond": ("diamond", "lozenge", "rhombus"),
+        "ring": ("ring", "hoop", "annulus"),
+        "cross": ("cross", "plus", "crux"),
+    },
+    "place": {
+        "left": ("left", "west", "port"),
+        "right": ("right", "east", "starboard"),
+        "top": ("top", "north", "summit"),
+        "bottom": ("bottom", "south", "base"),
+        "centre": ("centre", "middle", "core"),
+    },
+    "time": {
+        "noon": ("noon", "midday", "daytime"),
+        "night": ("night", "midnight", "darkness"),
+        "dusk": ("dusk", "sunset", "twilight"),
+        "dawn": ("dawn", "sunrise", "daybreak"),
+    },
+}
+
+ATTRIBUTES = tuple(LEXICON)
+#: the number of values of each attribute
+SIZES = np.array([len(values) for values in LEXICON.values()])
+#: the number of frequent scenes, a multiple of all sizes
+FREQUENT = int(np.lcm.reduce(SIZES))
+#: classes of labelled images and tones: a colour and a shape
+CLASSES = len(LEXICON["colour"]) * len(LEXICON["shape"])
+
+
+def draw_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Draw scenes: the number of the value of each attribute, (count, attributes) int64."""
+    return rng.integers(0, SIZES, size=(count, len(SIZES)))
+
+
+def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Draw scenes without replacement, (count, attributes) int64, so that a caption fits only one picture."""
+    chosen = rng.choice(int(SIZES.prod()), size=count, replace=False)
+    return np.stack(np.unravel_index(chosen, SIZES), axis=1)
+
+
+def frequent_scenes(rng: np.random.Generator) -> np.ndarray:
+    """Draw the scenes that a corpus shows again and again, (FREQUENT, attributes) int64.
+
+    Each value of an attribute is in equally many of them, so that their words stay equally frequent.
+    """
+    return np.stack([rng.permutation(np.arange(FREQUENT) % size) for size in SIZES], axis=1)
+
+
+def classes(scenes: np.ndarray) -> np.ndarray:
+    """The class of each scene, colour x shape: (n, attributes) -> (n,) int64 below CLASSES."""
+    colour, shape = (scenes[:, ATTRIBUTES.index(name)] for name in ("colour", "shape"))
+    numbers: np.ndarray = colour * len(LEXICON["shape"]) + shape
+    return numbers
+
+
+#: genre -> templates; every template mentions every attribute once
+TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "phrases": (
+        "the {pattern} {colour} {shape} at the {place} by {time}",
+        "{colour} {shape} of {pattern} finish near the {place} at {time}",
+        "picture of the {pattern} {shape} in {colour} at the {place} after {time}",
+    ),
+    "statements": (
+        "at {time} the {colour} {shape} with {pattern} skin rests near the {place}",
+        "we see the {pattern} {colour} {shape} at the {place} by {time}",
+        "near the {place} there is the {shape} painted {pattern} {colour} after {time}",
+    ),
+}
+GENRES = tuple(TEMPLATES)
+SYNONYMS = len(next(iter(LEXICON["colour"].values())))
+
+
+def draw_templates(rng: np.random.Generator, genres: np.ndarray) -> np.ndarray:
+    """Draw the number of a template within each genre: (n,) -> (n,) int64."""
+    return rng.integers(0, [len(TEMPLATES[GENRES[genre]]) for genre in genres], size=len(genres))
+
+
+def describe(
+    scenes: np.ndarray,
+    rng: np.random.Generator,
+    genres: np.ndarray | None = None,
+    templates: np.ndarray | None = None,
+) -> list[str]:
+    """Describe scenes: (n, attributes) -> n sentences.
+
+    `genres` and `templates` are the genre number of each sentence and that of its template within it, (n,) each; those
+    not given are drawn.
+    """
+    if genres is None:
+        genres = rng.integers(0, len(GENRES), size=len(scenes))
+    if templates is None:
+        templates = draw_templates(rng, genres)
+    choices = rng.integers(0, SYNONYMS, size=scenes.shape)
+    words = [list(LEXICON[name].values()) for name in ATTRIBUTES]
+    return [
+        TEMPLATES[GENRES[genre]][form].format_map(
+            {name: words[place][scene[place]][choice[place]] for place, name in enumerate(ATTRIBUTES)}
+        )
+        for genre, form, scene, choice in zip(
+            *(values.tolist() for values in (genres, templates, scenes, choices)), strict=True
+        )
+    ]
+
+
+def vocabulary() -> list[str]:
+    """Every word of the toy world's sentences, sorted."""
+    slots = {f"{{{name}}}" for name in ATTRIBUTES}
+    fixed = {word for forms in TEMPLATES.values() for form in forms for word in form.split()} - slots
+    return sorted(fixed | {word for values in LEXICON.values() for words in values.values() for word in words})
+
+
+SIDE = 32
+#: lengths are in half pixels, since the centre of a picture lies between two pixels
+_RADII = (15, 19)
+_CENTRES = np.array([[-14, 0], [14, 0], [0, -14], [0, 14], [0, 0]])
+_JITTER = 2
+_NOISE = 8
+_COLOURS = np.array([[220, 30, 40], [30, 170, 60], [40, 80, 225], [240, 215, 40], [150, 50, 190], [245, 245, 240]])
+_GROUNDS = np.array([[170, 205, 225], [15, 15, 40], [125, 80, 45], [225, 175, 185]])
+#: images rendered at a time, to limit memory
+_CHUNK = 512
+
+#: masks of the shapes, from the distances to the centre (u to the right, v downwards) and the radius r
+_SHAPES: tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray], ...] = (
+    lambda u, v, r: u * u + v * v <= r * r,
+    lambda u, v, r: 20 * np.maximum(abs(u), abs(v)) <= 17 * r,
+    lambda u, v, r: (2 * abs(u) <= v + r) & (v <= r),
+    lambda u, v, r: abs(u) + abs(v) <= r,
+    lambda u, v, r: (u * u + v * v <= r * r) & (3 * (u * u + v * v) >= r * r),
+    lambda u, v, r: (np.maximum(abs(u), abs(v)) <= r) & (3 * np.minimum(abs(u), abs(v)) <= r),
+)
+#: masks of the darker pixels of the patterns, from pixel columns and rows
+_PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
+    lambda x, y: np.zeros_like(x + y, dtype=bool),
+    lambda x, y: (y % 4 < 2) & (x >= 0),
+    lambda x, y: (x % 4 < 2) & (y % 4 < 2),
+    lambda x, y: (x // 2 + y // 2) % 2 == 0,
+)
+
+
+def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8.
+
+    Size and centre of the shape, phase of the pattern, brightness and pixel noise are random.
+    """
+    images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
+    for start in range(0, len(scenes), _CHUNK):
+        images[start : start + _CHUNK] = _drawn(scenes[start : start + _CHUNK], rng)
+    return images
+
+
+def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    count = len(scenes)
+    value = {name: scenes[:, place] for place, name in enumerate(ATTRIBUTES)}
+    middles = _CENTRES[value["place"]] + rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
+    phases = rng.integers(0, 4, size=(count, 2))
+    axis = np.arange(SIDE)
+    u, x = (2 * axis - SIDE + 1 - middles[:, :1])[:, None, :], (axis + phases[:, :1])[:, None, :]
+    v, y = (2 * axis - SIDE + 1 - middles[:, 1:])[:, :, None], (axis + phases[:, 1:])[:, :, None]
+    radii = rng.integers(*_RADII, size=(count, 1, 1), endpoint=True)
+    inside, dark = np.zeros((2, count, SIDE, SIDE), dtype=bool)
+    for number, shape in enumerate(_SHAPES):
+        rows = value["shape"] == number
+        inside[rows] = shape(u[rows], v[rows], radii[rows])
+    for number, pattern in enumerate(_PATTERNS):
+        rows = value["pattern"] == number
+        dark[rows] = pattern(x[rows], y[rows])
+    return _coloured(_COLOURS[value["colour"]], _GROUNDS[value["time"]], inside, inside & dark, rng)
+
+
+def _coloured(
+    colours: np.ndarray, grounds: np.ndarray, inside: np.ndarray, dark: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    palette = np.stack([grounds, colours, colours // 3], axis=1).astype(np.int16)
+    which = inside.astype(np.int8) + dark
+    pixels = palette[np.arange(len(palette))[:, None, None], which]
+    pixels += rng.integers(-_NOISE, _NOISE + 1, size=(len(pixels), 1, 1, 1), dtype=np.int16)
+    pixels += rng.integers(-_NOISE, _NOISE + 1, size=pixels.shape, dtype=np.int16)
+    clipped: np.ndarray = np.clip(pixels, 0, 255).astype(np.uint8)
+    return clipped
