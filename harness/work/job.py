@@ -64,7 +64,7 @@ def error_of(end: End) -> str:
 
 
 def cause(need: str, error: str) -> str:
-    """Why a job fails that needs another, whose key is given; the first cause where there is a chain of them."""
+    """The error of a job whose dependency `need` failed; in a chain, the first error."""
     return error if " failed, which is needed here: " in error else f"{need} failed, which is needed here: {error}"
 
 
