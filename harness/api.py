@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
     from harness.planning.events import Listener
-    from harness.planning.overlap import Overlaps
     from harness.planning.plan import Plan
+    from harness.planning.seen import Overlaps
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
     from harness.runs.resources import DeviceChoice, Jobs
@@ -213,7 +213,7 @@ def execute(how: PlanToExecute) -> Results:
 def _check_inputs(plan: Plan) -> None:
     """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
     from harness.formatting import count_of
-    from harness.planning.lacking import how_to_get
+    from harness.planning.missing import how_to_get
 
     if plan.skipped and not plan.runs:
         skip, *others = plan.skipped
@@ -240,7 +240,7 @@ def to_fetch(plan: Plan) -> FetchList:
     >>> found.items, found.by_hand
     ((), ())
     """
-    from harness.planning.lacking import fetch_list, lacking
+    from harness.planning.missing import fetch_list, lacking
 
     return fetch_list(lacking(plan), plan.inventory.root)
 
@@ -420,8 +420,8 @@ def overlaps(
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
     from harness.planning.inventory import Inventory
-    from harness.planning.overlap import overlaps_of
     from harness.planning.request import make_request
+    from harness.planning.seen import overlaps_of
     from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))

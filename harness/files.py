@@ -221,6 +221,20 @@ def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, 
     return noted
 
 
+def kept_files(
+    note: Path, files: Mapping[str, Path], then: str, make: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """The note on files of a cache; where they are absent or damaged, `make` writes them and returns its other members.
+
+    The note has the hash of each file by member and is written last, so that files without it are made again.
+    """
+    noted: Mapping[str, Any] | None = read_note_on(note, files, then)
+    if noted is None:
+        noted = {**make(), **{member: content_hash(path) for member, path in files.items()}}
+        write_note(note, noted)
+    return noted
+
+
 def note_in(content: bytes) -> dict[str, Any]:
     """The values in the content of a note. Raises DamagedError."""
     body = unsealed(content)

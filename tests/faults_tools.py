@@ -29,10 +29,9 @@ from harness.planning.events import Event
 from harness.reporting.results import Results
 from harness.runs.log import RunLog
 from harness.store import Failure, Store
-from harness.store.attempts import begin_attempt
-from harness.store.columns_file import write_tables
-from harness.store.columns_writer import TablesWriter
-from harness.store.submissions import Submission, note_submission
+from harness.store.columns import TablesWriter
+from harness.store.folder import Submission, begin_attempt, note_submission
+from harness.store.index import write_tables
 from harness.training.folder import TrainingFolder
 from harness.work.ray.parcels import Parcel, unpack
 from harness.work.reports import EventWriter

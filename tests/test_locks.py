@@ -18,10 +18,10 @@ from executor_jobs import ignore, plan
 from harness import fetching
 from harness.encoders.features import cached_features
 from harness.errors import UserError
-from harness.fetching.models import record_commit
+from harness.fetching.repositories import record_commit
 from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
-from harness.store.attempts import begin_attempt, in_progress
+from harness.store.folder import begin_attempt, in_progress
 from harness.work.base import execute
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of

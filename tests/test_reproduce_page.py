@@ -9,7 +9,7 @@ from types import ModuleType
 from scripts import script
 
 import harness
-from harness.planning.lacking import fetch_list, lacking
+from harness.planning.missing import fetch_list, lacking
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reproduce.md").read_text()

@@ -18,7 +18,7 @@ from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.papers.audit.numbers import Finding
-    from harness.planning.overlap import PairOverlap
+    from harness.planning.seen import PairOverlap
 
 _PLACE = ("setting", "suite", "task")
 _PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")

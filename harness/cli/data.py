@@ -23,7 +23,7 @@ from harness.planning.selection import Selection
 
 if TYPE_CHECKING:
     from harness.fetching import Entry
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
@@ -100,7 +100,7 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
     """
     from harness import fetching
     from harness.planning.inventory import Inventory
-    from harness.planning.needs import disk_needs, needed_files
+    from harness.planning.missing import disk_needs, needed_files
     from harness.profiles import load_profile
     from harness.sources import data_root as find_root
 

@@ -54,7 +54,7 @@ def profile(name: str) -> None:
 @click.argument("name")
 def task(name: str) -> None:
     """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
-    from harness.planning.own_tasks import check_name
+    from harness.planning.inventory import check_name
     from harness.profiles import shipped_profiles
 
     check_name(_checked(name))

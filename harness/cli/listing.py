@@ -17,8 +17,8 @@ from harness.planning.selection import Selection
 from harness.runs.resources import Device
 
 if TYPE_CHECKING:
-    from harness.fetching.fetch_list import FetchList
-    from harness.planning.needs import Need
+    from harness.fetching.downloads import FetchList
+    from harness.planning.missing import Need
     from harness.profiles import Profile
 
 _HEADS = {
@@ -122,8 +122,7 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     """
     from harness.caches import cache_folder
     from harness.planning.inventory import Inventory
-    from harness.planning.lacking import paper_needs
-    from harness.planning.needs import all_needs
+    from harness.planning.missing import all_needs, paper_needs
     from harness.profiles import load_profile
     from harness.profiles import shipped_profiles as names
     from harness.runs.environment import machine, package_versions, pick_device
@@ -183,7 +182,7 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
     `entries` has the option that selects an entry, and what it lacks.
     """
-    from harness.fetching.fetch_list import FetchList
+    from harness.fetching.downloads import FetchList
 
     lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
     ready = [name for name in entries if name not in lists]

@@ -214,7 +214,7 @@ def _accepted(context: click.Context, param: click.Parameter, value: str) -> lis
     """The names that were given. Raises UserError for one that nothing has."""
     given = [name.strip() for name in value.split(",")] if value else []
     if given:
-        from harness.fetching.consent import check_names
+        from harness.fetching.downloads import check_names
 
         check_names(given)
     return given

@@ -59,7 +59,7 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     """
     from harness.reporting.seeds.listed import named_runs
     from harness.store import Store
-    from harness.store.redo import supersede
+    from harness.store.folder import supersede
 
     loaded = read_results(results).runs
     chosen = {one.fingerprint: one for text in runs for one in named_runs(loaded, text)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -46,23 +47,7 @@ _STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 @click.pass_context
 def run(
-    context: click.Context,
-    /,
-    jobs: Jobs | None,
-    device: DeviceChoice,
-    executor: str | None,
-    executor_options: Sequence[str],
-    address: str | None,
-    no_shared_folder: bool,
-    slurm_table: str | None,
-    wait: bool,
-    chunk: int | None,
-    run_timeout: str | None,
-    track: str,
-    fetch: bool,
-    accept_licences: list[str],
-    dry_run: bool,
-    **grid: Any,
+    context: click.Context, /, fetch: bool, accept_licences: list[str], dry_run: bool, track: str, **options: Any
 ) -> None:
     """Train and evaluate a grid of runs.
 
@@ -73,27 +58,35 @@ def run(
     from harness.work.failures import seconds_of
     from harness.work.tracking.base import tracker_places
 
-    places = tracker_places(track, grid["results"])  # before anything is fetched
-    limit_s = None if run_timeout is None else seconds_of(run_timeout)
-    own = parse_texts(executor_options, "--executor-option", "partition=gpu")
-    own |= {"address": address} if address else {}
-    own |= {"shared-folder": "no"} if no_shared_folder else {}
-    own |= {"table": slurm_table} if slurm_table else {}
-    own |= {"wait": "yes"} if wait else {}
-    if executor or own:
+    places = tracker_places(track, options["results"])  # before anything is fetched
+    if options["run_timeout"]:
+        options["run_timeout"] = seconds_of(options["run_timeout"])
+    own = options["executor_options"] = _executor_options(options)
+    how = {each.name: options.pop(each.name) for each in fields(Execution) if each.name in options}
+    if how["executor"] or own:
         from harness.work.base import check_executor  # imports torch
 
-        check_executor(executor, own, jobs)
+        check_executor(how["executor"], own, how["jobs"])
     if fetch:
-        bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run)
-    plan = api.plan(**grid)
+        bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
+    plan = api.plan(**options)
     _describe(plan, places)
-    if plan.todo and executor in (None, "local"):
-        _describe_cards(len(plan.todo), jobs, device)
+    if plan.todo and how["executor"] in (None, "local"):
+        _describe_cards(len(plan.todo), how["jobs"], how["device"])
     if not dry_run:
-        how: Any = {"jobs": jobs, "device": device, "executor": executor, "executor_options": own, "chunk": chunk}
-        how |= {"run_timeout": limit_s}
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
+
+
+def _executor_options(options: dict[str, Any]) -> dict[str, str]:
+    """The options of an executor's own, those that have an option of the command among them."""
+    own = parse_texts(options["executor_options"], "--executor-option", "partition=gpu")
+    named = {
+        "address": options.pop("address"),
+        "shared-folder": "no" if options.pop("no_shared_folder") else "",
+        "table": options.pop("slurm_table"),
+        "wait": "yes" if options.pop("wait") else "",
+    }
+    return own | {key: value for key, value in named.items() if value}
 
 
 @click.command("eval")
@@ -181,7 +174,7 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
-    from harness.planning.lacking import fetch_command, fetch_list, lacking
+    from harness.planning.missing import fetch_command, fetch_list, lacking
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
@@ -230,15 +223,15 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
-        from harness.planning.present import comparable, of_tuning
+        from harness.planning.present import as_planned, of_tuning
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs
-        stored = comparable(plan, results.runs, in_folder)
+        stored = as_planned(plan, in_folder)
         show_summaries(results.runs, stored)
         if plan.request.tuning:
             show_tuning(plan.request.tuning, of_tuning(results.runs, stored))
         if plan.request.entries:
-            show_paper_tables(plan.request.entries, plan.request.profile.name, results.runs)
+            show_paper_tables(plan.request.entries, plan.request.profile.name, stored)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

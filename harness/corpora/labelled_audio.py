@@ -1,21 +1,171 @@
-"""Labelled recordings that belong to no sentence: WAV files with an index, or the folders of LibriSpeech."""
+"""Labelled recordings that belong to no sentence: WAV files with an index, or the folders of LibriSpeech.
+
+Batches are spectrograms, plain or augmented as in the public code of AudioCSE.
+"""
 
 from __future__ import annotations
 
+import shutil
+import tarfile
+import wave
+import zlib
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, check_positive
-from harness.corpora.recordings import Recordings
-from harness.corpora.sounds import located, samples
-from harness.encoders.audio import energies, padded
+from harness.caches import in_cache, is_unusable
+from harness.corpora.base import CorpusSource, Media, check_positive
+from harness.encoders.audio import energies, filterbank, masked, mixed, padded
 from harness.encoders.ragged import Ragged, cached_ragged
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
+from harness.locks import locked
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
 from harness.textfiles import read_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
+    """Read a recording: samples per second, and samples in -1..1 averaged over channels, (n,) float32.
+
+    Raises UserError naming the recording.
+    """
+    try:
+        rate, values = _wav(path) if path.suffix.lower() == ".wav" else _other(path)
+    except ImportError as error:
+        raise UserError(
+            f"{path.suffix} files need the package soundfile; run `pip install 'sentence-harness[audio]'`"
+        ) from error
+    except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
+        why = f"cannot be read: {str(error) or 'unexpected end of file'}"
+    else:
+        if len(values) and np.isfinite(values).all():
+            return rate, values.astype(np.float32)
+        why = "has samples that are not finite numbers" if len(values) else "is empty"
+    raise UserError(f"the recording {name} {why}; remove or replace it")
+
+
+def _wav(path: Path) -> tuple[int, np.ndarray]:
+    with wave.open(str(path)) as file:
+        if file.getsampwidth() != 2:
+            raise ValueError("its samples do not have 16 bits")
+        found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+        return file.getframerate(), found.reshape(-1, file.getnchannels()).mean(axis=1) / 2**15
+
+
+def _other(path: Path) -> tuple[int, np.ndarray]:
+    import soundfile
+
+    values, rate = soundfile.read(path, always_2d=True)
+    return int(rate), values.mean(axis=1)
+
+
+def located(place: Path, names: Sequence[str]) -> list[Path]:
+    """The file of each recording in a folder or an archive. Raises UserError naming a missing one."""
+    files = _unpacked(place, names) if place.is_file() else [place / name for name in names]
+    absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
+    if absent is not None:
+        raise UserError(
+            f"{place} has no recording {absent}, which its index lists; add it, or remove its line from the index"
+        )
+    return files
+
+
+def _unpacked(place: Path, names: Sequence[str]) -> list[Path]:
+    """Unpack members of an archive into the cache, all or none, under numbers instead of their own paths.
+
+    Links are not followed.
+    """
+    key = digest(file_hash(place), names)
+    files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
+
+    def found(cache: Path) -> list[Path]:
+        folder = cache / key
+        with locked(folder.with_suffix(".lock"), folder):
+            if not folder.is_dir():
+                part = folder.with_suffix(".part")
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                _unpack(place, files, part)
+                part.replace(folder)
+        return [folder / file for file in files.values()]
+
+    return in_cache("recordings", found)
+
+
+def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
+    try:
+        with tarfile.open(place) as archive:
+            for member in archive:
+                short = member.name.rpartition("/")[2]
+                known = next((name for name in (member.name.removeprefix("./"), short) if name in files), None)
+                stream = archive.extractfile(member) if known and member.isreg() else None
+                if known and stream is not None:
+                    with (folder / files[known]).open("wb") as out:
+                        shutil.copyfileobj(stream, out)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        if isinstance(error, OSError) and is_unusable(error):  # the cache, not the archive
+            raise
+        raise UserError(f"the archive {place} cannot be read: {error}; {RESTORE}") from error
+
+
+#: the augmentation of the public code: mix-up of waves, then masks over bins and frames
+MIXUP_AND_MASKS = "mixup+masks"
+
+
+class Recordings(Media):
+    """Recordings of labelled sources; a subclass gives the filterbank and the wave of each."""
+
+    _augments = False
+
+    def __init__(self, labels: np.ndarray, *, bins: int, frames: int) -> None:
+        self.labels, self.bins, self.frames = labels, bins, frames
+
+    @abstractmethod
+    def bank(self, row: int) -> np.ndarray:
+        """The filterbank of a recording: (frames, bins) float32."""
+
+    @abstractmethod
+    def wave(self, row: int) -> tuple[int, np.ndarray]:
+        """Samples per second, and the samples, (n,). Raises UserError for an unreadable recording."""
+
+    def augmented(self, how: str) -> Media:
+        """The same recordings under 'mixup+masks'. Raises UserError for another augmentation."""
+        if how != MIXUP_AND_MASKS:
+            return super().augmented(how)
+        found = copy(self)
+        found._augments = found.costly = True
+        return found
+
+    def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
+        import torch
+
+        if not self._augments:
+            return {"spectrograms": torch.from_numpy(np.stack([self.bank(int(row)) for row in rows]))}
+        banks, sources = zip(*(self._mixed(int(row), rng) for row in rows), strict=True)
+        spectrograms = torch.from_numpy(masked(np.stack(banks), rng))
+        return {"spectrograms": spectrograms, "labels": torch.from_numpy(self.labels[list(sources)])}
+
+    def _mixed(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+        """A filterbank and the recording whose class it has.
+
+        With probability one half, the wave is mixed with another by a weight from Beta(10, 10), and the heavier of the
+        two gives the class (NonLing AudioCSE/src/audio_dataloader.py and trainers.py).
+        """
+        if rng.random() >= 0.5:
+            return self.bank(row), row
+        partner, weight = int(rng.integers(len(self))), float(rng.beta(10, 10))
+        (rate, own), (_, other) = self.wave(row), self.wave(partner)
+        bank = filterbank(mixed(own, other, weight), rate, bins=self.bins, frames=self.frames)
+        return bank, row if weight >= 0.5 else partner
+
 
 #: version of the filterbanks, part of the fingerprint
 VERSION = 2

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.caches import in_cache
-from harness.files import content_hash, read_note_on, write_bytes, write_note
+from harness.files import kept_files, write_bytes
 from harness.sources import digest
 from harness.textfiles import normalised_text
 
@@ -48,12 +48,14 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
     def found(folder: Path) -> np.ndarray:
         path = folder / name
-        note = path.with_suffix(".json")
-        if read_note_on(note, {"sha256": path}, "it will be computed again") is None:
+
+        def make() -> dict[str, str]:
             buffer = io.BytesIO()
             np.save(buffer, text_hashes(texts()))
             write_bytes(path, buffer.getvalue())
-            write_note(note, {"sha256": content_hash(path)})
+            return {}
+
+        kept_files(path.with_suffix(".json"), {"sha256": path}, "it will be computed again", make)
         return np.asarray(np.load(path, mmap_mode="r"))
 
     return in_cache("seen", found)

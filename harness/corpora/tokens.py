@@ -8,8 +8,7 @@ files without it are ignored. Each process that maps them checks them, once.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 
 from harness.caches import in_cache
 from harness.encoders.rows import TokenRows
-from harness.files import content_hash, read_note_on, write_bytes, write_note
+from harness.files import kept_files, replaced, write_bytes
 from harness.locks import locked
 from harness.sources import digest
 
@@ -121,37 +120,29 @@ def cached_tokens(
     def found(folder: Path) -> TokenFile:
         note = folder / f"{key}.json"
         with locked(folder / f"{key}.lock", note):
-            dtype = _kept(note)
-            if dtype is None:
-                dtype = _write(note, tokenised(texts(), tokenizer, max_length), len(tokenizer), report)
-            ids, offsets = _files(note)
-            return TokenFile(np.memmap(ids, dtype, mode="r"), np.memmap(offsets, "<i8", mode="r"))
+            files = {member: note.with_suffix(f".{member}") for member in ("ids", "offsets")}
+            noted = kept_files(
+                note,
+                files,
+                "the texts will be tokenised again",
+                lambda: _write(files, tokenised(texts(), tokenizer, max_length), len(tokenizer), report),
+            )
+            ids = np.memmap(files["ids"], np.dtype(str(noted["dtype"])), mode="r")
+            return TokenFile(ids, np.memmap(files["offsets"], "<i8", mode="r"))
 
     return in_cache("tokens", found)
 
 
-def _files(note: Path) -> tuple[Path, Path]:
-    return note.with_suffix(".ids"), note.with_suffix(".offsets")
-
-
-def _kept(note: Path) -> np.dtype | None:
-    """The type of the ids where both files are as they were written; what is damaged is put aside."""
-    files = {path.suffix[1:]: path for path in _files(note)}
-    noted = read_note_on(note, files, "the texts will be tokenised again")
-    return None if noted is None else np.dtype(str(noted["dtype"]))
-
-
-def _write(note: Path, chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]) -> np.dtype:
+def _write(
+    files: Mapping[str, Path], chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]
+) -> dict[str, str]:
+    """Write ids and offsets; return the type of the ids."""
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
-    ids_path, offsets_path = _files(note)
     lengths = [0]
-    with ids_path.open("wb") as stream:
+    with replaced(files["ids"]) as stream:
         for chunk in chunks:
             lengths += map(len, chunk)
             stream.write(np.fromiter((token for ids in chunk for token in ids), dtype).tobytes())
             report(len(lengths) - 1)
-        stream.flush()
-        os.fsync(stream.fileno())
-    write_bytes(offsets_path, np.cumsum(lengths).astype("<i8").tobytes())
-    write_note(note, {"dtype": dtype.str, "ids": content_hash(ids_path), "offsets": content_hash(offsets_path)})
-    return dtype
+    write_bytes(files["offsets"], np.cumsum(lengths).astype("<i8").tobytes())
+    return {"dtype": dtype.str}

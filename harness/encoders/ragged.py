@@ -6,7 +6,6 @@ of the bytes. Only the lengths are in memory.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from harness.caches import in_cache
 from harness.errors import UserError
-from harness.files import content_hash, read_note_on, write_note
+from harness.files import kept_files, replaced
 from harness.locks import locked
 from harness.processors import own_cores
 from harness.sources import digest
@@ -63,8 +62,8 @@ def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragge
         with locked(folder.with_suffix(".lock"), folder):
             lengths = []
             for chunk, start in enumerate(range(0, rows, CHUNK)):
-                data, numbers = _data(folder, chunk), range(start, min(start + CHUNK, rows))
-                lengths.append(np.array(_kept(data) or _made(data, numbers, compute), dtype=np.int64))
+                numbers = range(start, min(start + CHUNK, rows))
+                lengths.append(_lengths(_data(folder, chunk), numbers, compute))
         return Ragged(folder, lengths, width)
 
     return in_cache(f"ragged/{name}", found)
@@ -74,22 +73,17 @@ def _data(folder: Path, chunk: int) -> Path:
     return folder / f"{chunk:06d}.bin"
 
 
-def _kept(data: Path) -> list[int]:
-    """Return the lengths of a chunk's rows; none where it is missing or damaged."""
-    noted = read_note_on(data.with_suffix(".json"), {"sha256": data}, "its rows will be computed again")
-    return [] if noted is None else list(noted["lengths"])
+def _lengths(data: Path, rows: range, compute: ComputeRow) -> np.ndarray:
+    """The lengths of a chunk's rows, which are computed where the chunk is absent or damaged."""
+    again = "its rows will be computed again"
+    noted = kept_files(data.with_suffix(".json"), {"sha256": data}, again, lambda: _made(data, rows, compute))
+    return np.array(noted["lengths"], dtype=np.int64)
 
 
-def _made(data: Path, rows: range, compute: ComputeRow) -> list[int]:
-    """Compute a chunk, flush it and record lengths and hash."""
+def _made(data: Path, rows: range, compute: ComputeRow) -> dict[str, list[int]]:
+    """Compute a chunk and flush it; return the lengths of its rows."""
     with ThreadPoolExecutor(own_cores()) as pool:
         found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
-    part = data.with_suffix(".part")
-    with part.open("wb") as stream:
+    with replaced(data) as stream:
         stream.writelines(row.tobytes() for row in found)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(data)
-    lengths = [len(row) for row in found]
-    write_note(data.with_suffix(".json"), {"lengths": lengths, "sha256": content_hash(data)})
-    return lengths
+    return {"lengths": [len(row) for row in found]}

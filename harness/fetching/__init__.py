@@ -1,13 +1,10 @@
 """The catalogue of the papers' data sets, with sources, licences, row counts and checksums."""
 
-from harness.fetching.bring import Watch, fetch, import_folder
-from harness.fetching.checks import State, state, verify
-from harness.fetching.consent import require_consent, terms_of
-from harness.fetching.display import shown
-from harness.fetching.download import Progress
+from harness.fetching.downloads import require_consent, shown, terms_of
 from harness.fetching.entries import Entry, entries, entry, providers, with_inputs
-from harness.fetching.hub import size_of as hub_size
-from harness.fetching.models import (
+from harness.fetching.entry_files import Watch, fetch, import_folder
+from harness.fetching.folder import Say, State, readable, state, verify
+from harness.fetching.repositories import (
     HubRepository,
     fetch_model,
     files_read,
@@ -15,7 +12,8 @@ from harness.fetching.models import (
     record_commit,
     recorded_commit,
 )
-from harness.fetching.places import Say, readable
+from harness.fetching.transfer import Progress
+from harness.fetching.transfer import size_of as hub_size
 
 __all__ = [
     "Entry",

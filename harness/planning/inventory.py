@@ -1,7 +1,8 @@
-"""The sources that a profile names, each found once: encoders, corpora, patch embeddings, tasks and suites."""
+"""The sources that a profile names, each made once: encoders, corpora, patch embeddings, tasks and suites."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,21 +11,24 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from harness.corpora.base import CorpusSource
+from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
+from harness.evaluation.own_files import OwnClasses, OwnPairs
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite, Task
+from harness.evaluation.transfer import TRANSFER
 from harness.fetching import recorded_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
 from harness.keywords import check_keywords
-from harness.planning.own_tasks import own_task
+from harness.metrics import AVERAGE
 from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
-from harness.profiles.schema import ModelTable
-from harness.registry import errors_of, get, get_class, get_instance, suggest
+from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
+from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import Missing, digest, placed
+from harness.sources import OWN_FILE, Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
 
@@ -290,3 +294,38 @@ class Inventory:
     def _place(self, table: str) -> str:
         """A table of the profile in messages."""
         return f"the profile {self.profile.name}, table [{table}]"
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+#: registry kinds of tasks
+_KINDS = (SIMILARITY, TRANSFER, RETRIEVAL, "mteb task")
+
+
+class OwnImages(CaptionedFile):
+    """Captioned images of a user."""
+
+    kind = RETRIEVAL
+
+
+def check_name(name: str) -> None:
+    """Raise UserError for no name, and for that of another task, for whose scores those of this one could be taken."""
+    if not _NAME.fullmatch(name) or name == AVERAGE or any(name in names(kind) for kind in _KINDS):
+        what = (
+            "is a name that the harness reserves"
+            if _NAME.fullmatch(name)
+            else "is not made of letters, digits, '.', '_' and '-'"
+        )
+        raise UserError(f"the task [tasks.{name}] {what}; rename it in the profile")
+
+
+def own_task(name: str, table: SimilarityTable | ClassificationTable | RetrievalTable) -> OwnTask:
+    """Make a task. Raises UserError as `check_name` does."""
+    check_name(name)
+    if isinstance(table, SimilarityTable):
+        pair = (table.sentence1, table.sentence2, table.score)
+        return OwnPairs(name, table.file, pair, table.scale, table.subset)
+    if isinstance(table, ClassificationTable):
+        files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
+        texts = (table.text, table.text2) if table.text2 else (table.text,)
+        return OwnClasses(name, {split: file for split, file in files.items() if file}, texts, table.label)
+    return OwnImages(name, table.captions, OWN_FILE, {}, images=table.images, columns=(table.image, table.caption))

@@ -18,9 +18,8 @@ from harness.planning.states import KEPT, REDONE, RETRIED, STALE, UNSCORED, RunS
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
-from harness.store.attempts import has_training
-from harness.store.names import check_names
-from harness.store.redo import begins_to_redo, redo_of
+from harness.store.files import check_names
+from harness.store.folder import begins_to_redo, has_training, redo_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class PlannedRun:
 
     A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. `note`
     says what is done about another, where that is not plain, and `changed` in what a run differs from its newest
-    result. `redo` is the command that asked to train it anew (see `harness.store.redo`).
+    result. `redo` is the command that asked to train it anew (see `harness.store.folder`).
     """
 
     experiment: Experiment

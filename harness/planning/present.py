@@ -97,17 +97,10 @@ class Present:
             return UNKNOWN
 
 
-def comparable(plan: Plan, runs: Sequence[Result], stored: Sequence[Result]) -> IndexedResults:
-    """Of stored results these runs of a plan, and those of other variants, settings and encoders of its profile."""
+def as_planned(plan: Plan, stored: Sequence[Result]) -> IndexedResults:
+    """The stored results of a plan's profile, judged by the plan."""
     assert isinstance(stored, IndexedResults)
-    mine, labels = {run.fingerprint for run in runs}, {_label(run) for run in runs}
-    name = plan.request.profile.name
-    kept = [run.profile == name and (run.fingerprint in mine or _label(run) not in labels) for run in stored]
-    return stored.judged(Present(inventory=plan.inventory)).where(kept)
-
-
-def _label(run: Result) -> tuple[str, ...]:
-    return run.spec.variant, run.spec.setting, run.spec.encoder, str(sorted(run.overrides.items()))
+    return stored.judged(Present(inventory=plan.inventory)).of_profile(plan.request.profile.name)
 
 
 def of_tuning(runs: Sequence[Result], stored: IndexedResults) -> IndexedResults:

@@ -1,8 +1,8 @@
-"""What runs are trained on: the rows of their corpora that their steps read."""
+"""What runs are trained on: the rows that their steps read, and which tests are among the training data of settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
@@ -10,9 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs
-from harness.corpora.seen import SeenRows, cached_hashes, image_name
+from harness.corpora.seen import EMPTY, SeenRows, cached_hashes, image_name, text_hashes
+from harness.errors import MissingData, UserError
+from harness.evaluation.retrieval import RetrievalSuite, seen_images
+from harness.evaluation.sts import STSSuite
+from harness.evaluation.suites import PairSuite, SentencePair, Suite, pairs_of
+from harness.grid import check_setting
 from harness.inputs import Stream
-from harness.planning.inventory import Ingredient, UsedCorpus
+from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
+from harness.setting import kept_rows, read_with
+from harness.spec import Variant
 
 
 @dataclass(frozen=True)
@@ -93,3 +100,178 @@ def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> 
 
 def _distinct(corpora: Sequence[CorpusRows]) -> np.ndarray:
     return np.unique(np.concatenate([np.zeros(0, np.uint64), *(one.hashes.ravel() for one in corpora)]))
+
+
+#: Where a suite's name stands, of the task that selects checkpoints.
+DEV = "dev"
+
+
+@dataclass(frozen=True)
+class PairOverlap:
+    """The pairs of one similarity task, or of one of its subsets, against the training data of a setting.
+
+    `seen` are pairs with a sentence of training, `both_seen` those with two. `one_image` are pairs of two captions of
+    one training image, and `gold_one_image` and `gold_other_images` mean gold scores of these and of the pairs of
+    captions of different training images. They are None where no corpus has several captions of an image; a gold score
+    also where there are no such pairs.
+    """
+
+    setting: str
+    suite: str
+    task: str
+    subset: str
+    pairs: int
+    seen: int
+    both_seen: int
+    one_image: int | None
+    gold_one_image: float | None
+    gold_other_images: float | None
+
+
+@dataclass(frozen=True)
+class ImageOverlap:
+    """The images of one retrieval task, and how many of them are training images of a setting."""
+
+    setting: str
+    suite: str
+    task: str
+    images: int
+    seen: int
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Tables of overlaps; `skipped` has a line for each task whose data are missing."""
+
+    pairs: tuple[PairOverlap, ...]
+    images: tuple[ImageOverlap, ...]
+    skipped: tuple[str, ...]
+
+
+def overlaps_of(inventory: Inventory, settings: Sequence[Variant], suites: Sequence[str]) -> Overlaps:
+    """Compare the tests of suites, and the task that selects checkpoints, with the training data of settings.
+
+    Without `suites`, those of the profile that know seen pairs or images. Raises UserError for an unknown name and for
+    a suite of other tasks, and MissingData for a corpus that is not there.
+    """
+    named = _suites(inventory, suites)
+    pairs: list[PairOverlap] = []
+    images: list[ImageOverlap] = []
+    skipped: list[str] = []
+    for setting in settings:
+        data = SettingData(inventory, setting)
+        dev = inventory.profile.dev_of(data.setting.name)
+        tasks = [(name, task) for name, suite in named.items() for task in suite.tasks]
+        for suite, task in [*tasks, (DEV, dev)]:
+            try:
+                if isinstance(named.get(suite), RetrievalSuite):
+                    images.append(data.image_overlap(suite, task))
+                else:
+                    pairs += data.pair_overlaps(suite, task)
+            except MissingData as error:
+                skipped.append(f"{suite}: {task}: {error}")
+    return Overlaps(tuple(pairs), tuple(images), tuple(dict.fromkeys(skipped)))
+
+
+class SettingData:
+    """The text corpora of a setting."""
+
+    def __init__(self, inventory: Inventory, setting: Variant) -> None:
+        """Raises MissingData, and UserError for an unknown setting or an option that leaves the rows to a seed."""
+        self.inventory, self.setting = inventory, setting
+        options = check_setting(inventory.profile, self.setting)
+        plain = [inventory.corpora[name] for name in inventory.profile.settings[self.setting.name].corpora]
+        texts = [corpus.plain.source for corpus in plain if corpus.stream in ("sentences", "pairs", "triplets")]
+        if any(kept_rows(options, source.stream) for source in texts):
+            raise UserError(f"each run of '{setting}' draws other rows; audit '{setting.name}', all of them")
+        self.corpora = [Ingredient(read_with(options, source), inventory.root) for source in texts]
+        for corpus in self.corpora:
+            corpus.source.check(inventory.root)
+            if corpus.missing:
+                raise MissingData("; ".join(map(str, corpus.missing)))
+
+    @cached_property
+    def seen(self) -> SeenRows:
+        """All rows. Raises MissingData or UserError."""
+        return seen_rows(CorpusRows.of(corpus) for corpus in self.corpora)
+
+    @cached_property
+    def captions(self) -> ImageCaptions | None:
+        """All captions of the training images, drawn or not; None if no corpus has several of an image."""
+        found = [each for corpus in self.corpora if (each := _all_captions(corpus)) is not None]
+        starts = np.cumsum([0, *(int(image_of.max()) + 1 for _, image_of in found)])
+        numbered = [image_of + start for (_, image_of), start in zip(found, starts[:-1], strict=True)]
+        return ImageCaptions(np.concatenate([one for one, _ in found]), np.concatenate(numbered)) if found else None
+
+    def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
+        """The overlap of a similarity task and, if it has several subsets, of each."""
+        subsets = self.inventory.dev(task).source.load(self.inventory.root)
+        yield self._pairs(suite, task, "", pairs_of(subsets))
+        if len(subsets) > 1:
+            yield from (self._pairs(suite, task, name, pairs) for name, pairs in subsets.items())
+
+    def image_overlap(self, suite: str, task: str) -> ImageOverlap:
+        """The overlap of a retrieval task."""
+        data = self.inventory.retrieval_task(task).source.load(self.inventory.root)
+        seen = seen_images(data, self.seen)
+        return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))
+
+    def _pairs(self, suite: str, task: str, subset: str, pairs: Sequence[SentencePair]) -> PairOverlap:
+        first, second, gold = zip(*pairs, strict=True)
+        seen = self.seen.sentences(first), self.seen.sentences(second)
+        counts = (len(pairs), int((seen[0] | seen[1]).sum()), int((seen[0] & seen[1]).sum()))
+        place = (str(self.setting), suite, task, subset)
+        if self.captions is None:
+            return PairOverlap(*place, *counts, None, None, None)
+        captions, one_image = self.captions.of_pairs(text_hashes(first), text_hashes(second))
+        scores = np.array(gold, dtype=np.float64)
+        means = (_mean(scores[one_image]), _mean(scores[captions & ~one_image]))
+        return PairOverlap(*place, *counts, int(one_image.sum()), *means)
+
+
+@dataclass(frozen=True)
+class ImageCaptions:
+    """Hashes of n captions, (n,) uint64, and the image of each, (n,)."""
+
+    hashes: np.ndarray
+    image_of: np.ndarray
+
+    def of_pairs(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool each."""
+        asked = np.isin(self.hashes, np.concatenate([first, second])) & (self.hashes != EMPTY)
+        images: dict[int, set[int]] = {}
+        for text, image in zip(self.hashes[asked].tolist(), self.image_of[asked].tolist(), strict=True):
+            images.setdefault(text, set()).add(image)
+        sides = [[images.get(text, set()) for text in side.tolist()] for side in (first, second)]
+        both = list(zip(*sides, strict=True))
+        return np.array([bool(a and b) for a, b in both]), np.array([bool(a & b) for a, b in both])
+
+
+def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
+    known, tables = inventory.suites, inventory.profile.suites
+    if not asked:
+        kinds = (STSSuite, RetrievalSuite)
+        return {name: suite for name, suite in known.items() if isinstance(suite, kinds) and not tables[name].asked}
+    found = {name: inventory.suite(name) for name in asked}
+    for name, suite in found.items():
+        if not isinstance(suite, PairSuite | RetrievalSuite):
+            raise UserError(f"the suite '{name}' has neither pairs of sentences nor captioned images; name another")
+    return found
+
+
+def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The hashes and images of all captions of a corpus of pairs that has several of an image."""
+    if corpus.source.stream != "pairs":
+        return None
+    source, root = corpus.source.with_captions("all"), corpus.root
+    if source.missing(root):
+        return None
+    loaded = source.load(root)
+    assert isinstance(loaded, Pairs)
+    if loaded.image_of is None or len(loaded) == loaded.image_count:
+        return None
+    return cached_hashes(source.fingerprint(root), lambda: source.texts(root)), loaded.image_of
+
+
+def _mean(scores: np.ndarray) -> float | None:
+    return float(scores.mean()) if len(scores) else None

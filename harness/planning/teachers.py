@@ -81,6 +81,23 @@ class _Maker(ABC):
 
 
 @dataclass(frozen=True)
+class _Unavailable(_Maker):
+    """Computes nothing: `reason` is the error of whoever asks it to. Features that lie in files do not ask."""
+
+    reason: str
+    models: ClassVar[list[Ingredient[Checkable]]] = []
+
+    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+        raise UserError(self.reason)
+
+    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+        raise UserError(self.reason)
+
+    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+        raise UserError(self.reason)
+
+
+@dataclass(frozen=True)
 class FrozenModel(Source):
     """A pretrained model and how it is read."""
 
@@ -245,20 +262,17 @@ class _LitTeacher(_Maker, Generated):
 
 @dataclass(frozen=True)
 class NamedTeacher:
-    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker.
-
-    Without a maker, the text is the reason.
-    """
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker."""
 
     name: str
     of: FeatureKind
-    maker: _Maker | str
+    maker: _Maker
 
     def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
         if corpus is not None and self.is_stored(corpus):
             return [corpus.stored[self.name]]
-        return self._made.needs(corpus, self.of)
+        return self.maker.needs(corpus, self.of)
 
     def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
         """What its features of a corpus depend on, without loading any of it. Raises UserError."""
@@ -286,7 +300,7 @@ class NamedTeacher:
     @property
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
         """The features of corpora that it is fitted on before it computes any."""
-        return [] if isinstance(self.maker, str) else self.maker.fitted_on
+        return self.maker.fitted_on
 
     @property
     def runs(self) -> set[str]:
@@ -297,7 +311,7 @@ class NamedTeacher:
     @property
     def models(self) -> list[Ingredient[Checkable]]:
         """The models that compute its features of pairs of no corpus; none if it has none."""
-        return [] if isinstance(self.maker, str) else self.maker.models
+        return self.maker.models
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
@@ -307,7 +321,7 @@ class NamedTeacher:
         """Names everything that its features of these pairs depend on."""
         if self._is_stored(known):
             return digest("stored", known.images, known.stored[self.name])
-        return self._made.key(known, self.of, context)
+        return self.maker.key(known, self.of, context)
 
     def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
         """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
@@ -315,7 +329,7 @@ class NamedTeacher:
         return cached_features(
             self.key(known, context),
             known.rows(self.of),
-            self._from_file(known) if self._is_stored(known) else self._made.compute(known, self.of, context),
+            self._from_file(known) if self._is_stored(known) else self.maker.compute(known, self.of, context),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
             report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
@@ -330,12 +344,6 @@ class NamedTeacher:
         starts = np.cumsum([0, *(one.image_count for one in pairs)])
         numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
-
-    @property
-    def _made(self) -> _Maker:
-        if isinstance(self.maker, str):
-            raise UserError(self.maker)
-        return self.maker
 
     def _is_stored(self, known: KnownPairs) -> bool:
         return self.of == "image" and self.name in known.stored
@@ -419,19 +427,21 @@ class TeacherFinder:
             )
         return NamedTeacher(name, of, self._maker(name, of, outer))
 
-    def _maker(self, name: str, of: FeatureKind, outer: tuple[str, ...]) -> _Maker | str:
-        """What computes the features, or why nothing does."""
+    def _maker(self, name: str, of: FeatureKind, outer: tuple[str, ...]) -> _Maker:
+        """What computes the features."""
         profile = self.inventory.profile
         table = profile.teachers.get(name)
         if table is None and not name.startswith(RUN):
             stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
             hint = suggest(name, sorted({*profile.teachers, *stored}))
-            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
+            return _Unavailable(f"the profile '{profile.name}' has no teacher '{name}'; {hint}")
         kind = RunModel.kind if table is None else table.kind
         gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
         if of not in gives:
             given = " and ".join(gives)
-            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
+            return _Unavailable(
+                f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another"
+            )
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
         if kind != LIT:
@@ -439,7 +449,8 @@ class TeacherFinder:
             return _ModelTeacher(name, self.inventory.once(model))
         if table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))
-            return f"the profile '{profile.name}' has no corpus '{table.corpus}' to fit the teacher '{name}' on; {hint}"
+            why = f"has no corpus '{table.corpus}' to fit the teacher '{name}' on"
+            return _Unavailable(f"the profile '{profile.name}' {why}; {hint}")
         images = self._named(str(table.images), "image", (*outer, name))
         captions = self._named(str(table.captions), "caption", (*outer, name))
         return _LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))

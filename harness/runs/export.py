@@ -11,7 +11,7 @@ from yaml import YAMLError
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.fetching.publishing import find_or_make, upload
+from harness.fetching.repositories import find_or_make, upload
 from harness.files import write_text
 from harness.formatting import count_of
 from harness.planning.inventory import Inventory

@@ -19,7 +19,7 @@ from harness.profiles import Profile, load_profile, shipped_profiles, typed_prof
 from harness.sources import data_root
 from harness.spec import RunSpec
 from harness.store import Result, Store
-from harness.store.redo import redo_of
+from harness.store.folder import redo_of
 from harness.training.folder import TrainingFolder
 
 

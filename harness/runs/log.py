@@ -78,10 +78,6 @@ class RunLog:
         self._flush_pending()
         self._line(text)
 
-    def text(self) -> str:
-        """All lines so far, those of earlier sessions included."""
-        return self.path.read_text(encoding="utf-8", errors="replace")
-
     def _texts(self, event: Event) -> Iterator[str]:
         if event.kind == "start":
             yield f"start {event.run} on {event.device}"

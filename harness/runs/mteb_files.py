@@ -23,7 +23,7 @@ from harness.runs.finished import find_result
 from harness.runs.whole_folder import check_new, write_whole
 from harness.sources import digest
 from harness.store import Evaluation, Result, Store
-from harness.store.attempts import SCORED_BY_MTEB
+from harness.store.folder import SCORED_BY_MTEB
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
-from harness.errors import first_line
 from harness.evaluation.embed import EmbedFunction
-from harness.files import content_hash, put_aside, read_note_on, write_note
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
@@ -21,11 +17,9 @@ from harness.runs.embedding import CachedEmbedding, HeadSpace, RunEmbedder, Teac
 from harness.runs.environment import Machine, package_versions, peak_memory_mb, revision
 from harness.runs.log import RunLog
 from harness.runs.train import Bench, Trained, run_features, train
-from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Protocol, Result, Spec, Store, TeacherUse
-from harness.store.arrays import NamedArrays, read_named_arrays, write_named_arrays
-from harness.store.attempts import SCORED_BY_MTEB
+from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Result, Spec, Store, TeacherUse
+from harness.store.folder import commit, keep_evaluation, kept_evaluation
 from harness.store.logs import running_log
-from harness.store.redo import end_redo, new_results
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
@@ -34,7 +28,7 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
     started = _now()
-    with RunLog(log_file(store, run), run.key) as log:
+    with RunLog(running_log(store, run.fingerprint), run.key) as log:
 
         def report(event: Event) -> None:
             log(event)
@@ -46,45 +40,9 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
         evaluations = _evaluate(run, inventory, found, bench)
         log(Event("done", run.key))
     result = _result(run, inventory, machine, found, started, evaluations)
-    into = new_results(store, run.fingerprint)
-    # arrays and log before the result: what counts as done is complete
-    for evaluation in evaluations:
-        arrays = _saved(store, run, evaluation.suite, evaluation.protocol).with_suffix(".npz")
-        if arrays.is_file():
-            into.save_arrays(result, evaluation, read_named_arrays(arrays))
-    into.save_log(result, log.text())
-    result = into.save(result)
-    end_redo(store, result.profile, result.spec, result.fingerprint)
-    _forget(store, run)
-    log.path.unlink()
+    result = commit(store, result, log.path)
     listen(Event("done", run.key, result=result))
     return result
-
-
-def log_file(store: Store, run: PlannedRun) -> Path:
-    """The log of a run in progress."""
-    return running_log(store, run.fingerprint)
-
-
-def _saved(store: Store, run: PlannedRun, suite: str, protocol: Protocol) -> Path:
-    """The file of one evaluation until the run ends; its arrays lie beside it."""
-    return store.work(run.fingerprint) / f"scores-{suite}-{protocol.key}.json"
-
-
-def _forget(store: Store, run: PlannedRun) -> None:
-    """Remove what was kept of evaluations until the run ended: the result has it. Damaged files stay aside.
-
-    mteb's own files move to where no evaluation looks for what it can leave out, for `harness export --mteb`.
-    """
-    work = store.work(run.fingerprint)
-    for path in work.glob("scores-*"):
-        if path.suffix in (".json", ".npz"):
-            path.unlink()
-    for folder in (work / "mteb").glob("*"):
-        (work / SCORED_BY_MTEB).mkdir(exist_ok=True)
-        shutil.rmtree(work / SCORED_BY_MTEB / folder.name, ignore_errors=True)
-        folder.rename(work / SCORED_BY_MTEB / folder.name)
-    shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
 def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
@@ -94,8 +52,7 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
     evaluations = []
     for name in run.todo:
         suite, protocol = inventory.suites[name], inventory.protocol(name)
-        saved = _saved(bench.store, run, name, protocol)
-        evaluation = _kept(saved)
+        evaluation = kept_evaluation(bench.store, run.fingerprint, name, protocol)
         if evaluation is None:
             watch.suite = name
             bench.listen(Event("suite", run.key, suite=name))
@@ -112,30 +69,10 @@ def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Benc
                 warnings=scored.warnings,
                 finished=_now(),
             )
-            _keep(saved, evaluation, scored.arrays)
+            keep_evaluation(bench.store, run.fingerprint, evaluation, scored.arrays)
             bench.listen(Event("evaluated", run.key, suite=name, seconds=evaluation.seconds))
         evaluations.append(evaluation)
     return evaluations
-
-
-def _keep(saved: Path, evaluation: Evaluation, arrays: NamedArrays) -> None:
-    """Keep an evaluation until the run ends; its file is written after its arrays, and has their hash."""
-    beside = saved.with_suffix(".npz")
-    beside.unlink(missing_ok=True)
-    if arrays:
-        write_named_arrays(beside, arrays)
-    write_note(saved, {"scores": evaluation.model_dump(mode="json"), "arrays": content_hash(beside) if arrays else ""})
-
-
-def _kept(saved: Path) -> Evaluation | None:
-    """The evaluation that an earlier process kept; None where there is none, or a damaged one, which is put aside."""
-    again = "the suite is evaluated again"
-    noted = read_note_on(saved, {"arrays": saved.with_suffix(".npz")}, again)
-    try:
-        return None if noted is None else Evaluation.model_validate(noted["scores"])
-    except (ValueError, KeyError) as error:  # of another version
-        put_aside(saved, first_line(error), again)
-        return None
 
 
 @dataclass

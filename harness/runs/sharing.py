@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.errors import UserError
-from harness.fetching.publishing import Remote, download, find_or_make, find_remote, upload
+from harness.fetching.repositories import Remote, download, find_or_make, find_remote, upload
 from harness.formatting import count_of
 from harness.store import Store
 from harness.store.labs import check_lab, contributor, labs_of

@@ -4,8 +4,8 @@ RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a fi
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
 RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
 RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
-RESULTS/.superseded/                                        old results of runs that were trained again (redo.py)
-RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (submissions.py)
+RESULTS/.superseded/                                        old results of runs that were trained again (folder.py)
+RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (folder.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
 RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
@@ -29,9 +29,19 @@ from urllib.parse import quote, unquote
 from pydantic import ValidationError
 
 from harness.errors import UserError, first_line
-from harness.files import DamagedError, open_regular, put_aside, read_regular, sealed, unsealed, write_text
+from harness.files import (
+    DamagedError,
+    open_regular,
+    put_aside,
+    read_regular,
+    remove_leftovers,
+    sealed,
+    unsealed,
+    write_text,
+)
 from harness.locks import try_lock
 from harness.metrics import ArrayName
+from harness.plaintext import LONGEST_NAME
 from harness.spec import RunSpec, Variant
 from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed
@@ -41,6 +51,8 @@ from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Sp
 log = logging.getLogger(__name__)
 
 _SAFE = "[]=,+@.:-_"
+#: What is added to the name of a result: a fingerprint, a protocol, an ending.
+_ADDED = 64
 #: bytes of the largest result that is read; the largest that a run has written had 2 MB
 LARGEST = 10**8
 
@@ -267,6 +279,30 @@ def file_name(name: str) -> str:
     return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
+def check_names(profile: str, spec: Spec, suites: Iterable[str]) -> None:
+    """Refuse a run whose result could not be written. Raises UserError naming what is too long."""
+    parts = {"profile": profile, "variant": spec.variant, "setting": spec.setting, "encoder": spec.encoder}
+    for what, name in parts.items():
+        _check_name(what, name, len(file_name(name).encode()))
+    for suite in suites:
+        _check_name("suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED)
+
+
+def remove_leftovers_of(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
+    """Remove temporary files that killed processes left of a run. To be called under its lock."""
+    remove_leftovers(store.work(fingerprint))
+    remove_leftovers(store.folder(profile, spec), f".seed-{spec.seed}-{fingerprint[:16]}*.tmp")
+    remove_leftovers(store.root / "failed", f".{fingerprint[:16]}*.tmp")
+
+
+def _check_name(what: str, name: str, size: int) -> None:
+    if size > LONGEST_NAME:
+        raise UserError(
+            f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and "
+            f"{LONGEST_NAME} are the most; shorten it"
+        )
+
+
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
     """Look up a run by its key, VARIANT/SETTING/ENCODER/seed-N, or by its result file (*.json).
 
@@ -287,13 +323,15 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
 
 
 def _joined(found: Mapping[Path, Result]) -> tuple[list[Result], list[str]]:
-    """Results in their order, those of one training merged into one, and a line for each that contradict each other."""
-    trainings: dict[tuple[str, str, str], dict[Path, Result]] = {}
+    """Results in their order, those of one training and key merged, and a line for each contradiction."""
+    trainings: dict[str, dict[Path, Result]] = {}
     for path, result in found.items():
-        trainings.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = result
-    lines = [contradiction(files) for files in trainings.values()]
-    agreeing = (files for files, line in zip(trainings.values(), lines, strict=True) if not line)
-    return [joined_results(list(files.values())) for files in agreeing], [line for line in lines if line]
+        trainings.setdefault(result.fingerprint, {})[path] = result
+    lines = {fingerprint: contradiction(files) for fingerprint, files in trainings.items()}
+    agreeing: dict[tuple[str, str, str], list[Result]] = {}
+    for result in (result for result in found.values() if not lines[result.fingerprint]):
+        agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
+    return [joined_results(results) for results in agreeing.values()], [line for line in lines.values() if line]
 
 
 def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:

@@ -13,8 +13,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
-from harness.store.columns import ColumnArray, Columns, Tables
-from harness.store.columns_writer import tables_of
+from harness.store.columns import ColumnArray, Columns, Tables, tables_of
 from harness.store.indexed import UNKNOWN, IndexedResults
 from harness.store.schema import Result
 

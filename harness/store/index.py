@@ -1,6 +1,9 @@
 """The index of a results folder: the data that tables need from every result, in one file.
 
-RESULTS/.cache/index-SCHEMA.VERSION.bin          see `harness.store.columns_file`
+RESULTS/.cache/index-SCHEMA.VERSION.bin
+
+The file has the length of its header (8 bytes), the header (JSON: rows of each table, texts), the columns as in memory,
+and the CRC-32 of all that (4 bytes).
 
 The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
 it was written, since a second change within one tick of the file system's clock would not show. A damaged index is made
@@ -10,24 +13,30 @@ right for the files that they saw.
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
 import stat
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
 from harness.errors import UserError
-from harness.files import ABANDONED_S, remove_leftovers
-from harness.store.columns import Tables
-from harness.store.columns_file import read_tables, write_tables
-from harness.store.columns_writer import TablesWriter
+from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
+from harness.store.columns import TYPES, ColumnArray, Columns, Tables, TablesWriter
 from harness.store.indexed import ReadResult
 from harness.store.schema import SCHEMA_VERSION, Result
 
+#: kinds of the tables in the file, parts last
+_KINDS = ("runs", "evaluations", "scores", "scores")
+#: bytes that are checked at a time
+_PIECE = 2**22
 #: Increased when the columns change; each schema of results has indexes of its own.
 INDEX_VERSION: Final = 2
 #: Fewer files than this have no index: reading them takes a few hundredths of a second.
@@ -136,3 +145,52 @@ def _entries(root: str, below: str) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(f"{root}/{below}") as found:
         return sorted(found, key=lambda entry: entry.name)
     return []
+
+
+def write_tables(path: Path, tables: Tables) -> None:
+    """Write tables; the file never exists half-written. Raises OSError."""
+    parts = [columns for _, columns in tables.named()]
+    rows = [len(next(iter(columns.values()))) for columns in parts]
+    header = json.dumps({"rows": rows, "texts": list(tables.texts)}).encode()
+    checksum = 0
+    with replaced(path) as stream:
+        numbers: Iterator[Any] = (
+            np.ascontiguousarray(columns[name])
+            for kind, columns in zip(_KINDS, parts, strict=True)
+            for name in TYPES[kind]
+        )
+        for piece in chain([len(header).to_bytes(8, "little"), header], numbers):
+            checksum = zlib.crc32(piece, checksum)
+            stream.write(piece)
+        stream.write(checksum.to_bytes(4, "little"))
+
+
+def read_tables(path: Path) -> Tables:
+    """Read a file of `write_tables`; its numbers stay in it. Raises OSError, and ValueError or KeyError for others."""
+    with open_regular(path) as stream:
+        if not _is_whole(stream):
+            raise ValueError(f"{path} is damaged")
+        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    return Tables.made(header["texts"], list(_columns(content, start, header["rows"])))
+
+
+def _columns(content: mmap.mmap, start: int, rows: list[int]) -> Iterator[Columns]:
+    for kind, count in zip(_KINDS, rows, strict=True):
+        found: dict[str, ColumnArray] = {}
+        for name, number in TYPES[kind].items():
+            found[name] = np.frombuffer(content, number, count, start)
+            start += found[name].nbytes
+        yield found
+
+
+def _is_whole(stream: BinaryIO) -> bool:
+    """Whether the end of a file is the checksum of what precedes it."""
+    left = stream.seek(0, 2) - 4
+    stream.seek(0)
+    checksum = 0
+    while left > 0 and (piece := stream.read(min(left, _PIECE))):
+        checksum = zlib.crc32(piece, checksum)
+        left -= len(piece)
+    return left == 0 and stream.read(4) == checksum.to_bytes(4, "little")

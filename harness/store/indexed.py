@@ -13,8 +13,7 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from harness.errors import UserError
-from harness.store.columns import ColumnArray, Tables
-from harness.store.columns_writer import tables_of
+from harness.store.columns import ColumnArray, Tables, tables_of
 from harness.store.schema import Result
 
 #: reads a result file; raises UserError for one that cannot be used
@@ -263,14 +262,15 @@ def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[
     """The tables with one row a training, the results of the rows that were joined from several, and contradictions."""
     firsts: dict[int, Result] = {}
     contradictions, dropped = list[str](), set[int]()
-    for rows in _trainings(tables):
-        paths = (root / tables.text(tables.runs["path"], row) for row in rows)
-        found = {path: read(path) for path in paths}
-        if line := contradiction(found):
+    for keys in _trainings(tables):
+        paths = {row: root / tables.text(tables.runs["path"], row) for rows in keys for row in rows}
+        found = {row: read(path) for row, path in paths.items()}
+        if line := contradiction({paths[row]: result for row, result in found.items()}):
             contradictions.append(line)
-            dropped |= {*rows}
-        else:
-            firsts[rows[0]] = joined_results(list(found.values()))
+            dropped |= {*found}
+            continue
+        for rows in (rows for rows in keys if len(rows) > 1):
+            firsts[rows[0]] = joined_results([found[row] for row in rows])
             dropped |= {*rows[1:]}
     if not dropped:
         return tables, {}, []
@@ -281,15 +281,16 @@ def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[
     return both, {new: firsts[back[place]] for new, place in enumerate(order) if place in back}, contradictions
 
 
-def _trainings(tables: Tables) -> list[list[int]]:
-    """The rows of each training that has several."""
+def _trainings(tables: Tables) -> list[list[list[int]]]:
+    """The rows of each training that has several: those of each profile and key together."""
     fingerprints = tables.runs["fingerprint"]
     counts = np.bincount(fingerprints, minlength=1)
-    found: dict[tuple[str, str, str], list[int]] = {}
+    found: dict[str, dict[tuple[str, str], list[int]]] = {}
     for row in np.flatnonzero(counts[fingerprints] > 1).tolist():
         fields = tables.fields(row)
-        found.setdefault((fields["profile"], fields["spec"].key, fields["fingerprint"]), []).append(row)
-    return [rows for rows in found.values() if len(rows) > 1]
+        keys = found.setdefault(fields["fingerprint"], {})
+        keys.setdefault((fields["profile"], fields["spec"].key), []).append(row)
+    return [list(keys.values()) for keys in found.values()]
 
 
 def _place(texts: Sequence[str], text: str) -> int:

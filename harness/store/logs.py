@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from harness.errors import UserError
 from harness.files import put_aside, read_regular
 from harness.store.files import Store
-from harness.store.submissions import submission, submissions
+from harness.store.folder import submission, submissions
 
 #: Seconds between two looks at a log that is followed.
 FOLLOW_S = 0.3

@@ -16,7 +16,7 @@ from PIL import Image
 
 from harness.caches import known_hash
 from harness.corpora.base import CorpusSource, Media, Pairs, Sentences, Triplets
-from harness.corpora.recordings import Recordings
+from harness.corpora.labelled_audio import Recordings
 from harness.encoders.audio import filterbank
 from harness.encoders.pictures import VIEWS_VERSION
 from harness.errors import UserError

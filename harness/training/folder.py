@@ -36,7 +36,7 @@ from harness.files import (
     write_note,
 )
 from harness.method import Method
-from harness.store.attempts import RECORD_FILE
+from harness.store.folder import RECORD_FILE
 from harness.training.record import TrainingRecord
 
 BEST: Final = "best"

@@ -127,18 +127,14 @@ class Trainer:
 
     def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
         """Raise TrainingError for terms that the method does not declare, and for what cannot be trained on."""
-        for name in self.method.weights():
-            if name not in self.method.terms:
-                known = ", ".join(self.method.terms)
-                raise TrainingError(
-                    f"{self.method.origin} weighs the term '{name}', which it does not declare; declared: {known}"
-                )
+        for does, named in (("weighs", self.method.weights()), ("returned", terms)):
+            for name in named:
+                if name not in self.method.terms:
+                    known = ", ".join(self.method.terms)
+                    raise TrainingError(
+                        f"{self.method.origin} {does} the term '{name}', which it does not declare; declared: {known}"
+                    )
         for name, value in terms.items():
-            if name not in self.method.terms:
-                known = ", ".join(self.method.terms)
-                raise TrainingError(
-                    f"{self.method.origin} returned the term '{name}', which it does not declare; declared: {known}"
-                )
             if value.ndim:
                 raise TrainingError(
                     f"{self.method.origin} returned the term '{name}' of shape {tuple(value.shape)}; a term is a scalar"

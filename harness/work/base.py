@@ -23,8 +23,7 @@ from harness.registry import get_class, suggest
 from harness.runs.resources import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.attempts import LAST_AFTER, attempt, settle_attempt
-from harness.store.redo import begin_redo
+from harness.store.folder import LAST_AFTER, attempt, begin_redo, settle_attempt
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue

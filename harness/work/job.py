@@ -23,10 +23,9 @@ from harness.runs.environment import Machine, pick_device
 from harness.runs.resources import Allocation, DeviceChoice, Resources
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
-from harness.store.attempts import begin_attempt, end_attempt, settle_attempt
+from harness.store.files import remove_leftovers_of
+from harness.store.folder import begin_attempt, end_attempt, end_redo, redo_of, settle_attempt
 from harness.store.logs import running_log
-from harness.store.names import remove_leftovers_of
-from harness.store.redo import end_redo, redo_of
 from harness.work.estimates import Estimates
 from harness.work.failures import all_of, described, time_limit
 

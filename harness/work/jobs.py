@@ -26,7 +26,7 @@ from harness.planning.teachers import NamedTeacher
 from harness.runs.resources import Allocation, DeviceChoice, Resources
 from harness.sources import digest
 from harness.store import Store
-from harness.store.attempts import LAST_AFTER, attempt
+from harness.store.folder import LAST_AFTER, attempt
 from harness.work.estimates import PROCESS_MB, TEACHER_MB, Estimates
 from harness.work.failures import all_of, described, time_limit
 from harness.work.job import Job, Prepared, RunJob, machine_of

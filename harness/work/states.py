@@ -8,8 +8,7 @@ from harness.command_line import harness_command
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.states import STATES, RunState
 from harness.store import Result
-from harness.store.attempts import in_progress
-from harness.store.submissions import Submission, submissions
+from harness.store.folder import Submission, in_progress, submissions
 from harness.work.slurm.commands import Whereabouts, whereabouts
 
 #: the states of a job in SLURM that are called otherwise of a run

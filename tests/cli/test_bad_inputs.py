@@ -16,7 +16,7 @@ from cli_words import Typed
 import harness
 from harness.cli.main import cli
 from harness.store import Store
-from harness.store.attempts import begin_attempt
+from harness.store.folder import begin_attempt
 
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))

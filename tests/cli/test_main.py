@@ -1,12 +1,22 @@
+"""The command line as a whole: names, help, shell completion, and the commands that texts quote."""
+
 from __future__ import annotations
 
+import ast
+import os
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 from cli_words import Typed
+from click.shell_completion import BashComplete
 
+import harness
 from harness.cli.main import COMMANDS, cli
 
 
@@ -69,3 +79,139 @@ def test_a_report_does_without_torch_in_its_own_process() -> None:
     names = "harness.cli.main, harness.cli.report, harness.reporting.sections.runs"
     check = f"import sys, {names}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+HEAVY = ("torch", "transformers", "pandas")
+#: runs the command line and prints at its end which heavy modules it imported
+SCRIPT = f"""
+import atexit, sys
+atexit.register(lambda: print("imported:", *(name for name in {HEAVY} if name in sys.modules), file=sys.stderr))
+from harness.cli.main import main
+main()
+"""
+
+
+def completed(line: str) -> list[str]:
+    """The names that a shell would offer for the last word of a line."""
+    *words, last = line.split(" ")[1:]
+    completion = BashComplete(cli, {}, "harness", "_HARNESS_COMPLETE")
+    return [item.value for item in completion.get_completions(words, last)]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("harness stat", ["status"]),
+        ("harness run --methods kd", ["kdmcse"]),
+        ("harness run --methods simcse,mc", ["simcse,mcse"]),
+        ("harness run --profile sm", ["small"]),
+        ("harness run --profile tiny --settings toy-", ["toy-text", "toy-pairs"]),
+        ("harness run --settings nli+", ["nli+imagenet", "nli+librispeech"]),
+        ("harness run --profile tiny --encoders ", ["toy-bert"]),
+        ("harness eval x --profile tiny --suites sts,ge", ["sts,geometry"]),
+        ("harness run --profile ./mine.toml --settings ", []),
+        ("harness run --table dalr:T10", ["dalr:T10"]),
+        ("harness run --figure mcse:F3", ["mcse:F3"]),
+        ("harness run --paper k", ["kdmcse"]),
+        ("harness run --executor ser", ["serial"]),
+        ("harness show visualcse-", ["visualcse-sup"]),
+        ("harness data fetch wiki1", ["wiki1m"]),
+    ],
+)
+def test_names_are_completed(line: str, offered: list[str]) -> None:
+    assert completed(line) == offered
+
+
+def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
+    words = {"COMP_WORDS": "harness run --profile tiny --methods kd", "COMP_CWORD": "5"}
+    env = {**os.environ, "_HARNESS_COMPLETE": "bash_complete", **words}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr.strip()) == ("plain,kdmcse", "imported:")
+
+
+def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: harness")
+    assert done.stderr.strip() == "imported:"
+
+
+PACKAGE = Path(harness.__file__).parent
+CHECKOUT = PACKAGE.parent
+#: a value that is only known when the text is printed
+VALUE = "VALUE"
+QUOTED = re.compile(r"`harness ([^`]+)`")
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """All texts of a module, docstrings included, with values in place of expressions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def calls(tree: ast.AST) -> Iterator[list[str]]:
+    """The words of each `harness_command(...)`, with values in place of what is not written there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "harness_command":
+            words = [str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.args]
+            flags = [f"--{key.arg.replace('_', '-')}" for key in node.keywords if key.arg]
+            yield words + [word for flag in flags for word in (flag, VALUE)]
+
+
+def fault(words: list[str]) -> str:
+    """What does not exist in a command; empty where all of it does."""
+    command: click.Command = cli
+    context = click.Context(cli)
+    rest = list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        name = rest.pop(0)
+        if name in ("...", "COMMAND", VALUE):
+            return ""
+        found = command.get_command(context, name)
+        if found is None:
+            return f"no command {name}"
+        command = found
+    known = {flag for one in command.get_params(context) for flag in (*one.opts, *one.secondary_opts)}
+    flags = [word.partition("=")[0] for word in rest if word.startswith("--")]
+    return next((f"no option {flag}" for flag in flags if flag not in known), "")
+
+
+def in_package() -> Iterator[tuple[str, list[str]]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source, place = path.read_text("utf-8"), str(path.relative_to(CHECKOUT))
+        if "`harness " not in source and "harness_command(" not in source:
+            continue
+        tree = ast.parse(source)
+        for text in texts(tree):
+            yield from ((place, shlex.split(" ".join(found.split()))) for found in QUOTED.findall(text))
+        yield from ((place, words) for words in calls(tree))
+
+
+def in_documents() -> Iterator[tuple[str, list[str]]]:
+    for path in (*sorted((CHECKOUT / "docs").rglob("*.md")), CHECKOUT / "README.md"):
+        found = QUOTED.findall(path.read_text("utf-8"))
+        yield from ((str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split()))) for text in found)
+
+
+@pytest.mark.parametrize("found", [in_package, in_documents], ids=["package", "documents"])
+def test_commands_in_texts_exist(found: object) -> None:
+    commands = list(found())  # type: ignore[operator]
+    assert len(commands) > 40
+    assert [f"{place}: harness {' '.join(words)}: {why}" for place, words in commands if (why := fault(words))] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("run --profile tiny", ""),
+        ("data list wiki1m", ""),
+        ("train --profile tiny", "no command train"),
+        ("data lst", "no command lst"),
+        ("run --seed 3", "no option --seed"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(typed: str, why: str) -> None:
+    assert fault(typed.split()) == why

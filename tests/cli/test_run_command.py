@@ -1,22 +1,30 @@
-"""--table, --figure and --paper of `harness run` and `harness status`."""
+"""`harness run` of papers' tables, of public weights and of tunings."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import result, sts
+from cli_words import Typed
 from click.testing import CliRunner, Result
 
+import harness
 from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
 from harness.errors import UserError
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
 from harness.planning.selection import Selection
+from harness.reporting.contents import Contents
+from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store
+from harness.toy import student_folder
 
 
 def run(*words: str, results: Path) -> Result:
@@ -109,3 +117,128 @@ def test_the_places_of_encoders_may_be_given(tmp_path: Path) -> None:
     assert {spec.encoder for spec in request.wanted} == {"bert-base-uncased", "roberta-base"}
     with pytest.raises(UserError, match="remove --encoders"):
         make_request(Selection("paper", table="mcse:T5", encoders="bert-base-uncased"))
+
+
+COMMIT = "b17f672f6143a6b6ff2d60250a7c2fa7574ac6eb"
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    """The tiny profile with public weights in a folder of the data root."""
+    shutil.copytree(student_folder(), tmp_path / "data" / "weights")
+    tiny = (files("harness.profiles") / "tiny.toml").read_text("utf-8")
+    weights = [
+        *("[released.weights]", 'folder = "weights"', 'pooling = "mean"', 'encoder = "bert-base-uncased"'),
+        *('rows = [{ tables = ["mcse:T1"], published = "mcse", setting = "wiki+flickr" }]', 'source = "here"'),
+    ]
+    (tmp_path / "mine.toml").write_text("\n".join([tiny, *weights]), "utf-8")
+    return "./mine.toml"
+
+
+def scores(tmp_path: Path) -> dict[str, list[str]]:
+    """Run -> its suites, of every result file."""
+    found = (json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-*.json"))
+    return {
+        "/".join(str(one["spec"][name]) for name in ("variant", "setting", "encoder", "seed")): [
+            evaluation["suite"] for evaluation in one["evaluations"]
+        ]
+        for one in found
+    }
+
+
+def test_weights_are_evaluated_once_whichever_command_asks(typed: Typed, tmp_path: Path, profile: str) -> None:
+    where = ("--profile", profile, "--data-root", "data", "--device", "cpu")
+    code, out, err = typed("run", "--released", "--table", "mcse:T1", *where)
+    assert code == 0, err
+    assert "mcse:T1      1 run, 0 done" in out
+    assert scores(tmp_path) == {"none[pooling=mean]/none/weights/0": ["sts"]}
+    code, out, err = typed("eval", "data/weights", "--pooling", "mean", "--suites", "sts", *where)
+    assert code == 0, err
+    assert "nothing to do" in out
+    code, out, err = typed("run", "--released", "--suites", "sts", *where)
+    assert "1 run, 1 done, 0 to do" in out
+
+
+def test_missing_weights_are_named_with_their_commit(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    code, out, err = typed("run", "--released", "--table", "mcse:T1", "--dry-run")
+    assert code == 0, err
+    missing = [line for line in out.splitlines() if line.lstrip().startswith("missing   the weights of")]
+    assert len(missing) == 6
+    assert any("UdS-LSV/mcse-flickr-bert-base-uncased" in line and COMMIT in line for line in missing)
+
+
+def test_weights_in_the_cache_are_found_under_the_listed_commit(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    snapshot = tmp_path / "hub" / "models--UdS-LSV--mcse-flickr-bert-base-uncased" / "snapshots" / COMMIT
+    shutil.copytree(student_folder(), snapshot)
+    code, out, err = typed("run", "--released", "--table", "mcse:T1", "--dry-run")
+    assert out.count("the weights of") == 6, "a snapshot without mcse.pt is not complete"
+    (snapshot / "mcse.pt").touch()
+    code, out, err = typed("run", "--released", "--table", "mcse:T1", "--dry-run")
+    assert code == 0, err
+    assert out.count("the weights of") == 5
+    assert "mcse-flickr-bert-base-uncased --revision" not in out
+
+
+def test_the_list_of_public_weights(typed: Typed) -> None:
+    code, out, err = typed("list", "released")
+    assert code == 0, err
+    (line,) = (line for line in out.splitlines() if "UdS-LSV/mcse-flickr-bert-base-uncased" in line)
+    tables = ["mcse:T1,", "mcse:T6,", "kdmcse:T1,", "dalr:T1"]
+    assert line.split() == ["UdS-LSV/mcse-flickr-bert-base-uncased", COMMIT, "cls", *tables]
+
+
+WORDS = ("run", "--profile", "tiny", "--seeds", "1", "--suites", "sts", "--set", "steps=2")
+TUNE = ("--tune", "simcse:temperature=0.05|0.1|0.5", "--tune", "mcse:lambda=0.01|1", "--trials", "2")
+
+
+def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, tmp_path: Path) -> None:
+    code, out, err = typed(*WORDS, *TUNE, "--dry-run")
+    assert (code, err) == (0, "")
+    assert "4 runs, 0 done, 4 to do" in out
+    assert "tune      2 configurations each of simcse:temperature=0.05|0.1|0.5 and of mcse:lambda=0.01|1\n" in out
+    assert not (tmp_path / "results").exists()
+    code, out, _ = typed(*WORDS, *TUNE)
+    assert code == 0
+    for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
+        assert title in out
+    (report,) = TuningSection("tuned", Contents.of(Store(tmp_path / "results"))).reports
+    (place,) = report.places
+    assert [len(line.picks) for line in place.lines] == [1, 1]
+    assert {pick.variant for line in place.lines for pick in line.picks} <= set(report.tuning.variants)
+    again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})
+    assert {run.state for run in again.runs} == {"done"}
+    assert "nothing to do" in typed(*WORDS, *TUNE)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
+        (TUNE[:4], "--tune and --trials go together"),
+        (("--trials", "2"), "--tune and --trials go together"),
+        ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
+        (
+            (*TUNE, "--set", "steps=1,2"),
+            "--set steps=1,2 lists several values, which makes a grid, but --tune draws its own values",
+        ),
+        (
+            ("--tune", "none:pooling=cls|mean", "--trials", "2"),
+            "--tune none: it trains nothing, so there is nothing to tune",
+        ),
+        (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(
+    typed: Typed, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = typed("run", "--profile", "tiny", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from slurm_nodes import preempt, real_slurm
 
 from harness.planning.events import Event
 from harness.store import Failure, Result, Store
-from harness.store.submissions import submission
+from harness.store.folder import submission
 from harness.work.base import ExecutorOptions, execute
 from harness.work.jobs import jobs_of
 from harness.work.slurm.commands import whereabouts

@@ -1,19 +1,198 @@
-"""The arrays that figures are drawn from, on made vectors and on the toy world."""
+"""The arrays of the suite of figures, and the suite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.figure_data import FiguresSuite
+from harness.evaluation import cosines
+from harness.evaluation.figure_data import (
+    EDGES,
+    FiguresSuite,
+    clusters_of,
+    nearest,
+    neighbours_of,
+    plane,
+    sentence_triples,
+    similarities,
+    view_cosines,
+)
 from harness.metrics import ArrayName
 from harness.runs.embedding import RunEmbedder
 from harness.toy import student_folder
+
+RNG = np.random.default_rng(0)
+
+
+def slow_nearest(query: int, pool: np.ndarray, k: int) -> list[tuple[int, float]]:
+    """A full sort of float64 cosines with the other rows, rounded so that what float32 cannot distinguish is equal."""
+    found, own = [], pool[query].astype(np.float64)
+    for row, other in enumerate(pool.astype(np.float64)):
+        norms = np.linalg.norm(own) * np.linalg.norm(other)
+        found.append((row, float(own @ other / norms) if norms else 0.0))
+    kept = [pair for pair in found if pair[0] != query]
+    return sorted(kept, key=lambda pair: (-round(pair[1], 5), pair[0]))[:k]
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows=st.integers(2, 30), width=st.integers(1, 4), cells=st.integers(1, 90), seed=st.integers(0, 999))
+def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Signs and zeros: cosines tie often, and equal ones are equal in float32 too.
+    pool = rng.choice([-1.0, 0.0, 1.0], (rows, width)).astype(np.float32)
+    queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cosines, "_CELLS", cells)
+        found = nearest(pool, queries, k)
+    for query, found_rows, values in zip(queries, *found, strict=True):
+        expected = slow_nearest(query, pool, k)
+        assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+        assert found_rows.tolist() == [row for row, _ in expected]
+
+
+def test_neighbours_of_noise() -> None:
+    rng = np.random.default_rng(0)
+    pool = rng.normal(size=(2000, 32)).astype(np.float32) * rng.uniform(0.1, 9, (2000, 1)).astype(np.float32)
+    for query, rows, values in zip(range(7), *nearest(pool, np.arange(7), 10), strict=True):
+        expected = slow_nearest(query, pool, 10)
+        assert rows.tolist() == [row for row, _ in expected]
+        assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [0, 6])
+def test_too_few_sentences_are_an_error(k: int) -> None:
+    with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):
+        nearest(np.ones((6, 2), dtype=np.float32), np.array([0]), k)
+
+
+#: sentences on a circle, by their angle in degrees
+ANGLES = {"a": 0.0, "b": 10.0, "c": 30.0, "d": 90.0, "e": 180.0}
+
+
+def circle(texts: Sequence[str]) -> np.ndarray:
+    radians = np.radians([ANGLES[text] for text in texts])
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
+    # every caption is there twice
+    found = neighbours_of([*ANGLES, *ANGLES], circle, 9, np.random.default_rng(0))
+    queries = found["queries"].tolist()
+    assert sorted(queries) == list("abcde"), "a caption is asked for once"
+    assert {query: "".join(row) for query, row in zip(queries, found["neighbours"], strict=True)} == {
+        "a": "bcd",
+        "b": "acd",
+        "c": "bad",
+        "d": "cba",
+        "e": "dcb",
+    }
+    row = found["neighbour_cosines"][queries.index("c")]
+    assert row == pytest.approx(np.cos(np.radians([20, 30, 60])), abs=1e-6)
+
+
+def test_the_draw_depends_on_the_seed_alone() -> None:
+    draws = [tuple(neighbours_of([*ANGLES], circle, 2, np.random.default_rng(seed))["queries"]) for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+    again = neighbours_of([*ANGLES], lambda texts: -circle(texts)[:, ::-1], 2, np.random.default_rng(0))
+    assert tuple(again["queries"]) == draws[0], "another model is asked something else"
+
+
+def test_few_captions_have_few_neighbours() -> None:
+    assert neighbours_of(["a", "b", "a"], circle, 5, np.random.default_rng(0))["neighbours"].shape == (2, 1)
+    with pytest.raises(ValueError, match="fewer than 1 neighbours are left in a pool of 1"):
+        neighbours_of(["a", "a"], circle, 5, np.random.default_rng(0))
+
+
+def clustered(k: int = 3, each: int = 20, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Far centres with little noise, in mixed order, and the true cluster of each row."""
+    which = np.random.default_rng(1).permutation(np.repeat(np.arange(k), each))
+    return (np.eye(d)[which] + 0.01 * RNG.standard_normal((len(which), d))).astype(np.float32), which
+
+
+def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
+    vectors, which = clustered()
+    first = plane(vectors, 7)
+    assert first.shape == (60, 2)
+    assert first.dtype == np.float32
+    np.testing.assert_array_equal(first, plane(vectors, 7))
+    distances = np.linalg.norm(first[:, None] - first[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert (which[distances.argmin(axis=1)] == which).all()
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_few_or_equal_vectors_have_a_plane(rows: int) -> None:
+    assert np.isfinite(plane(np.ones((rows, 4), dtype=np.float32), 0)).all()
+
+
+def test_kmeans_finds_made_clusters() -> None:
+    vectors, which = clustered()
+    found = clusters_of(vectors, 3, 0)
+    assert len({(a, b) for a, b in zip(found, which, strict=True)}) == 3
+    assert set(found) == {0, 1, 2}
+    assert sorted(clusters_of(vectors[:2], 5, 0)) == [0, 1]
+
+
+def test_ranks_and_histograms_are_those_of_a_loop() -> None:
+    texts, images = RNG.standard_normal((30, 6)), RNG.standard_normal((10, 6))
+    image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
+    found = similarities(texts, images, image_of)
+    true, other = [], []
+    for image in range(10):
+        cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
+        order = sorted(range(30), key=lambda row: -cosines[row])
+        assert found["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
+        for row, value in enumerate(cosines):
+            (true if image_of[row] == image else other).append(value)
+    np.testing.assert_array_equal(found["similarity_true"], np.histogram(true, EDGES)[0])
+    np.testing.assert_array_equal(found["similarity_other"], np.histogram(other, EDGES)[0])
+    assert found["similarity_true"].sum() == 30
+
+
+def test_ties_count_against_the_model() -> None:
+    same = np.ones((4, 3))
+    assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4, 4, 4, 4]
+
+
+TEXTS = ["a dog runs", "the dog is running", "a cat sleeps", "a dog runs fast", "two men play chess indoors", "x y"]
+
+
+def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
+    data = SimpleNamespace(texts=TEXTS, image_of=np.array([0, 0, 1, 1, 2, 2]))
+    for triple in sentence_triples(data, 3, np.random.default_rng(0)):
+        rows = [TEXTS.index(text) for text in triple]
+        assert rows[0] // 2 == rows[1] // 2 != rows[2] // 2
+    firsts = {tuple(triple) for triple in sentence_triples(data, 3, np.random.default_rng(0))}
+    assert len(firsts) == 3, "an image was drawn twice"
+    assert ("a dog runs", "the dog is running", "two men play chess indoors") in firsts
+
+
+def test_where_images_have_one_caption_the_close_one_shares_most_words() -> None:
+    data = SimpleNamespace(texts=TEXTS, image_of=np.arange(6))
+    triples = {triple[0]: triple for triple in sentence_triples(data, 6, np.random.default_rng(0))}
+    assert triples["a dog runs"][1:] == ["a dog runs fast", "two men play chess indoors"]
+    with pytest.raises(ValueError, match="three images"):
+        sentence_triples(SimpleNamespace(texts=TEXTS[:2], image_of=np.arange(2)), 1, np.random.default_rng(0))
+
+
+def test_view_cosines_are_means_over_pairs() -> None:
+    views = RNG.standard_normal((2, 3, 4, 5))
+    views /= np.linalg.norm(views, axis=-1, keepdims=True)
+    same = [views[t, s, i] @ views[t, s, j] for t in range(2) for s in range(3) for i in range(4) for j in range(i)]
+    close = [a @ b for t in range(2) for a in views[t, 0] for b in views[t, 1]]
+    apart = [a @ b for t in range(2) for s in (0, 1) for a in views[t, s] for b in views[t, 2]]
+    found = view_cosines(views)
+    assert found == pytest.approx(
+        {"cosine_same": np.mean(same), "cosine_close": np.mean(close), "cosine_apart": np.mean(apart)}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import TaskScores
 from harness.sources import digest
-from harness.toy import mteb as toy
+from harness.toy import tasks as toy
 
 TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
 

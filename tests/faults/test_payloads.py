@@ -35,7 +35,7 @@ from harness.files import DamagedError, read_arrays
 from harness.profiles import load_profile
 from harness.reporting.build import write_report
 from harness.store import Store
-from harness.store.submissions import submissions
+from harness.store.folder import submissions
 from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.reports import EventReader

@@ -19,7 +19,7 @@ from harness.errors import UserError
 from harness.runs.resources import Allocation
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
-from harness.store.attempts import Attempt, attempt, begin_attempt
+from harness.store.folder import Attempt, attempt, begin_attempt
 from harness.work import failures
 from harness.work.base import _report_death
 from harness.work.failures import seconds_of

@@ -12,7 +12,6 @@ import pytest
 
 from harness import fetching
 from harness.errors import UserError
-from harness.fetching import bring
 from harness.fetching.entries import read_entries
 from harness.fetching.recipes import RECIPES
 
@@ -174,7 +173,7 @@ def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeyp
         (out / "y" / "lines.txt").write_text("half")
         raise UserError("stopped")
 
-    monkeypatch.setitem(bring.RECIPES, "place", broken)
+    monkeypatch.setitem(RECIPES, "place", broken)
     with pytest.raises(UserError, match="stopped"):
         import_given(tmp_path, made(), folder)
     assert not (tmp_path / "y").exists()

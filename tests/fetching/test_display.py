@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.fetching.display import LINE_EVERY_S, shown
+from harness.fetching.downloads import LINE_EVERY_S, shown
 
 
 def test_plain_lines_come_now_and_then_with_amount_and_rate(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("harness.fetching.display.monotonic", lambda: now)
+    monkeypatch.setattr("harness.fetching.downloads.monotonic", lambda: now)
     with shown() as (say, watch):
         say("data: fetching [it] from /somewhere")
         progress = watch("data.bin")

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.fetching import places
-from harness.fetching.bring import fetch
-from harness.fetching.download import TRIES, download
 from harness.fetching.entries import read_entries
+from harness.fetching.entry_files import fetch
+from harness.fetching.transfer import TRIES, download
 
 CONTENT = os.urandom(3_000_000)
 
@@ -135,7 +134,7 @@ def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "data.bin.part"))
 
     with monkeypatch.context() as patch:
-        patch.setattr("harness.fetching.download.os.fsync", full)
+        patch.setattr("harness.fetching.transfer.os.fsync", full)
         with pytest.raises(UserError, match="the disk is full"):
             fetch(tmp_path, made, print, lambda _: lambda *_: None)
     assert not (tmp_path / "data").exists()
@@ -147,7 +146,7 @@ def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
 def test_what_cannot_fit_is_refused_before(standin, tmp_path, monkeypatch):
     (made,) = read_entries(entry(standin).replace('licence = "none"', 'licence = "none"\nabout = 5_000_000')).values()
     usage = type("Usage", (), {"free": 4_000_000})
-    monkeypatch.setattr(places.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(UserError, match=r"needs about 5 MB, .* has only 4 MB free"):
         fetch(tmp_path, made, print, lambda _: lambda *_: None)
     assert standin.asked == []

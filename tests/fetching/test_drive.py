@@ -11,8 +11,8 @@ import requests
 from standin import DRIVE_HOSTS, QUESTION
 
 from harness.errors import UserError
-from harness.fetching.drive import fetch
 from harness.fetching.entries import Entry, read_entries
+from harness.fetching.transfer import fetch_from_drive as fetch
 
 ID = "1TBNIM9-zL-wXb2kH8YtuYPig2oYInSSm"
 CONTENT = os.urandom(3_000_000)
@@ -32,7 +32,7 @@ def _google_is_here(standin, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(requests.Session, "get", here)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("harness.fetching.drive.TRIES", 2)
+    monkeypatch.setattr("harness.fetching.transfer.TRIES", 2)
 
 
 def serve(standin, path: str, content: bytes) -> None:

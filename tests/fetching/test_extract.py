@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.fetching.extract import Limits, unpack
+from harness.fetching.recipes.base import Limits, unpack
 
 
 def tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], mode: str = "w:gz") -> Path:
@@ -104,17 +104,17 @@ def test_links_and_devices_of_a_zip(tmp_path, target, kind):
 @pytest.mark.parametrize("names", [("x", "x"), ("x", "x/y"), ("x/y", "x")])
 def test_a_name_that_comes_twice(tmp_path, target, names):
     archive = tar(tmp_path / "a", [(member(name), b"z") for name in names])
-    with pytest.raises(UserError, match="twice"):
+    with pytest.raises(UserError, match="twice" if names == ("x", "x") else "cannot be read"):
         unpack(archive, target)
 
 
 def test_bombs_are_given_up(tmp_path, target):
     archive = zipped(tmp_path / "a", [("zeros", bytes(3_000_000), 0)])
     assert archive.stat().st_size < 5_000
-    with pytest.raises(UserError, match="unpacks to more than the limit"):
+    with pytest.raises(UserError, match="more bytes than the limit"):
         unpack(archive, target, Limits(bytes=2_000_000))
-    assert (target / "zeros").stat().st_size <= 2_000_000
-    with pytest.raises(UserError, match="unpacks to more than the limit"):
+    assert not target.exists()
+    with pytest.raises(UserError, match="more bytes than the limit"):
         unpack(archive, tmp_path / "in" / "second", Limits(ratio=10))
     many = tar(tmp_path / "b", [(member(f"{number}"), b"") for number in range(12)])
     with pytest.raises(UserError, match="more than 10 members"):

@@ -16,8 +16,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness.fetching.models import recorded_commit
-from harness.planning.lacking import fetch_list
+from harness.fetching.repositories import recorded_commit
+from harness.planning.missing import fetch_list
 from harness.sources import Missing
 from harness.toy import clip_folder, student_folder
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.fetching import HubRepository, files_read, record_commit, recorded_commit
-from harness.fetching.models import HubFile
+from harness.fetching.repositories import HubFile
 
 TEXTS = ["README.md", "config.json", "merges.txt", "tokenizer.json", "vocab.txt"]
 ELSE = [

@@ -21,10 +21,10 @@ from harness.errors import UserError
 from harness.evaluation.sts import SICK as SICK_TASK
 from harness.evaluation.sts import STS12, STSB_DEV
 from harness.fetching import entry
-from harness.fetching.checks import count_rows
-from harness.fetching.extract import unpack
+from harness.fetching.folder import count_rows
 from harness.fetching.recipes import RECIPES
-from harness.fetching.recipes.wikipedia import sentences
+from harness.fetching.recipes.base import unpack
+from harness.fetching.recipes.data_sets import sentences
 from harness.profiles import load_profile
 
 

@@ -10,8 +10,8 @@ import pytest
 import harness
 from harness.encoders.locate import MissingModel
 from harness.errors import UserError
-from harness.fetching.fetch_list import Fetchable, FetchList
-from harness.planning.lacking import disk_need, fetch_command, fetch_list, paper_needs, restricts
+from harness.fetching.downloads import Fetchable, FetchList
+from harness.planning.missing import disk_need, fetch_command, fetch_list, paper_needs, restricts
 from harness.profiles import load_profile
 from harness.sources import Missing
 

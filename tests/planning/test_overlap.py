@@ -12,7 +12,7 @@ import pytest
 from harness.errors import MissingData, UserError
 from harness.fetching.matching import match
 from harness.planning.inventory import Inventory
-from harness.planning.overlap import PairOverlap, SettingData, overlaps_of
+from harness.planning.seen import PairOverlap, SettingData, overlaps_of
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.spec import parse_setting

@@ -14,7 +14,7 @@ from harness import fetching
 from harness.cli.data import fetch
 from harness.evaluation.mteb_suite import MissingTask
 from harness.papers.published import read_papers
-from harness.planning.lacking import fetch_list, lacking
+from harness.planning.missing import fetch_list, lacking
 
 BY_HAND = ("flickr-images", "imagenet60", "cc12m-1", "cc12m-2")
 TABLES = [f"{paper.name}:{name}" for paper in read_papers() for name in paper.run_tables]

@@ -15,7 +15,7 @@ from words import Writer
 
 from harness import fetching
 from harness.fetching.recipes.base import write_parquet, write_table
-from harness.fetching.recipes.senteval import STS
+from harness.fetching.recipes.data_sets import STS
 
 SHARDS = 4
 

@@ -64,7 +64,7 @@ def test_what_is_worth_a_line(tmp_path: Path) -> None:
         for step in (10, 20, 40, 50):
             mine(progress(step, scored=step == 40))
         mine(Event("prepare", "mine", stage=Stage("tokens", "wiki", 7)))
-    assert mine.text().splitlines() == [
+    assert mine.path.read_text("utf-8", "replace").splitlines() == [
         "2026-01-02T03:04:05Z  start",
         "2026-01-02T03:04:06Z  clip image 30/30",
         "2026-01-02T03:04:07Z  clip text 20/20",
@@ -78,7 +78,7 @@ def test_a_teacher_that_is_trained_on_the_way_is_named(tmp_path: Path) -> None:
     with opened(tmp_path / "run.log") as mine:
         mine(progress(40, "teacher", scored=True))
         mine(progress(60, scored=True, first=50))
-    assert said(mine.text()) == [
+    assert said(mine.path.read_text("utf-8", "replace")) == [
         "teacher: training starts: 100 steps",
         "teacher: step 40/100, dev 50.13, 12.3 steps/s",
         "training resumes at step 50 of 100",
@@ -91,7 +91,7 @@ def test_a_training_that_waits_for_its_inputs_says_so(tmp_path: Path) -> None:
         for step, waited in ((40, 0.04), (60, 0.23)):
             made = TrainingProgress(step, 100, 12.34, {}, 50.0, scored=True, waited=waited)
             mine(Event("progress", "mine", progress=made))
-    assert said(mine.text())[1:] == [
+    assert said(mine.path.read_text("utf-8", "replace"))[1:] == [
         "step 40/100, dev 50.00, 12.3 steps/s",
         "step 60/100, dev 50.00, 12.3 steps/s, 23% of the time waiting for inputs",
     ]
@@ -101,7 +101,7 @@ def test_a_line_that_was_cut_short_does_not_swallow_the_next(tmp_path: Path) -> 
     (tmp_path / "run.log").write_bytes(b"2026-01-01T00:00:00Z  whole\n2026-01-01T00:00:01Z  ha\xe6")
     with opened(tmp_path / "run.log") as mine:
         mine.write("two\nlines and \ud800")
-    assert said(mine.text()) == ["whole", "ha\ufffd", "two lines and \\ud800"]
+    assert said(mine.path.read_text("utf-8", "replace")) == ["whole", "ha\ufffd", "two lines and \\ud800"]
 
 
 def test_warnings_are_kept_while_the_run_goes_and_no_longer(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_warnings_are_kept_while_the_run_goes_and_no_longer(tmp_path: Path) -> N
     with pytest.raises(RuntimeError):
         fails(mine)
     log.warning("too late")
-    assert said(mine.text()) == [
+    assert said(mine.path.read_text("utf-8", "replace")) == [
         "warning, harness.some.room: 3 rows are bad",
         "error, harness.some.room: worse",
         "stopped by RuntimeError: no more",
@@ -130,7 +130,7 @@ def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monke
         log.warning("%d", "no number")
         for index in range(9):
             log.warning("number %d", index)
-    lines = said(mine.text())
+    lines = said(mine.path.read_text("utf-8", "replace"))
     assert lines[:2] == ["warning, harness.some.room: number 0", "warning, harness.some.room: number 1"]
     assert lines[2:] == ["more than 3 warnings; the rest are not recorded"]
 

@@ -14,7 +14,7 @@ from harness.errors import UserError
 from harness.runs.mteb_files import HubName, export_mteb, hub_name
 from harness.sources import digest
 from harness.store import Result, Store
-from harness.store.attempts import SCORED_BY_MTEB
+from harness.store.folder import SCORED_BY_MTEB
 
 mteb = pytest.importorskip("mteb")
 

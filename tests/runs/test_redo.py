@@ -15,8 +15,8 @@ from harness.cli.main import cli
 from harness.errors import UserError
 from harness.runs import run as run_module
 from harness.runs.finished import FinishedRun
-from harness.store import Result, Store, redo
-from harness.store.redo import begin_redo, begins_to_redo, end_redo, new_results, redo_of
+from harness.store import Result, Store, folder
+from harness.store.folder import begin_redo, begins_to_redo, end_redo, new_results, redo_of
 
 SHORT: dict[str, Any] = {"methods": "simcse", "suites": "sts", "set": {"steps": 2, "batch_size": 8}}
 
@@ -132,7 +132,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_same_again_completes(
         return act
 
     with monkeypatch.context() as patched:
-        patched.setattr(redo, "write_note", counted(redo.write_note))
+        patched.setattr(folder, "write_note", counted(folder.write_note))
         patched.setattr(Path, "replace", counted(Path.replace))
         with pytest.raises(KilledError):
             all_of_it()

@@ -10,8 +10,8 @@ from builders import result
 
 from harness.errors import UserError
 from harness.store import Failure, Result, Store
+from harness.store.folder import Submission, forget_submission, note_submission
 from harness.store.logs import FOLLOW_S, failed_log, find_log, follow, running_log, stored_logs
-from harness.store.submissions import Submission, forget_submission, note_submission
 
 MINE = result("mcse[lambda=0.05]", 3)
 OTHER = result("simcse", 0)

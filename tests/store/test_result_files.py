@@ -120,6 +120,12 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
     assert results == [other]
     assert str(path) in problem
     assert f"{copy} are of the same training but differ in sts" in problem
+    copy.unlink()
+    assert read() == ([one, other], [])
+    elsewhere = store.save(one.model_copy(update={"profile": "small", "evaluations": changed}))
+    results, (problem,) = read()
+    assert results == [other], "one training under two profiles"
+    assert all(str(store.path(result)) in problem for result in (one, elsewhere))
 
 
 def test_flipped_bytes_and_cuts_of_a_result_are_noticed(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert whole.record.losses == again.record.losses
 
 
-@pytest.mark.parametrize("after", [1, 2, 3, 6])
+@pytest.mark.parametrize("after", [2, 3, 6])
 def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
@@ -179,14 +179,12 @@ def test_the_best_model_is_loaded_at_the_end_not_the_last(tmp_path: Path) -> Non
     assert torch.equal(next(iter(one.student.state_dict().values())), kept[0])
 
 
-@pytest.mark.parametrize("change", ["drop", "add", "cut"])
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is loaded of a file with one wrong weight."""
-    one = text_trainer(tmp_path)
+    one, folder = text_trainer(tmp_path), TrainingFolder(tmp_path)
     one.run()
-    folder = TrainingFolder(tmp_path)
     file = folder.best / "model.safetensors"
 
     def put(weights: dict[str, torch.Tensor]) -> None:
@@ -199,12 +197,15 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
     folder.load_best(one.student, one.method)
     name = "encoder.layer.0.output.dense.weight"
     others = {key: value for key, value in weights.items() if key != name}
-    more = {"drop": {}, "add": {name: weights[name], "extra": torch.zeros(1)}, "cut": {name: weights[name][:3]}}
-    problem = {"drop": "no weight", "add": "an unexpected weight extra", "cut": rf"weight {name} has the shape \(3,"}
-    put(others | more[change])
     monkeypatch.setattr(torch.nn.Module, "load_state_dict", lambda *args, **kwargs: pytest.fail("loaded"))
-    with pytest.raises(DamagedError, match=problem[change]):
-        folder.load_best(one.student, one.method)
+    for changed, problem in (
+        (others, "no weight"),
+        ({**weights, "extra": torch.zeros(1)}, "an unexpected weight extra"),
+        ({**others, name: weights[name][:3]}, rf"weight {name} has the shape \(3,"),
+    ):
+        put(changed)
+        with pytest.raises(DamagedError, match=problem):
+            folder.load_best(one.student, one.method)
 
 
 def damage(path: Path) -> None:

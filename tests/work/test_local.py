@@ -25,7 +25,7 @@ from harness.planning.events import Event, both
 from harness.processors import cores
 from harness.runs.resources import Jobs, Resources
 from harness.store import Failure, Result, Store
-from harness.store.attempts import attempt
+from harness.store.folder import attempt
 from harness.work import forkserver
 from harness.work.base import ExecutorOptions
 from harness.work.forkserver import LATE, SERVER_ENVIRONMENT, ForkServer

@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.planning.events import Event
 from harness.stopping import Interrupted
 from harness.store import Store
-from harness.store.submissions import submissions
+from harness.store.folder import submissions
 from harness.work.base import ExecutorOptions
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of

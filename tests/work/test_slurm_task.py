@@ -24,7 +24,7 @@ from harness.planning.events import Event
 from harness.runs.resources import Allocation
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
-from harness.store.submissions import Submission, note_submission, submission
+from harness.store.folder import Submission, note_submission, submission
 from harness.work.job import Again, Job, Prepared
 from harness.work.reports import EventReader, EventWriter, Report
 from harness.work.software import Software

@@ -1,13 +1,8 @@
 """Recipes: functions that make an entry's outputs from its downloads, by name."""
 
 from harness.fetching.recipes.base import Got, Recipe, Take
-from harness.fetching.recipes.cifar import cifar
-from harness.fetching.recipes.entities import entities
-from harness.fetching.recipes.karpathy import karpathy
-from harness.fetching.recipes.matched import matched_coco, matched_table
-from harness.fetching.recipes.plain import imagenet_list, place, unpacked
-from harness.fetching.recipes.senteval import senteval, stsb_multi
-from harness.fetching.recipes.wikipedia import wikipedia
+from harness.fetching.recipes.captions import entities, karpathy, matched_coco, matched_table
+from harness.fetching.recipes.data_sets import cifar, imagenet_list, place, senteval, stsb_multi, unpacked, wikipedia
 
 RECIPES: dict[str, Recipe] = {
     "place": place,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
+import stat
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UserError
 from harness.fetching.entries import Entry
-from harness.fetching.extract import unpack
 from harness.files import remove
 
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
@@ -19,6 +24,11 @@ Got = Mapping[str, Sequence[Path]]
 Take = Callable[[Path, Path], None]
 #: (entry, downloads, folder for the outputs, take)
 Recipe = Callable[[Entry, Got, Path, Take], None]
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+#: errors of a file where another member needs a folder, or the reverse
+_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+#: kinds of members of a zip: not stated, a file, a folder
+_PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)
 
 
 def only(entry: Entry, got: Got, file: str) -> Path:
@@ -27,6 +37,59 @@ def only(entry: Entry, got: Got, file: str) -> Path:
     if len(found) != 1:
         raise UserError(f"{entry.name} needs {file} once, {len(found)} were given; put it in the folder")
     return found[0]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of an unpacked archive; `ratio` is that of its content's size to its own."""
+
+    bytes: int = 200 * 10**9
+    members: int = 2_000_000
+    ratio: int = 1000
+
+
+def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
+    """Unpack a zip or tar archive (plain, gzip, bzip2, xz) of others into a new folder.
+
+    Raises UserError for a damaged archive, a member outside the folder, a link, a device, or exceeded limits.
+    """
+    left, count, files = min(limits.bytes, max(archive.stat().st_size, 1 << 16) * limits.ratio), 0, set[str]()
+
+    def check(name: str, size: int, *, is_file: bool, is_folder: bool) -> None:
+        nonlocal left, count
+        left, count = left - size, count + 1
+        flaws = {
+            "a path outside the folder": name.startswith("/") or ".." in name.split("/") or {*name} & {*"\\\0\n"},
+            "a link or a device": not (is_file or is_folder),
+            "more bytes than the limit": left < 0,
+            f"more than {limits.members} members": count > limits.members,
+            "a member twice": is_file and name in files,
+        }
+        for flaw in (flaw for flaw, has_it in flaws.items() if has_it):
+            raise UserError(
+                f"{archive} has {flaw}: {name!r}; it was not unpacked; download it again from its publisher"
+            )
+        if is_file:
+            files.add(name)
+
+    def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+        check(member.name, member.size, is_file=member.isfile(), is_folder=member.isdir())
+        return tarfile.data_filter(member, folder)
+
+    try:
+        if not zipfile.is_zipfile(archive):
+            with tarfile.open(archive) as tar:
+                tar.extractall(target, filter=checked)
+            return
+        with zipfile.ZipFile(archive) as packed:
+            for item in packed.infolist():
+                odd = stat.S_IFMT(item.external_attr >> 16) not in _PLAIN
+                check(item.filename, item.file_size, is_file=not (odd or item.is_dir()), is_folder=item.is_dir())
+            packed.extractall(target)
+    except (*_DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, *_IN_THE_WAY):
+            raise
+        raise UserError(f"the archive {archive} cannot be read: {error}; fetch it again") from error
 
 
 @contextmanager

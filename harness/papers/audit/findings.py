@@ -19,7 +19,7 @@ from harness.papers.audit.numbers import (
     printed_numbers,
     significance,
 )
-from harness.papers.published import OWN, Paper, PublishedNumbers, read_papers
+from harness.papers.published import OWN, Paper, PublishedKey, PublishedNumbers, read_papers
 from harness.stats import ALPHA, holm
 from harness.verdicts import AuditVerdict
 
@@ -105,14 +105,26 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
         claim = f"A star on {against}: {method} is worse, p < {ALPHA}."
         yield Finding(*where, claim, "stars", len(reverse), tuple(flaws))
 
-    adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in pairs])
-    claim = f"Each star is still significant after Holm's correction over {len(pairs)} tests."
-    flaws = [
-        Flaw(f"{_tested(*pair)}; after Holm {p:.2g}")
-        for pair, p in zip(pairs, adjusted, strict=True)
-        if pair[0].number.star and p >= ALPHA
-    ]
-    yield Finding(*where, claim, "holm", len(starred), tuple(flaws), claimed=False)
+    families: dict[PublishedKey, list[tuple[Printed, Printed]]] = defaultdict(list)
+    for cell, other in pairs:
+        families[other.key].append((cell, other))
+    several = [family for family in families.values() if len(family) > 1]
+    if several:
+        most = max(map(len, several))
+        claim = (
+            f"Each star is still significant after Holm's correction over the tests against one number (up to {most})."
+        )
+        flaws = [flaw for family in several for flaw in _lost(family)]
+        checked = sum(cell.number.star for family in several for cell, _ in family)
+        yield Finding(*where, claim, "holm", checked, tuple(flaws), claimed=False)
+
+
+def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
+    """The stars that are not significant after the correction over their family."""
+    adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in family])
+    for pair, p in zip(family, adjusted, strict=True):
+        if pair[0].number.star and p >= ALPHA:
+            yield Flaw(f"{_tested(*pair)}; after Holm {p:.2g}")
 
 
 def _rivals(cell: Printed, cells: Sequence[Printed], method: str) -> list[Printed]:

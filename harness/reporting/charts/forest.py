@@ -27,7 +27,7 @@ def forest_plot(forest: Forest) -> Plot:
     shown = forest.gains[:MOST_ROWS]
     unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
     axis = [f"difference to {forest.baseline}" if base else f"{forest.table.suite} average", unit]
-    row, height, params = named_axis([str(gain.name) for gain in shown])
+    row, height, params = named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
     spec: ChartSpec = {
         **rows_of([_values(forest, index, gain) for index, gain in enumerate(shown)]),
         "params": params,
@@ -55,7 +55,7 @@ def _values(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "seeds": summary.n,
         "size": signed(gain.size, digits) if forest.base else "–",
         "interval": interval,
-        "test": _tested(gain),
+        "test": "; ".join(filter(None, (_tested(gain), str(gain.row.weakness([forest.column]))))),
         "kind": gain.kind,
         "certain": gain.certain or gain.kind in ("baseline", "untrained"),
     }
@@ -108,6 +108,7 @@ def _colour() -> ChartSpec:
 def _text(forest: Forest) -> str:
     left_out = len(forest.gains) - MOST_ROWS
     more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
+    more = " ".join((more, *forest.notes)).rstrip()
     if forest.base is None:
         return f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare." + more
     alone = [gain for gain in forest.gains if gain.kind == "not tested"]

@@ -8,10 +8,11 @@ from typing import Any
 from harness.formatting import fixed, signed
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, named_axis, rows_of, tooltip
+from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.forest import main_baseline
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import judged
-from harness.reporting.tables.grids import summary_text
+from harness.reporting.tables.grids import marks, summary_text
 
 #: rows of one map; further ones are in the table
 MOST_ROWS = 40
@@ -37,7 +38,7 @@ def _plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
     rows = _best_first(block, columns, metric.larger_is_better)
     values = [value for index, row in enumerate(rows) for value in _values(table, block, columns, index, row)]
     most = max((abs(value["d"]) for value in values), default=0.0) or 1.0
-    row, height, params = named_axis([str(row.label.name) for row in rows])
+    row, height, params = named_axis([f"{row.label.name}{row.weakness(columns).marks}" for row in rows])
     column: ChartSpec = {
         "field": "task",
         "type": "nominal",
@@ -51,7 +52,14 @@ def _plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
         "legend": None,
         "scale": {"type": "quantize", "domain": [-most, most], "range": [f"var(--d{n})" for n in range(CLASSES)]},
     }
-    lines = (("name", "variant"), ("code", "code"), ("task", "task"), ("score", "mean ± deviation"), ("about", "test"))
+    lines = (
+        ("name", "variant"),
+        ("code", "code"),
+        ("task", "task"),
+        ("score", "mean ± deviation"),
+        ("about", "test"),
+        ("weak", "weakened by"),
+    )
     spec: ChartSpec = {
         **rows_of(values),
         "params": params,
@@ -75,6 +83,7 @@ def _plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
         f"Means over seeds. Blue: better than {against}, orange: worse; the deepest colour is a difference of "
         f"{fixed(most, metric.digits)}."
     )
+    text = " ".join((text, *weakness_notes(row.weakness(columns) for row in rows)))
     return Plot(key, f"{place}: {metric.name} by task{lower}", spec, text)
 
 
@@ -100,13 +109,15 @@ def _values(
             means = [other.cells[column].summary.mean for other in block.rows if column in other.cells]
             middle = sum(means) / len(means)
         gain = cell.summary.mean - middle
+        about = f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}"
         yield {
             "i": index,
             "task": column.task,
-            "text": fixed(cell.summary.mean, min(1, metric.digits) if metric.digits < 3 else metric.digits),
+            "text": fixed(cell.summary.mean, min(1, metric.digits) if metric.digits < 3 else metric.digits)
+            + marks(cell),
             "d": gain if metric.larger_is_better else -gain,
             "name": str(row.label.name),
             "code": row.label.name.code,
             "score": f"{summary_text(cell.summary, metric.digits)}, n = {cell.summary.n}",
-            "about": f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}",
+            "about": "; ".join(filter(None, (about, str(row.weakness([column]))))),
         }

@@ -13,7 +13,8 @@ from harness.reporting.seeds.summary import SummaryTable
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
 #: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
 #: ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with
-#: other seeds.
+#: other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
+#: stale or incomplete runs.
 COLUMNS = (
     *(
         "table",
@@ -29,7 +30,7 @@ COLUMNS = (
         "group",
         "seeds",
     ),
-    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests"),
+    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
     "flip",
@@ -57,6 +58,7 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = measured_fields(cell, baseline.label.variant if baseline else None)
+                measured["weakened_by"] = str(row.weakness([column]))
                 yield {"table": kind, "suite": table.suite, **shared, **column._asdict(), **measured}
 
 

@@ -10,7 +10,7 @@ from harness.plaintext import for_csv
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, code_of
 
 #: what a cell has beside its number -> the end of that column's name
-_PARTS = {"spread": "deviation", "mark": "mark", "extra": "remark"}
+_PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
 
 
 def table_csv(grid: Grid) -> str:

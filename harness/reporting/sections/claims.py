@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 from harness.formatting import count_of, fixed, signed
 from harness.method.naming import name_of
@@ -12,9 +13,10 @@ from harness.metrics import Metric
 from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference, read_ablations
 from harness.papers.published import PublishedNumbers
 from harness.reporting.sections.base import Part, ReportSection
+from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.families import FamilyTest, corrected
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
-from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
@@ -44,13 +46,17 @@ VERDICTS = {
 
 def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], published: PublishedNumbers) -> Grid | None:
     """Tabulate the claims whose two variants were both run, setting by setting; None if there are none."""
-    sections = [
-        Section(f"profile {table.profile}: {block.setting} / {block.encoder}", lines)
-        for table in tables
-        if table.suite == ABLATION_SCORE.suite and ABLATION_SCORE.column in table.columns
-        for block in table.blocks
-        if (lines := tuple(_lines(claims, block, table.metric(ABLATION_SCORE.column), published)))
-    ]
+    column, sections, weak = ABLATION_SCORE.column, [], list[Weakness]()
+    for table in tables:
+        if table.suite != ABLATION_SCORE.suite or column not in table.columns:
+            continue
+        metric = table.metric(column)
+        for block in table.blocks:
+            tests = list(claim_tests(claims, block, metric))
+            weak += [row.weakness([column]) for test in tests for row in (test.better, test.worse)]
+            if tests:
+                lines = tuple(_line(test, metric, published) for test in tests)
+                sections.append(Section(f"profile {table.profile}: {block.setting} / {block.encoder}", lines))
     if not sections:
         return None
     return Grid(
@@ -60,7 +66,7 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
         ("printed difference", "measured difference", "verdict"),
         (False, False, False),
         tuple(sections),
-        (),
+        tuple(weakness_notes(weak)),
         legend=(
             "Differences in the STS average, Spearman x 100; printed ones are means over encoders and settings.",
             f"A claim holds if the difference is above zero with p < {ALPHA} (independent two-sample t-test, "
@@ -69,24 +75,39 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
     )
 
 
-def _lines(claims: Sequence[Ablation], block: Block, metric: Metric, published: PublishedNumbers) -> Iterator[Line]:
+class ClaimTest(NamedTuple):
+    """A claim with the rows that it is about and the test of the better one, corrected over the claims of its table."""
+
+    claim: Ablation
+    better: Row
+    worse: Row
+    cell: Cell
+
+
+def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Iterator[ClaimTest]:
+    """Test the claims whose two variants have runs in a setting and encoder. The claims of a table are a family."""
     column = ABLATION_SCORE.column
     rows = {row.label.variant: row for row in block.rows if not row.label.overrides and column in row.cells}
-    for _, some in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
+    for _, of_table in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
         pairs = [
-            (claim, rows[claim.better], rows[claim.worse]) for claim in some if {claim.better, claim.worse} <= {*rows}
+            (claim, rows[claim.better], rows[claim.worse])
+            for claim in of_table
+            if {claim.better, claim.worse} <= {*rows}
         ]
         tests = [
             FamilyTest(compare(better.cells[column], worse.cells[column], metric), (better.data, worse.data))
             for _, better, worse in pairs
         ]
-        for (claim, better, worse), cell in zip(pairs, corrected(tests), strict=True):
-            printed = printed_difference(claim, published)
-            first = CellText(ABSENT if printed is None else signed(printed, metric.digits))
-            apart = trained_apart(better.training, worse.training)
-            where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
-            measured = _measured(cell, worse.cells[column], metric)
-            yield Line((where, name_of(claim.better), name_of(claim.worse)), (first, *measured), "plain")
+        yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, corrected(tests), strict=True))
+
+
+def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
+    claim, printed = test.claim, printed_difference(test.claim, published)
+    first = CellText(ABSENT if printed is None else signed(printed, metric.digits))
+    apart = trained_apart(test.better.training, test.worse.training)
+    where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
+    measured = _measured(test.cell, test.worse.cells[ABLATION_SCORE.column], metric)
+    return Line((where, name_of(claim.better), name_of(claim.worse)), (first, *measured), "plain")
 
 
 def _measured(cell: Cell, worse: Cell, metric: Metric) -> tuple[CellText, CellText]:

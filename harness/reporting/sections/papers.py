@@ -102,6 +102,7 @@ def paper_rows(filled: FilledTable) -> Iterator[CsvFields]:
                 "part": line.part,
                 **line.place._asdict(),
                 **(measured_fields(cell.measured, line.against) if cell.measured else {}),
+                "weakened_by": "; ".join(dict.fromkeys(filter(None, map(str, line.weaknesses([column.name]))))),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }
 

@@ -14,6 +14,7 @@ from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
 from harness.reporting.files.csv import CsvFields
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.untrained import has_trained_pooling
 from harness.reporting.seeds.words import heading, suite_title
@@ -40,7 +41,7 @@ class RankingSection(ReportSection):
     @cached_property
     def rows(self) -> Sequence[CsvFields]:
         """Mean ranks."""
-        return [fields for table in self.tables for fields in _csv(table)]
+        return [fields for table in self.tables for fields in ranking_rows(table)]
 
     @property
     def is_shown(self) -> bool:
@@ -52,13 +53,13 @@ class RankingSection(ReportSection):
         return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.profile == profile]
 
 
-def _csv(table: RankingTable) -> Iterator[CsvFields]:
+def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
     """Mean ranks, from best to worst, each with the next variant."""
     shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
     following = [*(row.name.code for row in table.rows[1:]), None]
     for row, after in zip(table.rows, following, strict=True):
         rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
-        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank}
+        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank, "weakened_by": row.marks.strip()}
 
 
 #: values of a variant over seeds by place
@@ -68,8 +69,8 @@ ByPlace = Mapping[VariantName, Sequence[float]]
 class RankedRow(NamedTuple):
     """A variant with its mean rank and the interval of it, and its mean score in each place.
 
-    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything. `flip` is the chance that
-    the next row is ahead with other seeds, None in the last.
+    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything, and `marks` are those of
+    what weakens its scores. `flip` is the chance that the next row is ahead with other seeds, None in the last.
     """
 
     name: VariantName
@@ -80,6 +81,7 @@ class RankedRow(NamedTuple):
     high: float
     means: tuple[float, ...]
     flip: float | None
+    marks: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class RankingTable:
     """The variants of a profile from best to worst in a suite's average, over `places` that have all of them.
 
     `other_pooling` are untrained encoders that are read by another pooling than most trained rows. `unranked` are
-    variants that some of these places lack, `left_out` places that lack others.
+    variants that some of these places lack, `left_out` places that lack others. `weak` are notes on marks.
     """
 
     profile: str
@@ -100,6 +102,7 @@ class RankingTable:
     left_out: tuple[str, ...]
     level: float
     other_pooling: tuple[VariantName, ...] = ()
+    weak: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -128,6 +131,12 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     every = list(dict.fromkeys(name for scores in found.values() for name in scores))
     metric = table.metric(column)
     rows, level = _ranked([found[place] for place in places], names, metric.larger_is_better, untrained)
+    kept = [block for block in table.blocks if f"{block.setting} / {block.encoder}" in places]
+    weak = {
+        name: [row.weakness([column]) for block in kept for row in block.rows if row.label.name == name]
+        for name in names
+    }
+    rows = [row._replace(marks="".join(dict.fromkeys(one.marks for one in weak[row.name]))) for row in rows]
     unranked = tuple(name for name in every if name not in names)
     left_out = tuple(place for place in found if place not in places)
     yield RankingTable(
@@ -141,6 +150,7 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
         left_out,
         level,
         tuple(name for name in names if name in pooled),
+        tuple(weakness_notes(one for some in weak.values() for one in some)),
     )
 
 
@@ -221,7 +231,7 @@ def _line(table: RankingTable, row: RankedRow) -> Line:
     interval = f"{fixed(row.low, DIGITS)} to {fixed(row.high, DIGITS)}"
     flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
     ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
-    return Line((row.name, str(row.seeds)), (*ranks, *means), "plain")
+    return Line((row.name, f"{row.seeds}{row.marks}"), (*ranks, *means), "plain")
 
 
 def _notes(table: RankingTable) -> Iterator[str]:
@@ -232,5 +242,6 @@ def _notes(table: RankingTable) -> Iterator[str]:
         yield f"Read by another pooling than most trained variants: {', '.join(map(str, table.other_pooling))}."
     if table.unranked:
         yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
+    yield from table.weak
     if table.left_out:
         yield f"Places not used, without some of these variants: {'; '.join(table.left_out)}."

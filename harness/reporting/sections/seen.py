@@ -7,23 +7,23 @@ of one seed read the same batches; they are given where both runs have seen the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric, Metrics
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
 from harness.reporting.charts.plot import ChartSpec, named_axis
 from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.freshness import Freshness, freshness_notes
+from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import BASELINE
 from harness.reporting.seeds.words import suite_title
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 from harness.stats import ALPHA, paired_t_test
 from harness.store import frame_of
 
@@ -76,7 +76,8 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
                 place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
                 fields = measured_fields(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
                 gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
-                yield {"table": "seen", **shared, **place, **fields, **gain}
+                weak = {"weakened_by": str(row.weakness())}
+                yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
 
 
 #: task -> seed -> number
@@ -112,6 +113,12 @@ class SeenLine:
     def is_baseline(self) -> bool:
         """Whether other rows of the block are compared with this one."""
         return self.label.variant == BASELINE
+
+    def weakness(self) -> Weakness:
+        """What weakens its scores."""
+        caveats = (caveat for cell in self.cells.values() if cell.scores for caveat in cell.scores.caveats)
+        where = f"{self.label.setting} / {self.label.encoder}"
+        return Weakness(where, self.label.name.text, tuple(dict.fromkeys(caveats)), self.freshness)
 
     @property
     def is_compared(self) -> bool:
@@ -178,18 +185,22 @@ class SeenTable:
                 problems.setdefault(row.problem, []).append(row.label.name.text)
         for problem, labels in problems.items():
             yield f"Not compared, {problem}: {'; '.join(labels)}."
-        where = f"{self.setting} / {self.encoder}"
-        yield from freshness_notes((where, row.label.name.text, row.freshness) for row in self.rows)
+        yield from weakness_notes(row.weakness() for row in self.rows)
 
 
 @dataclass(frozen=True)
 class _Runs:
-    """The runs of one label in numbers: pairs and scores of each part by task and seed."""
+    """The runs of one label in numbers: pairs, and scores in a metric, of each part by task and seed.
+
+    `averaged` are the tasks whose means are a task of their own, by its name.
+    """
 
     label: Label
     group: Group
+    metric: str
     pairs: Mapping[str, Numbers]
     scores: Mapping[str, Numbers]
+    averaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, label: Label, group: Group, metric: str) -> _Runs:
@@ -199,7 +210,7 @@ class _Runs:
             for column, found in group.scores_of(part).items():
                 if column.metric in ("n", metric):
                     (pairs if column.metric == "n" else scores)[part][column.task] = found
-        return cls(label, group, pairs, scores)
+        return cls(label, group, metric, pairs, scores)
 
     @property
     def tasks(self) -> list[str]:
@@ -224,7 +235,12 @@ class _Runs:
 
         pairs = {part: joined(numbers, 1.0) for part, numbers in self.pairs.items()}
         scores = {part: joined(numbers, 1 / len(tasks)) for part, numbers in self.scores.items()}
-        return replace(self, pairs=pairs, scores=scores)
+        return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
+
+    def caveats(self, task: str) -> tuple[Caveat, ...]:
+        """What weakens the scores of a task, or of the mean over some."""
+        tasks = self.averaged.get(task, ())
+        return self.group.caveats(Column(AVERAGE if tasks else task, self.metric), tasks)
 
 
 @dataclass(frozen=True)
@@ -239,7 +255,7 @@ class _Against:
 def seen_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder of a frame of scores that has these parts."""
     kept: dict[tuple[str, str, str, str], list[_Runs]] = {}
-    for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))]).items():
+    for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))], frame).items():
         place = (label.profile, suite, label.setting, label.encoder)
         kept.setdefault(place, []).append(_Runs.of(label, group, _main(metrics, suite).name))
     return [
@@ -299,19 +315,18 @@ def _alike(first: float, second: float) -> bool:
 
 
 def _row(runs: _Runs, found: Mapping[Label, _Runs], against: _Against) -> SeenLine:
-    base = found[against.base.label] if against.base else None
+    base, group = found[against.base.label] if against.base else None, runs.group
     cells = {
         (task, part): _cell(runs, base, against.seeds, task, part)
         for part in (SEEN, UNSEEN)
         for task in runs.pairs[part]
     }
-    group = runs.group
     return SeenLine(runs.label, group.group, group.seeds, group.freshness, cells, against.problem)
 
 
 def _cell(runs: _Runs, base: _Runs | None, seeds: Sequence[int], task: str, part: str) -> SeenCell:
     mine, pairs = runs.scores[part].get(task, {}), runs.pairs[part][task]
-    scores = Cell.of(list(mine.values())) if mine else None
+    scores = Cell.of(list(mine.values()), runs.caveats(task)) if mine else None
     theirs = base.scores[part].get(task, {}) if base else {}
     both = [seed for seed in seeds if seed in mine and seed in theirs]
     gains = None
@@ -348,7 +363,7 @@ def _lines(table: SeenTable, task: str) -> Iterator[Line]:
         found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
         if any(found):
             cells = tuple(text for cell in found for text in _cells(row, cell, digits))
-            heads = (row.label.name, str(len(row.seeds)))
+            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness))
             yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
 
 

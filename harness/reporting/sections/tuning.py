@@ -16,11 +16,21 @@ from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, 
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.freshness import Freshness
+from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, legend_of, notes_on
 from harness.reporting.seeds.words import suite_title
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, summary_grid, summary_text
+from harness.reporting.tables.grids import (
+    ABSENT,
+    CellText,
+    Grid,
+    Line,
+    Section,
+    cell_text,
+    seeds_text,
+    summary_grid,
+    summary_text,
+)
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Result, frame_of, overrides_text, some_of
 from harness.store.tunings import TunedMethod, Tuning
@@ -64,37 +74,35 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
         where = {"setting": place.setting, "encoder": place.encoder}
         for line in place.lines:
             seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
+            seeds["weakened_by"] = str(line.freshness)
             for trials, summary in enumerate(line.expected, start=1):
                 number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
                 yield {**shared, **where, **seeds, **number}
 
 
-#: suite -> column -> score of what one seed picked
-Scores = Mapping[str, Mapping[Column, float]]
-
-
 class Pick(NamedTuple):
-    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores."""
+    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores by suite."""
 
     seed: int
     variant: str
     dev: float
     mean: float
-    scores: Scores
+    scores: Mapping[str, Mapping[Column, Cell]]
 
 
 @dataclass(frozen=True)
 class TunedLine:
     """A method in one setting with one encoder.
 
-    `expected` is the expected best dev score of 1, 2, ... trials over seeds. `lacking` counts the trials that a seed
-    lacks, by seed; such a seed picks nothing.
+    `expected` is the expected best dev score of 1, 2, ... trials over seeds, `freshness` that of all trials. `lacking`
+    counts the trials that a seed lacks, by seed; such a seed picks nothing.
     """
 
     method: TunedMethod
     picks: tuple[Pick, ...]
     expected: tuple[Summary, ...]
     lacking: Mapping[int, int]
+    freshness: Freshness
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,14 @@ class TunedPlace:
     encoder: str
     dev: str
     lines: tuple[TunedLine, ...]
+
+    def weaknesses(self) -> Iterator[Weakness]:
+        """What weakens the scores of each method's picks."""
+        for line in self.lines:
+            caveats = joined_caveats(
+                cell.caveats for pick in line.picks for some in pick.scores.values() for cell in some.values()
+            )
+            yield Weakness(f"{self.setting} / {self.encoder}", name_of(line.method.base).text, caveats, line.freshness)
 
     @property
     def incomplete(self) -> list[int]:
@@ -169,28 +185,45 @@ def _place(
     kept: Mapping[tuple[Label, str], Group],
 ) -> TunedPlace:
     here = {(key[0], key[3]): one for key, one in runs.items() if key[1:3] == (setting, encoder)}
-    seeds = sorted({seed for _, seed in here})
-    lines = []
-    for method in tuning.methods:
-        done = {seed: [here[trial, seed] for trial in method.trials if (trial, seed) in here] for seed in seeds}
-        lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
-        full = {seed: [one.best_dev or 0.0 for one in some] for seed, some in done.items() if seed not in lacking}
-        curves = [expected_best(scores) for scores in full.values()]
-        picks = tuple(_pick(done[seed], scores, kept) for seed, scores in full.items())
-        expected = tuple(summarise(values) for values in zip(*curves, strict=True))
-        lines.append(TunedLine(method, picks, expected, lacking))
+    groups: dict[str, dict[str, Group]] = {}
+    for (label, suite), group in kept.items():
+        if (label.setting, label.encoder) == (setting, encoder):
+            groups.setdefault(label.variant, {})[suite] = group
+    lines = tuple(_tuned(tuning, method, here, groups) for method in tuning.methods)
     dev = next(iter(here.values())).dev
-    return TunedPlace(setting, encoder, f"{dev.metric} on {dev.task}", tuple(lines))
+    return TunedPlace(setting, encoder, f"{dev.metric} on {dev.task}", lines)
 
 
-def _pick(trials: Sequence[Result], dev: Sequence[float], kept: Mapping[tuple[Label, str], Group]) -> Pick:
+def _tuned(
+    tuning: Tuning,
+    method: TunedMethod,
+    here: Mapping[tuple[str, int], Result],
+    groups: Mapping[str, Mapping[str, Group]],
+) -> TunedLine:
+    """A method in one place; `here` are its runs by trial and seed, `groups` by trial and suite."""
+    seeds = sorted({seed for _, seed in here})
+    done = {seed: [here[trial, seed] for trial in method.trials if (trial, seed) in here] for seed in seeds}
+    lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
+    full = {seed: [one.best_dev or 0.0 for one in some] for seed, some in done.items() if seed not in lacking}
+    curves = [expected_best(scores) for scores in full.values()]
+    picks = tuple(_pick(done[seed], scores, groups) for seed, scores in full.items())
+    expected = tuple(summarise(values) for values in zip(*curves, strict=True))
+    every = (group.freshness for trial in method.trials for group in groups.get(trial, {}).values())
+    stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
+    return TunedLine(method, picks, expected, lacking, Freshness(len(picks), " and ".join(stale)))
+
+
+def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[str, Mapping[str, Group]]) -> Pick:
     """The trial with the best dev score, of equal ones that which was drawn first."""
     best = max(range(len(dev)), key=dev.__getitem__)
     spec = trials[best].spec
     scores = {
-        suite: {column: values[spec.seed] for column, values in group.scores.items() if spec.seed in values}
-        for (label, suite), group in kept.items()
-        if label[1:4] == (spec.variant, spec.setting, spec.encoder)
+        suite: {
+            column: Cell.of([values[spec.seed]], group.caveats(column, seeds=[spec.seed]))
+            for column, values in group.scores.items()
+            if spec.seed in values
+        }
+        for suite, group in groups.get(spec.variant, {}).items()
     }
     return Pick(spec.seed, spec.variant, dev[best], summarise(dev).mean, scores)
 
@@ -219,10 +252,14 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
 
 
 def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
-    scores = [(pick.seed, pick.scores.get(table.suite, {})) for pick in line.picks]
-    found = {column: [some[column] for _, some in scores if column in some] for column in table.columns}
-    cells = {column: Cell.of(values) for column, values in found.items() if values}
-    return Row(label, "", tuple(pick.seed for pick in line.picks), Freshness(), {}, cells, is_method=True)
+    scores = [pick.scores.get(table.suite, {}) for pick in line.picks]
+    found = {column: [some[column] for some in scores if column in some] for column in table.columns}
+    cells = {
+        column: Cell.of([cell.values[0] for cell in some], joined_caveats(cell.caveats for cell in some))
+        for column, some in found.items()
+        if some
+    }
+    return Row(label, "", tuple(pick.seed for pick in line.picks), line.freshness, {}, cells, is_method=True)
 
 
 #: decimals of dev scores
@@ -242,7 +279,11 @@ def expected_grid(report: TunedReport) -> Grid:
     sections = []
     for place in report.places:
         lines = (
-            Line((name_of(line.method.base), str(len(line.picks))), tuple(_expected(line, n) for n in counts), "plain")
+            Line(
+                (name_of(line.method.base), seeds_text(len(line.picks), line.freshness)),
+                tuple(_expected(line, n) for n in counts),
+                "plain",
+            )
             for line in place.lines
         )
         sections.append(Section(f"{place.setting} / {place.encoder}, {place.dev}", tuple(lines)))
@@ -300,6 +341,7 @@ def _notes(report: TunedReport) -> Iterator[str]:
                 lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
                 where = f"{place.setting} / {place.encoder}"
                 yield f"Trials missing: {name_of(line.method.base)} in {where} ({lacks}). These seeds have no pick."
+    yield from freshness_notes(weak for place in report.places for weak in place.weaknesses())
 
 
 def picks_grid(report: TunedReport) -> Grid:
@@ -328,6 +370,7 @@ def picks_grid(report: TunedReport) -> Grid:
         (
             "Each seed picks the trial with its best dev score; test scores are not used.",
             *sorted(map(_dev, report.places)),
+            *weakness_notes(weak for place in report.places for weak in place.weaknesses()),
         ),
     )
 
@@ -342,12 +385,12 @@ def _picks(line: TunedLine, averages: list[tuple[SummaryTable, Column]]) -> Iter
         scores = (_score(pick, *one) for one in averages)
         span = 0 if index else len(line.picks)
         cells = (CellText(name_of(pick.variant).text), *dev, *scores)
-        yield Line((name_of(line.method.base), str(pick.seed)), cells, "plain", span, line.method.base)
+        heads = (name_of(line.method.base), seeds_text(pick.seed, line.freshness))
+        yield Line(heads, cells, "plain", span, line.method.base)
 
 
 def _score(pick: Pick, table: SummaryTable, column: Column) -> CellText:
-    value = pick.scores.get(table.suite, {}).get(column)
-    return CellText(ABSENT if value is None else fixed(value, table.metric(column).digits))
+    return cell_text(pick.scores.get(table.suite, {}).get(column), table.metric(column).digits, seeds=1)
 
 
 def tuned_figures(report: TunedReport) -> list[ReportFigure]:

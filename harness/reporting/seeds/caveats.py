@@ -1,12 +1,19 @@
-"""What weakens a score itself, whatever it is compared with: a collapsed model, weights selected on a test."""
+"""What weakens a score itself, whatever it is compared with, and is said wherever the score stands.
+
+A caveat is a mark at the score: a collapsed model, weights selected on a test. Freshness is that of all runs of a row:
+how they relate to the present code, data and values, and to other runs of its label.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.formatting import count_of
 from harness.metrics import AVERAGE
 from harness.spec import UNTRAINED
+from harness.store import PRESENT, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +31,52 @@ class Caveat(NamedTuple):
     """A mark at a score, and the seeds or tasks that it is about."""
 
     mark: str
-    about: str
+    about: tuple[int, ...] | tuple[str, ...]
+
+    def __str__(self) -> str:
+        listed = ", ".join(map(str, self.about))
+        seeds = f"seed{'s' * (len(self.about) > 1)} " if self.mark == COLLAPSED else ""
+        return _WORDS[self.mark].format(seeds + listed)
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The number of seeds of a group of runs, and its state as the frame's column `present` has it.
+
+    `hidden` are the seeds and states of the other groups with the same label, which are not shown.
+    """
+
+    seeds: int = 0
+    state: str = UNKNOWN
+    hidden: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether code, data or values have changed since."""
+        return self.state not in (PRESENT, UNKNOWN)
+
+    @property
+    def mark(self) -> str:
+        """A word beside the number of seeds; empty where there is nothing to say."""
+        if self.is_stale:
+            return "stale"
+        return "incomplete" if self.seeds < max((seeds for seeds, _ in self.hidden), default=0) else ""
+
+    def __str__(self) -> str:
+        """What is to be said wherever the numbers stand; empty where there is nothing."""
+        parts = [f"stale, changed since: {self.state}"] if self.is_stale else []
+        if self.hidden and self.state == UNKNOWN:
+            parts.append("the newest of several groups of runs; which of them is the present one is not known")
+        elif self.mark == "incomplete":
+            parts.append(f"incomplete, {count_of(self.seeds, 'seed')} with the present code, data and values")
+        if self.hidden:
+            parts.append(f"not shown: {' and '.join(_hidden(*group) for group in self.hidden)}")
+        return "; ".join(parts)
+
+
+def _hidden(seeds: int, state: str) -> str:
+    known = "" if state in (PRESENT, UNKNOWN) else f" (changed since: {state})"
+    return f"{count_of(seeds, 'seed')} of another group{known}"
 
 
 def has_collapsed(alignment: float | None, uniformity: float) -> bool:
@@ -54,22 +106,56 @@ def collapsed_runs(frame: pandas.DataFrame) -> Mapping[str, frozenset[int]]:
 
 def caveats(collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]) -> tuple[Caveat, ...]:
     """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected on `dev`."""
-    seeds = f"seed{'s' * (len(collapsed) > 1)} {', '.join(map(str, sorted(collapsed)))}"
-    found = [Caveat(COLLAPSED, seeds)] if collapsed else []
+    found = [Caveat(COLLAPSED, tuple(sorted(collapsed)))] if collapsed else []
     selected = sorted(set(dev) & (set(tasks) if task == AVERAGE else {task}))
-    return (*found, *([Caveat(SELECTED, ", ".join(selected))] if selected else []))
+    return (*found, *([Caveat(SELECTED, tuple(selected))] if selected else []))
 
 
-def caveat_text(names: Sequence[str], caveat: Caveat) -> str:
-    """A caveat of some rows in words."""
-    return f"{'; '.join(names)}: {_WORDS[caveat.mark].format(caveat.about)}"
+def joined_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:
+    """The caveats of several scores as those of their mean: one a mark."""
+    found: dict[str, set[Any]] = {}
+    for caveat in (caveat for some in cells for caveat in some):
+        found.setdefault(caveat.mark, set()).update(caveat.about)
+    return tuple(Caveat(mark, tuple(sorted(about))) for mark, about in found.items())
 
 
-def caveat_notes(rows: Iterable[tuple[str, Iterable[Caveat]]]) -> Iterator[str]:
-    """A note for each caveat, with the rows that have it."""
-    found: dict[Caveat, dict[str, None]] = {}
-    for name, some in rows:
-        for caveat in some:
-            found.setdefault(caveat, {})[name] = None
-    for caveat, names in sorted(found.items()):
-        yield f"{caveat.mark} {caveat_text(list(names), caveat)}."
+class Weakness(NamedTuple):
+    """All that weakens some scores of a row, which is called `name` and stands at `where`."""
+
+    where: str
+    name: str
+    caveats: tuple[Caveat, ...]
+    freshness: Freshness
+
+    @property
+    def marks(self) -> str:
+        """The marks that stand beside the row's name where no cell and no number of seeds can have them."""
+        count = f" ({self.freshness.mark})" if self.freshness.mark else ""
+        return "".join(dict.fromkeys(caveat.mark for caveat in self.caveats)) + count
+
+    def __str__(self) -> str:
+        """The same in words; empty for none."""
+        return "; ".join(filter(None, (*map(str, self.caveats), str(self.freshness))))
+
+
+def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
+    """A note for each caveat and each freshness, with the rows that have it."""
+    weak = list(rows)
+    marked: dict[Caveat, dict[str, None]] = {}
+    for row in weak:
+        for caveat in row.caveats:
+            marked.setdefault(caveat, {})[row.name] = None
+    for caveat, names in sorted(marked.items(), key=lambda item: (item[0].mark, str(item[0]))):
+        yield f"{caveat.mark} {'; '.join(names)}: {caveat}."
+    yield from freshness_notes(weak)
+
+
+def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
+    """One note for each thing that is to be said of the freshness of rows."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for row in rows:
+        if text := str(row.freshness):
+            found.setdefault(text, {}).setdefault(row.where, {})[row.name] = None
+    for text, places in found.items():
+        listed = " ".join(f"In {where}: {'; '.join(names)}." for where, names in places.items())
+        yield f"{text[0].upper()}{text[1:]}. {listed}"

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric, Score
-from harness.reporting.seeds.caveats import Caveat, caveat_text
-from harness.reporting.seeds.freshness import Freshness
+from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness
 from harness.reporting.seeds.groups import Corrected, Label
 from harness.reporting.seeds.summary import without_untrained
 from harness.spec import UNTRAINED
@@ -186,9 +185,8 @@ class Comparison:
             std = side.summary.std
             if std is not None and std <= abs(side.summary.mean) * 1e-12:
                 yield f"{side.name} has a deviation of zero: its tests mean nothing; check that its seeds differ"
-            if said := str(side.freshness):
-                yield f"{side.name}: {said}"
-            yield from (caveat_text([side.name], caveat) for caveat in side.caveats)
+            if weak := str(Weakness("", side.name, side.caveats, side.freshness)):
+                yield f"{side.name}: {weak}"
         if self.a.scores.keys() != self.b.scores.keys() and not self.one_sample:
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {self.a.seeds} and {self.b.seeds}; paired tests use {common}"

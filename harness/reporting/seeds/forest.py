@@ -10,7 +10,7 @@ from typing import Literal
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
-from harness.reporting.seeds.caveats import caveat_text
+from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.untrained import has_trained_pooling
@@ -76,6 +76,11 @@ class Forest:
         """The rows without an untrained encoder at another pooling than the trained rows'."""
         return [gain for gain in self.gains if gain.kind != "other pooling"]
 
+    @property
+    def notes(self) -> list[str]:
+        """What weakens the scores of its rows."""
+        return list(weakness_notes(gain.row.weakness([self.column]) for gain in self.gains))
+
     @cached_property
     def tested(self) -> int:
         """Rows that are tested against the baseline."""
@@ -110,8 +115,8 @@ def importance(forest: Forest) -> tuple[int, ...]:
 def lead_text(forest: Forest) -> str:
     """Who leads, by how much and how sure, and what weakens the leader's score."""
     best = forest.ranked[0]
-    weak = "".join(f" {caveat_text([best.name.text], caveat)}." for caveat in best.cell.caveats)
-    return _lead(forest) + weak
+    weak = str(best.row.weakness([forest.column]))
+    return _lead(forest) + f" {best.name.text}: {weak}." * bool(weak)
 
 
 def _lead(forest: Forest) -> str:

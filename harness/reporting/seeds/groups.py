@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.seeds.caveats import Caveat, caveats, collapsed_runs
-from harness.reporting.seeds.freshness import Freshness
+from harness.reporting.seeds.caveats import Caveat, Freshness, caveats, collapsed_runs
 from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, one_sample_t_test, summarise, t_test_from_summaries
 from harness.store import PRESENT, UNKNOWN, unjudged
 from harness.verdicts import Significance
@@ -182,14 +181,17 @@ class Group:
         known = self.cells()
         return {column: known[column] for column in columns if column in known}
 
-    def caveats(self, column: Column, tasks: Collection[str] = ()) -> tuple[Caveat, ...]:
+    def caveats(
+        self, column: Column, tasks: Collection[str] = (), seeds: Collection[int] | None = None
+    ) -> tuple[Caveat, ...]:
         """The caveats of its scores in a column of a suite with `tasks`, by default those that it has scores in.
 
-        A metric that is not judged is not too high.
+        `seeds` restricts them to some of its runs. A metric that is not judged is not too high.
         """
         (suite,) = self.frame.values("suite", slice(self.rows.start, self.rows.start + 1))
         dev = () if column.metric in unjudged(suite) else self._dev_tasks
-        return caveats(self.collapsed, dev, column.task, tasks or self._tasks)
+        collapsed = self.collapsed if seeds is None else self.collapsed & {*seeds}
+        return caveats(collapsed, dev, column.task, tasks or self._tasks)
 
     @cached_property
     def _dev_tasks(self) -> frozenset[str]:

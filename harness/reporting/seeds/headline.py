@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from harness.formatting import count_of, fixed, points
 from harness.method.naming import name_of
 from harness.metrics import Column
-from harness.reporting.seeds.caveats import caveat_text
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
 from harness.reporting.seeds.sentences import Sentence, SentenceKind
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
@@ -96,9 +95,9 @@ def _weight(cells: Sequence[Cell]) -> float:
 
 
 def _weak(row: Row, columns: Sequence[Column]) -> str:
-    """Sentences on what weakens a row's scores."""
-    caveats = dict.fromkeys(caveat for column in columns for caveat in row.cells[column].caveats)
-    return "".join(f" {caveat_text([row.label.name.text], caveat)}." for caveat in caveats)
+    """A sentence on what weakens a row's scores."""
+    weak = str(row.weakness(columns))
+    return f" {row.label.name.text}: {weak}." * bool(weak)
 
 
 def _uncompared(table: SummaryTable, block: Block, row: Row, columns: Sequence[Column]) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from string import hexdigits
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
 from harness.metrics import Column, Metric, Metrics, Score
+from harness.papers.ablations import ABLATION_SCORE, read_ablations
+from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.groups import Corrected, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Block, summary_tables
 from harness.reporting.seeds.untrained import untrained_tests
-from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
+from harness.reporting.tables.named import filled_tables
+from harness.spec import UNTRAINED, Place, Variant, parse_encoder, parse_setting, split
+from harness.stats import t_test_from_summaries
 from harness.store import Result, frame_of, metrics_of, overrides_text
 
 if TYPE_CHECKING:
@@ -70,12 +75,42 @@ def compare_variants(
     untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))
     tables = summary_tables(suite[suite["profile"].isin({label.profile for label in labels})], metrics)
     blocks = [block for table in tables for block in table.blocks]
-    earlier = first_group or second_group  # in no family
-    correction = None if earlier else _correction(blocks, score.column, declared, first, second)
-    return Comparison(first, second, score, declared, untrained, correction)
+    comparison = Comparison(first, second, score, declared, untrained)
+    if first_group or second_group:  # in no family
+        return comparison
+    correction = _among_rows(blocks, score.column, declared, first, second)
+    correction = correction or _among_claims(blocks, comparison) or _in_a_paper(results, comparison)
+    return replace(comparison, corrected=correction)
 
 
-def _correction(blocks: Sequence[Block], column: Column, metric: Metric, a: Side, b: Side) -> Corrected | None:
+def _among_claims(blocks: Sequence[Block], comparison: Comparison) -> Corrected | None:
+    """The test of two sides in the family of the claims of a paper's table; None where no claim is about them."""
+    labels = {comparison.a.label, comparison.b.label}
+    for block in blocks if comparison.score == ABLATION_SCORE else ():
+        for test in claim_tests(read_ablations(), block, comparison.metric):
+            if {test.better.label, test.worse.label} == labels:
+                return test.cell.corrected
+    return None
+
+
+def _in_a_paper(results: Sequence[Result], comparison: Comparison) -> Corrected | None:
+    """The test of two sides in the family of a paper's table whose rows they fill; None where there is none."""
+    a, b = comparison.a, comparison.b
+    if a.label.overrides or b.label.overrides or a.label.profile != b.label.profile:
+        return None
+    for side, other in ((a, b), (b, a)):
+        place = Place(side.label.variant, side.label.setting, side.label.encoder)
+        wanted = t_test_from_summaries(side.summary, other.summary)
+        for line in (line for table in filled_tables(a.label.profile, results) for line in table.lines):
+            if (line.place, line.against) == (place, other.label.variant):
+                cells = (line.cells[name] for name, score in line.scores.items() if score == comparison.score)
+                for cell in (cell.measured for cell in cells):
+                    if cell and cell.test == wanted:
+                        return cell.corrected
+    return None
+
+
+def _among_rows(blocks: Sequence[Block], column: Column, metric: Metric, a: Side, b: Side) -> Corrected | None:
     """The test of two sides in the family of one with the other as its baseline or untrained encoder; None without."""
     for block in blocks:
         for side, other in ((a, b), (b, a)):

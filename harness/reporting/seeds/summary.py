@@ -16,9 +16,8 @@ from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.profiles import typed_profile
-from harness.reporting.seeds.caveats import Caveat, caveat_notes
+from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, weakness_notes
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
-from harness.reporting.seeds.freshness import Freshness, freshness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
 from harness.spec import UNTRAINED
@@ -55,10 +54,12 @@ class Row:
         """All its scores; rows with equal ones come from equal trainings."""
         return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
 
-    @property
-    def caveats(self) -> tuple[Caveat, ...]:
-        """The caveats of its scores, each once."""
-        return tuple(dict.fromkeys(caveat for cell in self.cells.values() for caveat in cell.caveats))
+    def weakness(self, columns: Iterable[Column] | None = None) -> Weakness:
+        """What weakens its scores in some columns, by default in all."""
+        cells = [self.cells[column] for column in (self.cells if columns is None else columns) if column in self.cells]
+        caveats = dict.fromkeys(caveat for cell in cells for caveat in cell.caveats)
+        where = f"{self.label.setting} / {self.label.encoder}"
+        return Weakness(where, self.label.name.text, tuple(caveats), self.freshness)
 
     @property
     def is_trained(self) -> bool:
@@ -123,7 +124,7 @@ class SummaryTable:
     @property
     def stale(self) -> list[str]:
         """What is to be said of rows whose runs are stale, incomplete or not the only ones."""
-        return list(_freshness(self.blocks))
+        return list(freshness_notes(row.weakness() for row in self.rows))
 
     def metric(self, column: Column) -> Metric:
         """Return the metric of a column."""
@@ -152,7 +153,8 @@ def summary_tables(
     """Build a table for each profile and suite of a frame of scores, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
-    and suite. Of all rows, which are tested together, those of the labels `shown` are kept with the untrained encoders.
+    and suite. Of all rows, which are tested together, those of the labels `shown` are kept, with the untrained encoders
+    and the rows that they are tested against.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
     labels: dict[str, set[Label]] = {}
@@ -195,16 +197,18 @@ def _table(
         rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
     blocks = blocks_of(rows, metrics)
     if shown is not None:
-        kept = (
-            replace(block, rows=tuple(row for row in block.rows if row.label in shown or not row.is_trained))
-            for block in blocks
-        )
-        blocks = tuple(block for block in kept if any(row.label in shown for row in block.rows))
+        blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
     notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
     legend = legend_of(columns, metrics, blocks)
     return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(filter(None, notes)))
+
+
+def _of_labels(block: Block, shown: Collection[Label]) -> Block:
+    """A block with the rows of some labels, their baselines and the untrained encoders."""
+    bases = {row.label._replace(variant=block.base) for row in block.rows if row.label in shown}
+    return replace(block, rows=tuple(row for row in block.rows if row.label in {*shown, *bases} or not row.is_trained))
 
 
 def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE) -> tuple[Block, ...]:
@@ -310,17 +314,7 @@ def notes_on(
     """
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
-    rows = [row for block in blocks for row in block.rows]
-    yield from caveat_notes((row.label.name.text, row.caveats) for row in rows)
-    yield from _freshness(blocks)
-
-
-def _freshness(blocks: Sequence[Block]) -> Iterator[str]:
-    yield from freshness_notes(
-        (f"{block.setting} / {block.encoder}", row.label.name.text, row.freshness)
-        for block in blocks
-        for row in block.rows
-    )
+    yield from weakness_notes(row.weakness() for block in blocks for row in block.rows)
 
 
 def without_untrained(profile: str, encoders: Sequence[str]) -> str:

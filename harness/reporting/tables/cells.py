@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from harness.command_line import harness_command
 from harness.formatting import count_of, points
+from harness.method.naming import name_of
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.profiles import typed_profile
+from harness.reporting.seeds.caveats import Freshness, Weakness, joined_caveats
 from harness.reporting.seeds.families import FamilyTest
 from harness.reporting.seeds.families import corrected as correct
-from harness.reporting.seeds.freshness import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.spec import Place
 from harness.stats import (
@@ -136,6 +137,13 @@ class FilledLine:
     against: str | None
     apart: str
     command: str | None
+
+    def weaknesses(self, columns: Collection[str] | None = None) -> Iterator[Weakness]:
+        """What weakens its measured numbers, of all columns by default. Each suite's runs have their own freshness."""
+        cells = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
+        caveats = joined_caveats(cell.caveats for cell in cells if cell)
+        where, name = f"{self.place.setting} / {self.place.encoder}", name_of(self.place.variant).text
+        yield from (Weakness(where, name, caveats, one) for one in self.freshness or [Freshness()])
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Literal
 from harness.formatting import fixed
 from harness.method.naming import VariantName
 from harness.metrics import AVERAGE, Column
+from harness.reporting.seeds.caveats import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import metric_words, suite_title
@@ -157,9 +158,8 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
         seeds = len(row.seeds)
         texts = ((cell_text(row.cells.get(one), table.metric(one).digits, seeds), best[one]) for one in columns)
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
-        mark = row.freshness.mark
-        count = f"{seeds} ({mark})" if mark else str(seeds)
-        yield Line((row.label.name, count), cells, "baseline" if block.is_baseline(row) else "plain")
+        heads = (row.label.name, seeds_text(seeds, row.freshness))
+        yield Line(heads, cells, "baseline" if block.is_baseline(row) else "plain")
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
@@ -185,6 +185,11 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
         return CellText(ABSENT)
     count = "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
     return replace(summary_text(cell.summary, digits, star(cell), count), caveats=marks(cell))
+
+
+def seeds_text(seeds: int, freshness: Freshness) -> str:
+    """A number of seeds, or a seed, with a word where its runs are stale or incomplete."""
+    return f"{seeds} ({freshness.mark})" if freshness.mark else str(seeds)
 
 
 def marks(cell: Cell) -> str:

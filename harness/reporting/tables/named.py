@@ -15,6 +15,7 @@ from harness.reporting.files.grid_csv import table_csv
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.worded import paper_grid
@@ -68,11 +69,15 @@ def papers_grids(profile: str, results: Sequence[Result]) -> dict[str, Grid]:
 
     Those of a profile with stand-ins are there if every row has a run.
     """
-    frame = frame_of(of_profile(results, profile))
+    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled_tables(profile, results)}
+
+
+def filled_tables(profile: str, results: Sequence[Result]) -> list[FilledTable]:
+    """Fill the papers' tables by one profile's results."""
+    frame, papers = frame_of(of_profile(results, profile)), read_papers()
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-    papers = read_papers()
     filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]
-    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled if one.profile == profile}
+    return [table for table in filled if table.profile == profile]
 
 
 def _frame(grid: Grid) -> pandas.DataFrame:

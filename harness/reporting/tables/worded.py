@@ -10,8 +10,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
-from harness.reporting.seeds.caveats import caveat_notes
-from harness.reporting.seeds.freshness import freshness_notes
+from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.words import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
@@ -125,7 +124,7 @@ def _measured_lines(
     label = _label(row, line)
     if line.seeds:
         columns = {name for row_at, name in bold if row_at == at}
-        yield from _compared_lines(filled, line, f"measured{label}, {count_of(line.seeds, 'seed')}", label, columns)
+        yield from _compared_lines(filled, line, f"measured{label}, {_seeds(line)}", label, columns)
     elif filled.is_measured and not row.row.published_only:
         yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(filled.columns)
 
@@ -141,6 +140,11 @@ def _compared_lines(
     if verdict:
         yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
         yield f"verdict{label}: {verdict}", "verdict", [_verdict(one) for one in judgements]
+
+
+def _seeds(line: FilledLine) -> str:
+    """The number of seeds of a line, with a word where its runs are stale or incomplete."""
+    return ", ".join(dict.fromkeys([count_of(line.seeds, "seed"), *(one.mark for one in line.freshness if one.mark)]))
 
 
 def _public(row: FilledRow, line: FilledLine) -> str:
@@ -273,17 +277,7 @@ def _notes(filled: FilledTable) -> Iterator[str]:
     yield from _comparisons(filled)
     if filled.table.note and filled.is_paper:
         yield filled.table.note
-    yield from caveat_notes(
-        (name_of(line.place.variant).text, cell.measured.caveats)
-        for line in _all_lines(filled)
-        for cell in line.cells.values()
-        if cell.measured
-    )
-    yield from freshness_notes(
-        (f"{line.place.setting} / {line.place.encoder}", name_of(line.place.variant).text, freshness)
-        for line in _all_lines(filled)
-        for freshness in line.freshness
-    )
+    yield from weakness_notes(weak for line in _all_lines(filled) for weak in line.weaknesses())
 
 
 def _all_lines(filled: FilledTable) -> list[FilledLine]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from harness.errors import UserError
 from harness.store import Store
-from harness.store.submissions import Submission, submissions
+from harness.store.folder import Submission, submissions
 
 #: States in which a job has ended without a fault of its own.
 NOT_ITS_FAULT = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})

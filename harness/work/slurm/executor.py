@@ -11,7 +11,7 @@ from harness.errors import UserError
 from harness.locks import locked
 from harness.planning.events import Event, Listener
 from harness.runs.resources import DeviceChoice, Jobs
-from harness.store.submissions import Submission, forget_submission, submission
+from harness.store.folder import Submission, forget_submission, submission
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out
 from harness.work.job import Again, End, Job, Prepared, RunJob

@@ -16,7 +16,7 @@ from submitit.core.utils import FailedSubmissionError, JobPaths, UncompletedJobE
 from harness.errors import UserError, first_line
 from harness.runs.resources import Allocation, Resources
 from harness.store import Store
-from harness.store.submissions import Submission, note_submission
+from harness.store.folder import Submission, note_submission
 from harness.work.job import Job
 from harness.work.slurm.commands import largest_array
 from harness.work.slurm.table import SlurmTable

@@ -17,7 +17,7 @@ from submitit.helpers import Checkpointable, DelayedSubmission
 from harness.runs.resources import Allocation
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store import Store
-from harness.store.submissions import forget_submission
+from harness.store.folder import forget_submission
 from harness.work.failures import GRACE_S as GRACE_LATE_S
 from harness.work.failures import TimeLimitError
 from harness.work.job import Again, End, Job, cause, error_of

@@ -55,8 +55,8 @@ def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
         (1, MCSE[0], 9.0),
         (2, MCSE[1], 8.0),
     ]
-    assert [pick.scores["sts"][AVG] for pick in mcse.picks] == [60.0, 90.0, 70.0]
-    assert [pick.scores["sts"][AVG] for pick in simcse.picks] == [20.0, 21.0, 22.0]
+    assert [pick.scores["sts"][AVG].summary.mean for pick in mcse.picks] == [60.0, 90.0, 70.0]
+    assert [pick.scores["sts"][AVG].summary.mean for pick in simcse.picks] == [20.0, 21.0, 22.0]
 
 
 def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:

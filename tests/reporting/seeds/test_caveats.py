@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 
+import pandas
 import pytest
 from builders import result, tables
 
-from harness.metrics import Column
+from harness.metrics import SEEN, UNSEEN, Column
+from harness.reporting.charts.forest import forest_plot
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.files.csv import summary_rows, tidy
+from harness.reporting.files.grid_csv import table_csv
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
+from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
+from harness.reporting.sections.seen import seen_grid, seen_tables
+from harness.reporting.sections.tuning import tuned_grids, tuned_reports
 from harness.reporting.seeds.caveats import has_collapsed
 from harness.reporting.seeds.forest import forests, lead_text
+from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.headline import headline
 from harness.reporting.seeds.sides import compare_variants
-from harness.reporting.tables.grids import summary_grid
-from harness.store import Result
+from harness.reporting.tables.grids import CellText, cell_text, summary_grid
+from harness.store import Result, frame_of, metrics_of
+from harness.store.tunings import make_tuning
 
 AVG = Column("Avg", "spearman")
 HEALTHY, COLLAPSED = (0.4, -2.5), (0.0, -0.6)
@@ -58,15 +70,95 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
         assert "‡" in markdown_table(grid)
         assert r"$^{\ddagger}$" in latex_table(grid)
     assert said in headline([sts, shape], [])[0].text
-    assert said in lead_text(forests(sts)[0])
+    forest = forests(sts)[0]
+    assert said in lead_text(forest)
+    plot = forest_plot(forest)
+    assert ["MCSE‡"] in plot.spec["params"][0]["value"]
+    assert said in plot.text
+    assert "collapsed in seeds 1, 2" in tidy(summary_rows(sts))
     comparison = compare_variants(results, "mcse", "simcse", "sts.Avg")
     assert any("mcse: collapsed in seeds 1, 2" in warning for warning in comparison.warnings())
+
+
+@pytest.fixture
+def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs of MCSE are of earlier code."""
+
+    def frame(results: Sequence[Result], parts: Sequence[str] | None = None) -> pandas.DataFrame:
+        scores = frame_of(results, parts)
+        scores["present"] = ["method code" if method == "mcse" else "present" for method in scores["method"]]
+        return scores
+
+    monkeypatch.setattr("harness.reporting.sections.tuning.frame_of", frame)
+    monkeypatch.setattr("builders.frame_of", frame)
+
+
+def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_rankings_and_files(
+    stale_frame: None,
+) -> None:
+    scores = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "Avg")}}
+    others = {"sts": {task: {"spearman": 60.0} for task in ("ToySTS-dev", "Other", "Avg")}}
+    results = [result(name, seed, some) for name, some in (("mcse", scores), ("simcse", others)) for seed in range(3)]
+    (table,) = tables(results)
+    (plot,) = heat_plots(table)
+    assert ["MCSE§ (stale)"] in plot.spec["params"][0]["value"]
+    assert [value["text"] for value in plot.spec["data"]["values"][:3]] == ["70.0§", "70.0", "70.0§"]
+    assert "changed since: method code" in plot.text
+    (ranking,) = ranking_tables([table])
+    grid = ranking_grid(ranking)
+    assert [str(line.heads[1]) for line in grid.sections[0].lines] == ["3§ (stale)", "3§"]
+    assert any("selected on ToySTS-dev" in note for note in grid.notes)
+    rows = list(csv.DictReader(io.StringIO(tidy([*summary_rows(table), *ranking_rows(ranking)]))))
+    weak = {(row["table"], row["variant"], row["task"]): row["weakened_by"] for row in rows}
+    assert weak["summary", "simcse", "Other"] == ""
+    assert "selected on ToySTS-dev" in weak["summary", "simcse", "Avg"]
+    assert weak["summary", "mcse", "Other"] == "stale, changed since: method code"
+    assert weak["ranking", "mcse", "Avg"] == "§ (stale)"
+    assert "§" in table_csv(summary_grid(table))
+
+
+def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> None:
+    tuning = make_tuning("tiny", {}, ["mcse:lambda=1|2", "simcse:temperature=1|2"], 2)
+    results = [
+        result(trial, seed, {"sts": {"ToySTS-dev": {"spearman": 70.0 + at}, "Avg": {"spearman": 70.0 + at}}})
+        for method in tuning.methods
+        for at, trial in enumerate(method.trials)
+        for seed in range(3)
+    ]
+    (report,) = tuned_reports([tuning], results, tables(results))
+    for grid in tuned_grids(report):
+        lines = {str(line.heads[0]): line for line in grid.sections[0].lines if line.span}
+        heads = [str(line.heads[1]) for name, line in lines.items() if name.startswith("MCSE")]
+        assert heads
+        assert all(head.endswith("(stale)") for head in heads), grid.title
+        assert any("changed since: method code" in note for note in grid.notes), grid.title
+    assert all(cell.caveats == "§" for row in report.tables[0].rows for cell in map(cell_text_of, row.cells.values()))
+
+
+def cell_text_of(cell: Cell) -> CellText:
+    return cell_text(cell, 2, 3)
+
+
+def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
+    def run(variant: str, seed: int, alignment: float, uniformity: float) -> Result:
+        shape, score = {"alignment": alignment, "uniformity": uniformity}, {"spearman": 70.0 + seed}
+        parts = {"ToySTS-dev": {SEEN: {"n": 50.0, **score}, UNSEEN: {"n": 80.0, **score}}}
+        scores = {"sts": {"ToySTS-dev": score}, "geometry": {"ToySTS": shape}}
+        return result(variant, seed, scores, parts={"sts": parts})
+
+    results = [run("mcse", seed, *shape) for seed, shape in enumerate([COLLAPSED, HEALTHY, COLLAPSED])]
+    results += [run("simcse", seed, *HEALTHY) for seed in range(3)]
+    (table,) = seen_tables(frame_of(results), metrics_of(results))
+    base, mine = seen_grid(table).sections[0].lines
+    assert [cell.caveats for cell in base.cells[1::3]] == ["§", "§"]
+    assert [cell.caveats for cell in mine.cells[1::3]] == ["‡§", "‡§"]
+    assert any("MCSE: collapsed in seeds 0, 2" in note for note in seen_grid(table).notes)
 
 
 def test_an_untrained_encoder_does_not_collapse() -> None:
     score = {"sts": {"Avg": {"spearman": 1.0}}, "geometry": {"ToySTS": {"alignment": 0.0, "uniformity": 0.0}}}
     (sts,) = (one for one in tables([result("none", scores=score, setting="none")]) if one.suite == "sts")
-    assert not sts.rows[0].caveats
+    assert not sts.rows[0].weakness().caveats
 
 
 def test_a_task_that_selected_the_weights_is_marked_with_the_average_over_it() -> None:
@@ -81,4 +173,4 @@ def test_a_task_that_selected_the_weights_is_marked_with_the_average_over_it() -
 def test_alignment_on_the_dev_task_is_no_selection() -> None:
     shape = {"alignment": 0.4, "uniformity": -2.5}
     (table,) = tables([result("mcse", scores={"geometry": {"ToySTS-dev": shape, "Avg": shape}})])
-    assert not table.rows[0].caveats
+    assert not table.rows[0].weakness().caveats

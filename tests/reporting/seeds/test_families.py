@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from builders import over_seeds
 
 from harness.reporting.results import Results
 from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.headline import headline
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.grids import star
+from harness.reporting.tables.named import filled_tables
 from harness.store import Store, frame_of, metrics_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,3 +49,32 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
                 assert any(f"`{label.variant}`" in line for line in lines)
             checked += 1
     assert checked > 30
+
+
+@pytest.mark.parametrize("names", [("dalr[without=rank]", "dalr[without=ima]"), ("dalr[without=ima]", "dalr")])
+def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[str, str]) -> None:
+    values = {"": [70.0, 72.0, 74.0], "[without=rank]": [66.0, 68.0, 70.0], "[without=ima]": [65.5, 67.0, 69.5]}
+    runs = [one for name, scores in values.items() for one in over_seeds(f"dalr{name}", scores)]
+    comparison = Results(Path(), runs).compare(*names)
+    assert (comparison.corrected is None) == (names[1] != "dalr")
+    if comparison.corrected:
+        assert comparison.corrected.tests == 2
+        assert "alone (" in comparison.conclusion()
+
+
+def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None:
+    filled = [table for table in filled_tables("tiny", Store(REFERENCE).indexed()) if table.table.test]
+    lines = [line for table in filled for line in table.lines]
+    line, cell = next(
+        (line, cell.measured)
+        for line in lines
+        for cell in line.cells.values()
+        if cell.measured and cell.measured.corrected and line.against != "simcse"
+    )
+    assert line.against
+    score = next(iter(line.scores.values()))
+    where = {"profile": "tiny", "setting": line.place.setting, "encoder": line.place.encoder}
+    found = Results(REFERENCE, Store(REFERENCE).indexed()).compare(
+        line.place.variant, line.against, ".".join(score), **where
+    )
+    assert found.corrected == cell.corrected

@@ -1,4 +1,4 @@
-"""Missing inputs of a plan and how to get them: catalogue entries, hub models, data sets of mteb."""
+"""What a plan or a profile lacks, and how to get it: catalogue entries, hub models, data sets of mteb."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from harness import fetching
 from harness.command_line import harness_command
 from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
 from harness.evaluation.mteb_suite import MissingTask
-from harness.fetching import Entry, Say, Watch, readable
-from harness.fetching.fetch_list import ByHand, Fetchable, FetchList
+from harness.fetching import Entry, Say, Watch, providers, readable
+from harness.fetching.downloads import ByHand, Fetchable, FetchList
 from harness.grid import resolve
 from harness.papers.needed import paper_runs
 from harness.papers.published import read_papers
 from harness.papers.standins import StandIns
 from harness.planning.ingredients import Experiments
-from harness.planning.inventory import Inventory
+from harness.planning.inventory import Checkable, Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile
 from harness.sources import Missing
@@ -222,3 +222,76 @@ def _answer(ask: Callable[[], Answer]) -> Answer | None:
         return ask()
     except UserError:
         return None
+
+
+class Need(NamedTuple):
+    """One source of a profile. `label` names it, such as "corpus wiki (setting wiki+flickr)"."""
+
+    label: str
+    source: Checkable
+
+
+def data_needs(inventory: Inventory) -> Iterator[Need]:
+    """Corpora, the image features stored with them, and suites."""
+    settings = inventory.profile.settings.items()
+    for name, corpus in inventory.corpora.items():
+        users = [key for key, setting in settings if name in setting.corpora]
+        used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
+        yield Need(f"corpus {name}{used}", corpus.plain.source)
+        for teacher, stored in corpus.stored.items():
+            yield Need(f"{teacher} features of {name}", stored.source)
+    for name, suite in inventory.suites.items():
+        yield Need(f"suite {name}", suite)
+
+
+def all_needs(inventory: Inventory) -> Iterator[Need]:
+    """Encoders, and the data."""
+    for name in inventory.profile.encoders:
+        yield Need(f"encoder {name}", inventory.encoder(name).source)
+    yield from data_needs(inventory)
+
+
+def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
+    """The disk space for each suite, of all models and of the whole profile, in words."""
+    suites = {name: suite.missing(None) for name, suite in inventory.suites.items()}
+    for name, files in suites.items():
+        yield f"the suite {name}", disk_need(files)
+    profile = inventory.profile
+    tables = (
+        *profile.encoders.values(),
+        *profile.teachers.values(),
+        *profile.patches.values(),
+        *profile.released.values(),
+    )
+    models = [
+        MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about) for table in tables if table.hub
+    ]
+    yield "all models", disk_need(models)
+    data = [item for need in data_needs(inventory) for item in need.source.missing(None)]
+    pixels = (corpus.pixels for corpus in inventory.corpora.values())
+    images = [item for one in pixels if one is not None for item in one.source.missing(None)]
+    yield f"the profile {profile.name}", disk_need([*models, *data, *images])
+
+
+class NeededFiles(NamedTuple):
+    """Files of one need that share a state and the entries of the catalogue that provide them, as texts."""
+
+    label: str
+    files: str
+    state: Literal["found", "missing"]
+    entries: str
+
+
+def needed_files(inventory: Inventory) -> Iterator[NeededFiles]:
+    """The files that corpora and suites read, each need's files by state and entry."""
+    for need in data_needs(inventory):
+        missing = {item.what for item in need.source.missing(inventory.root)}
+        found: dict[tuple[Literal["found", "missing"], str], list[str]] = {}
+        for item in need.source.missing(None):
+            entries = ", ".join(entry.name for entry in providers(item.what))
+            absent = item.what in missing
+            text = str(item) if absent and not entries else item.what
+            found.setdefault(("missing" if absent else "found", entries), []).append(text)
+        for (state, entries), files in found.items():
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            yield NeededFiles(need.label, f"{files[0]}{more}", state, entries)

@@ -13,12 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.fetching import drive, hub
-from harness.fetching.checks import check_download, check_output, difference, read_manifest, state, write_manifest
-from harness.fetching.download import Progress, download
 from harness.fetching.entries import Entry, Origin, providers
-from harness.fetching.places import Say, books, check_room, held, manifest_path, readable
+from harness.fetching.folder import (
+    Say,
+    books,
+    check_download,
+    check_output,
+    check_room,
+    difference,
+    held,
+    manifest_path,
+    read_manifest,
+    readable,
+    state,
+    write_manifest,
+)
 from harness.fetching.recipes import RECIPES, Take
+from harness.fetching.transfer import Progress, download, fetch_from_drive, fetch_from_hub, resolve
 from harness.files import remove
 
 #: returns the progress callback of a file
@@ -157,7 +168,7 @@ class _Work:
         if origin.hub is not None:
             if origin.pick is not None and self.offline:
                 raise UserError(f"{name}: offline, the files {origin.file} of {origin.hub} cannot be listed")
-            return [self._from_hub(each, folder) for each in hub.resolve(origin, name)]
+            return [self._from_hub(each, folder) for each in resolve(origin, name)]
         target = folder / origin.file
         if not target.is_file():
             if self.offline:
@@ -167,7 +178,7 @@ class _Work:
                 )
             self.say(f"{name}: fetching {origin.file} ({readable(origin.bytes)}) from {origin.address}")
             if origin.drive is not None:
-                drive.fetch(self.entry, origin, target, self.watch(origin.name))
+                fetch_from_drive(self.entry, origin, target, self.watch(origin.name))
             else:
                 download(str(origin.url), target, name, self.say, self.watch(origin.name))
         check_download(self.root, self.entry, origin, target, origin.checksum)
@@ -181,7 +192,7 @@ class _Work:
 
     def _from_hub(self, origin: Origin, folder: Path) -> Path:
         self.say(f"{self.entry.name}: fetching {origin.file} from the hub's {origin.hub}")
-        path, checksum = hub.fetch(origin, folder, self.entry.name, self.offline)
+        path, checksum = fetch_from_hub(origin, folder, self.entry.name, self.offline)
         check_download(self.root, self.entry, origin, path, checksum)
         return path
 

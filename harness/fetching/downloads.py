@@ -1,17 +1,115 @@
-"""Downloads, listed before they start: sizes, restrictive licences, and manual downloads."""
+"""Downloads, listed before they start with their sizes, licences and manual steps; how they are carried out and shown.
+
+Nothing is downloaded before the user accepts the licences that restrict its use.
+"""
 
 from __future__ import annotations
 
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from time import monotonic
 
 from harness.errors import UserError, first_line
-from harness.fetching import Say, Watch, readable, require_consent
+from harness.fetching.entries import Entry, restricted, with_inputs
+from harness.fetching.entry_files import Watch
+from harness.fetching.folder import Say, readable, state
+from harness.fetching.transfer import Progress
+from harness.plaintext import one_line
+from harness.registry import suggest
+
+
+def check_names(given: Iterable[str]) -> None:
+    """Raise UserError for a name that nothing restricted has. Models are not listed here; they are named OWNER/NAME."""
+    known = [entry.name for entry in restricted()]
+    for name in given:
+        if name not in known and "/" not in name and not _is_of_mteb(name):
+            raise UserError(
+                f"--accept-licences {name}: no restricted data set or model has this name; {suggest(name, known)}"
+            )
+
+
+def _is_of_mteb(name: str) -> bool:
+    """Whether mteb has a task of this name; its import takes seconds."""
+    import mteb
+
+    try:
+        return bool(mteb.get_task(name))
+    except KeyError:
+        return False
+
+
+def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None:
+    """Raise UserError unless the terms of each name are agreed to."""
+    refused = [name for name in terms if name not in accepted]
+    if refused:
+        listed = "; ".join(f"{name}: {terms[name]}" for name in refused)
+        raise UserError(
+            f"licences restrict the use of some data ({listed}); to accept them, add "
+            f"--accept-licences {','.join(terms)}"
+        )
+
+
+def terms_of(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
+    """Restricting licences by name, of entries and of those that they are made from, unless they are there."""
+    needed = (each for entry in wanted for each in with_inputs(entry))
+    return {
+        each.name: each.licence
+        for each in needed
+        if each.restricted and not each.by_hand and state(root, each).word in ("absent", "part")
+    }
+
+
+#: Seconds between two plain lines about one file.
+LINE_EVERY_S = 10.0
+
+
+@contextmanager
+def shown() -> Iterator[tuple[Say, Watch]]:
+    """Return what shows a line, and what returns the progress callback of a file."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bars
+
+    console = Console(stderr=True)
+
+    def say(line: str) -> None:
+        console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+
+    if not console.is_terminal:
+        yield say, lambda name: _lines(name, say)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bars(*columns, console=console) as bars:
+
+        def watch(name: str) -> Progress:
+            task = bars.add_task(name, total=None)
+            return lambda done, total: bars.update(task, completed=done, total=total)
+
+        yield say, watch
+
+
+def _lines(name: str, say: Say) -> Progress:
+    """Say how far a file is, at most every LINE_EVERY_S seconds."""
+    start = last = monotonic()
+    first: int | None = None
+
+    def progress(done: int, total: int | None) -> None:
+        nonlocal last, first
+        first = done if first is None else first
+        now = monotonic()
+        if now - last >= LINE_EVERY_S:
+            last = now
+            rate = readable(round((done - first) / (now - start)))
+            say(f"{name}: {readable(done)} of {readable(total)}, {rate}/s")
+
+    return progress
+
 
 #: things that are downloaded at a time
 AT_A_TIME = 4

@@ -1,0 +1,278 @@
+"""Files used without changes, archives that are only unpacked, and data sets that are converted.
+
+SentEval's layout and counts are those of the archive that SimCSE's download_dataset.sh fetches. Rows without a gold
+score are skipped, as in SentEval's sts.py.
+
+NonLing trains on a million sentences of each of four Wikipedias and does not describe how they were chosen; this
+recipe is the project's own. Articles of the drawn shards are read in order. Lines that end like a sentence, unlike
+headings and list items, are split into sentences, those within the length bounds are candidates, and at most
+`per_article` of them are drawn by title. Duplicates are removed, and the first `count` sentences are shuffled by
+seed.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from harness.errors import UserError
+from harness.fetching.entries import Entry
+from harness.fetching.recipes.base import Got, Take, clean, content_of, only, raw_lines, write_parquet, write_table
+from harness.parquet import read_columns
+from harness.seeds import generator
+
+
+def place(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Put each origin at the path of its output."""
+    for output in entry.outputs:
+        for found in got.get(str(output.origin), ()):
+            take(found, out / output.path)
+
+
+def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Unpack the archive of each output; `options.inside` names the folder in it that is the output.
+
+    In an import, a folder is accepted instead of an archive. Raises UserError.
+    """
+    for output in entry.outputs:
+        for found in got.get(str(output.origin), ()):
+            if found.is_dir():
+                take(found, out / output.path)
+                continue
+            with content_of(found, out) as content:
+                inside = content / entry.options["inside"][output.origin]
+                if not inside.is_dir():
+                    raise UserError(
+                        f"{entry.name}: {found} contains no folder {inside.name}; download it again from its publisher"
+                    )
+                (out / output.path).parent.mkdir(parents=True, exist_ok=True)
+                inside.replace(out / output.path)
+
+
+def imagenet_list(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Take the listed images, CLASS/NAME.JPEG at each line's end, from ImageNet's training folder. Raises UserError."""
+    listing, images = (only(entry, got, origin.file) for origin in entry.origins)
+    names = ["/".join(line.strip().split("/")[-2:]) for line in raw_lines(listing) if line.strip()]
+    if any(name.count("/") != 1 or ".." in name for name in names) or len(set(names)) != len(names):
+        raise UserError(f"{listing} is not a list of distinct CLASS/NAME.JPEG, one per line; download it again")
+    absent = [name for name in names if not (images / name).is_file()]
+    if absent:
+        raise UserError(
+            f"{len(absent)} of {len(names)} listed images are missing in {images}, first {absent[0]}; give ImageNet's "
+            "training folder, with one folder per class"
+        )
+    for name in names:
+        take(images / name, out / entry.outputs[0].path / name)
+
+
+PIXELS = 3 * 32 * 32
+
+
+def cifar(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write image_id, label, label_name and jpeg (lossless PNG bytes) of each split. Raises UserError.
+
+    `options` name the folder, the number of label bytes (the last one is the class), the file of the names and the
+    splits' files. Layout: https://www.cs.toronto.edu/~kriz/cifar.html.
+    """
+    options = entry.options
+    with content_of(only(entry, got, entry.origins[0].file), out) as content:
+        base = content / options["folder"]
+        names = [line.strip() for line in raw_lines(base / options["names"]) if line.strip()]
+        for path, files in options["splits"].items():
+            rows = zip(*_cifar_images(base, files, options["labels"], names), strict=True)
+            columns = ("image_id", "label", "label_name", "jpeg")
+            write_parquet(out / path, dict(zip(columns, rows, strict=True)))
+
+
+def _cifar_images(base: Path, files: list[str], labels: int, names: list[str]) -> Iterator[tuple[str, int, str, bytes]]:
+    for file in files:
+        try:
+            raw = np.fromfile(base / file, dtype=np.uint8)
+        except FileNotFoundError as error:
+            raise UserError(f"the archive does not contain {file}; download it again from its publisher") from error
+        if raw.size == 0 or raw.size % (labels + PIXELS):
+            raise UserError(
+                f"{file} does not consist of images of {labels + PIXELS} bytes; download it again from its publisher"
+            )
+        for row, record in enumerate(raw.reshape(-1, labels + PIXELS)):
+            label = int(record[labels - 1])
+            if label >= len(names):
+                raise UserError(
+                    f"{file}, image {row + 1}: the class {label} has no name; download it again from its publisher"
+                )
+            stream = io.BytesIO()
+            Image.fromarray(record[labels:].reshape(3, 32, 32).transpose(1, 2, 0)).save(stream, "PNG")
+            yield f"{Path(file).stem}-{row}", label, names[label], stream.getvalue()
+
+
+SPLITS = ("train", "dev", "test")
+
+#: year -> subsets in the order of SentEval's sts.py
+STS = {
+    "12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "13": ("FNWN", "headlines", "OnWN"),
+    "14": ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
+    "15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+#: task -> its files of label 1 and of label 0
+BINARY = {
+    "MR": ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
+    "CR": ("CR/custrev.pos", "CR/custrev.neg"),
+    "SUBJ": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
+    "MPQA": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+}
+SICK = {"train": "SICK_train.txt", "trial": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+
+
+def senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write sts/ and transfer/ from senteval.tar, or from the folder that it unpacks to. Raises UserError."""
+    with content_of(only(entry, got, "senteval.tar"), out) as found:
+        base = next((item.parent for item in sorted(found.rglob("STS")) if (item.parent / "SICK").is_dir()), None)
+        if base is None:
+            raise UserError(
+                f"{entry.name}: {found} does not contain the folders STS and SICK; give SentEval's data/downstream"
+            )
+        _similarity(base, out / "sts")
+        _transfer(base, out / "transfer")
+
+
+def stsb_multi(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write stsb-LANGUAGE.tsv.gz from the Parquet files LANGUAGE/SPLIT-*.parquet. Raises UserError."""
+    header = ("split", "score", "sentence1", "sentence2")
+    for output in entry.outputs:
+        language = Path(output.path).name.removeprefix("stsb-").removesuffix(".tsv.gz")
+        files = {split: only(entry, got, f"{language}/{split}-00000-of-00001.parquet") for split in SPLITS}
+        rows = (row for split, file in files.items() for row in _sentence_pairs(split, file))
+        write_table(out / output.path, header, rows)
+
+
+def _sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
+    columns = ("similarity_score", "sentence1", "sentence2")
+    table = read_columns(path, *columns).to_pydict()
+    for score, first, second in zip(*(table[name] for name in columns), strict=True):
+        # scores are 32-bit floats, written with the fewest digits that identify them
+        yield [split, str(np.float32(score)), first, second]
+
+
+def _similarity(base: Path, out: Path) -> None:
+    for year, subsets in STS.items():
+        rows = (row for subset in subsets for row in _year(base / "STS" / f"STS{year}-en-test", subset))
+        write_table(out / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"), rows)
+    benchmark = ("genre", "file", "year", "index", "score", "sentence1", "sentence2")
+    for split in SPLITS:
+        lines = raw_lines(base / "STS" / "STSBenchmark" / f"sts-{split}.csv")
+        write_table(out / f"STSB-{split}.tsv", benchmark, (_fields(line, 7)[:7] for line in lines))
+    sick = ("pair_id", "relatedness", "entailment", "sentence1", "sentence2")
+    for split, name in SICK.items():
+        lines = raw_lines(base / "SICK" / name)[1:]
+        rows = ([f[0], f[3], f[4], f[1], f[2]] for f in (_fields(line, 5) for line in lines))
+        write_table(out / f"SICK-{split}.tsv", sick, rows)
+
+
+def _year(folder: Path, subset: str) -> Iterator[list[str]]:
+    pairs = raw_lines(folder / f"STS.input.{subset}.txt")
+    scores = raw_lines(folder / f"STS.gs.{subset}.txt")
+    if len(pairs) != len(scores):
+        raise UserError(f"{folder}, {subset}: {len(pairs)} pairs and {len(scores)} scores; download the archive again")
+    for pair, score in zip(pairs, scores, strict=True):
+        if score.strip():
+            yield [subset, score.strip(), *_fields(pair, 2)[:2]]
+
+
+def _transfer(base: Path, out: Path) -> None:
+    for task, (positive, negative) in BINARY.items():
+        texts = [("1", line) for line in raw_lines(base / positive)]
+        write_table(out / f"{task}.tsv", ("label", "text"), texts + [("0", t) for t in raw_lines(base / negative)])
+    for split in SPLITS:
+        fields = (_fields(line, 2) for line in raw_lines(base / "SST" / "binary" / f"sentiment-{split}"))
+        name = f"SST2-{split}.tsv" + (".gz" if split == "train" else "")
+        write_table(out / name, ("label", "text"), ([label, text] for text, label, *_ in fields))
+    for split, name in (("train", "train_5500.label"), ("test", "TREC_10.label")):
+        questions = map(_question, raw_lines(base / "TREC" / name))
+        write_table(out / f"TREC-{split}.tsv", ("label", "fine_label", "text"), questions)
+    for split in ("train", "test"):
+        rows = (_fields(line, 5)[:5] for line in raw_lines(base / "MRPC" / f"msr_paraphrase_{split}.txt")[1:])
+        write_table(out / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"), rows)
+
+
+def _question(line: str) -> list[str]:
+    """coarse:fine question."""
+    label, _, text = line.partition(" ")
+    coarse, colon, fine = label.partition(":")
+    if not colon or not text.strip():
+        raise UserError(f"{line!r} is not a line of TREC; download the archive again")
+    return [coarse, fine, text]
+
+
+def _fields(line: str, least: int) -> list[str]:
+    fields = line.rstrip("\r").split("\t")
+    if len(fields) < least:
+        raise UserError(
+            f"{line[:60]!r} has {len(fields)} tab-separated fields, not {least}; download the archive again"
+        )
+    return fields
+
+
+#: ends of sentences followed by a capital, a digit or a quotation mark, in scripts with spaces between words
+_SPACED = re.compile(r"(?<=[.!?])\s+(?=[«„\"“(]?[A-ZÀ-ÖØ-ÞА-ЯЁ0-9])")
+_UNSPACED = re.compile(r"(?<=[。！？])")
+
+
+def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write one sentence per line. Raises UserError if the shards have too few."""
+    options = entry.options
+    found: dict[str, None] = {}
+    for title, text in _articles(got[entry.origins[0].file]):
+        candidates = sentences(text, options["spaced"], options["shortest"], options["longest"])
+        if len(candidates) > options["per_article"]:
+            order = generator(axis="article's sentences", seed=options["seed"], title=title).permutation(
+                len(candidates)
+            )
+            candidates = [candidates[row] for row in sorted(order[: options["per_article"]])]
+        found.update(dict.fromkeys(candidates))
+        if len(found) >= options["count"]:
+            break
+    if len(found) < options["count"]:
+        raise UserError(
+            f"{entry.name}: the shards have {len(found)} sentences, {options['count']} are needed; give more shards"
+        )
+    texts = list(found)[: options["count"]]
+    order = generator(axis="sentences' order", seed=options["seed"]).permutation(len(texts))
+    target = out / entry.outputs[0].path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(f"{texts[row]}\n" for row in order)
+
+
+def sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]:
+    """Sentences of an article; length is in words, or in characters for scripts without spaces."""
+    ends = (".", "!", "?") if spaced else ("。", "！", "？")
+    found = []
+    for line in text.split("\n"):
+        if line.rstrip().endswith(ends):
+            for part in (_SPACED if spaced else _UNSPACED).split(line):
+                sentence = clean(part)
+                length = len(sentence.split()) if spaced else len(sentence)
+                if shortest <= length <= longest and sentence.endswith(ends):
+                    found.append(sentence)
+    return found
+
+
+def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    import pyarrow.parquet as parquet
+    from pyarrow import ArrowException
+
+    for path in paths:
+        try:
+            for batch in parquet.ParquetFile(path).iter_batches(batch_size=1000, columns=["title", "text"]):
+                yield from zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True)
+        except (ArrowException, OSError, KeyError) as error:
+            raise UserError(
+                f"{path} is not a table of articles: {' '.join(str(error).split())}; download it again"
+            ) from error

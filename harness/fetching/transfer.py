@@ -1,0 +1,310 @@
+"""Downloads of single files: over HTTP, from Google Drive, and from the hub.
+
+Over HTTP (urllib), bytes go to a .part file, next to a note with the server's ETag or date, so that a range is
+requested only of the same content (If-Range); a complete file is renamed to its final name. gdown handles the drive's
+confirmation for large files. huggingface_hub has its variables for mirrors, proxies, tokens and offline use; it
+resumes cut connections while it runs, but not between commands. The ETag of a large file on the hub is its SHA-256,
+which is checked if the catalogue has no checksum. Proxies come from the environment.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import Message
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import UserError
+from harness.fetching.entries import Entry, Origin
+from harness.fetching.folder import Say
+from harness.files import write_text
+from harness.seeds import generator
+
+TRIES = 5
+TIMEOUT = 30.0
+BLOCK = 1 << 20
+#: called with bytes received and bytes in total, None if unknown
+Progress = Callable[[int, int | None], None]
+#: status of a server that will not answer otherwise later -> what it means
+REFUSALS = {
+    401: "the server requires a login (401)",
+    403: "the server refuses (403)",
+    404: "not found at its address (404)",
+    410: "it has been removed (410)",
+}
+_CUT = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
+
+
+class Cut(Exception):  # noqa: N818
+    """The connection ended before the file was complete."""
+
+
+def download(url: str, target: Path, what: str, say: Say, progress: Progress, pause: float = 1.0) -> None:
+    """Download a file, resuming an interrupted download of this or an earlier call.
+
+    `pause` is the wait in seconds before the first retry, doubled each time. Raises UserError if the server refuses,
+    or after TRIES attempts in a row without progress.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    failed = 0
+    while True:
+        before = _size(part)
+        try:
+            _once(url, part, progress)
+            break
+        except urllib.error.HTTPError as error:
+            if error.code < 500 and error.code not in (408, 429):
+                why = REFUSALS.get(error.code, f"the server answers {error.code}")
+                raise UserError(f"{what}: {why} ({url}); download it manually and run `harness data import`") from error
+            reason = _reason(error)
+        except (*_CUT, Cut) as error:
+            reason = _reason(error)
+        failed = 0 if _size(part) > before else failed + 1
+        if failed >= TRIES:
+            raise UserError(
+                f"{what}: {url} cannot be reached: {reason}; {_size(part)} bytes are kept; run the same command "
+                "to resume (proxies: HTTPS_PROXY)"
+            )
+        say(f"{what}: {reason}; resuming at byte {_size(part)}")
+        time.sleep(pause * 2**failed)
+    part.replace(target)
+    _note(part).unlink(missing_ok=True)
+
+
+def _once(url: str, part: Path, progress: Progress) -> None:
+    """Download over one connection into the part file. Raises Cut, urllib's errors or OSError."""
+    known = _known(part)
+    have = _size(part) if known else 0
+    request = urllib.request.Request(url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        request.add_header("If-Range", known)
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:
+            raise
+        part.unlink()
+        raise Cut("the server does not support resuming at this position") from error
+    with response:
+        goes_on = response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+        have = have if goes_on else 0
+        _remember(part, response.headers)
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length is not None else None
+        with part.open("r+b" if have else "wb") as out:
+            out.seek(have)
+            out.truncate()
+            while block := response.read(BLOCK):
+                out.write(block)
+                progress(out.tell(), total)
+            have = out.tell()
+            out.flush()
+            os.fsync(out.fileno())
+    if total is not None and have < total:
+        raise Cut("the connection was cut")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _note(part: Path) -> Path:
+    return part.with_name(f"{part.name}.from")
+
+
+def _known(part: Path) -> str:
+    """The ETag or date of the part's content, or '' if a range cannot be requested safely."""
+    try:
+        return str(json.loads(_note(part).read_text(encoding="utf-8"))["validator"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _remember(part: Path, headers: Message) -> None:
+    """Save the strong ETag or the date of the content; weak ETags do not identify bytes."""
+    tag = headers.get("ETag")
+    validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+    if validator is None:
+        _note(part).unlink(missing_ok=True)
+    else:
+        write_text(_note(part), json.dumps({"validator": validator}))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answers {error.code}"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection was cut"
+    return " ".join(str(getattr(error, "reason", None) or error or type(error).__name__).split())
+
+
+#: what gdown writes around the drive's own words
+_BEFORE, _AFTER = "Failed to retrieve file url: ", " You may still be able to access the file from the browser"
+
+
+def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progress) -> None:
+    """Download a file of the drive. Raises UserError, with the way by hand, if the drive refuses or is not reached."""
+    import gdown
+    import requests
+    from gdown.exceptions import DownloadError, FileURLRetrievalError
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    by_hand = f"or open {origin.address} in a browser, save {origin.name} in a folder and run `{entry.import_command}`"
+    try:
+        gdown.download(
+            id=origin.drive,
+            output=str(target),
+            quiet=True,
+            use_cookies=False,
+            resume=True,
+            progress=progress,
+            timeout=TIMEOUT,
+            retries=TRIES - 1,
+        )
+    except FileURLRetrievalError as error:
+        why = _words(error).removeprefix(_BEFORE).partition(_AFTER)[0].rstrip(".")
+        raise UserError(
+            f"{entry.name}: Google Drive refuses {origin.name}: {why}; the quota is reset after a day: run the "
+            f"command again then, {by_hand}"
+        ) from error
+    except requests.HTTPError as error:
+        why = f"answers {error.response.status_code} for"
+        raise UserError(f"{entry.name}: Google Drive {why} {origin.name}; try later, {by_hand}") from error
+    except (DownloadError, requests.RequestException) as error:
+        raise UserError(
+            f"{entry.name}: {origin.name} on Google Drive cannot be reached: {_words(error)}; received bytes are kept, "
+            f"run the same command to resume (proxies: HTTPS_PROXY), {by_hand}"
+        ) from error
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def fetch_from_hub(origin: Origin, folder: Path, what: str, offline: bool) -> tuple[Path, str | None]:
+    """Download a file of a data set at its pinned commit into a folder; return its path and checksum, if known.
+
+    `offline` uses only the local hub cache, like HF_HUB_OFFLINE. Raises UserError for files that are missing, gated,
+    unreachable, or served from another commit.
+    """
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_download, hf_hub_url
+
+    if offline or constants.HF_HUB_OFFLINE:
+        return _from_cache(origin, folder, what)
+    hub, revision = str(origin.hub), str(origin.revision)
+    with _origin_errors(origin, what):
+        found = Path(hf_hub_download(hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder))
+        if origin.checksum is not None:
+            return found, origin.checksum
+        served = get_hf_file_metadata(hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision))
+    if served.commit_hash != origin.revision:
+        raise UserError(
+            f"{what}: the hub serves {origin.file} of {served.commit_hash}, not {origin.revision}; try later"
+        )
+    tag = served.etag or ""
+    return found, f"sha256:{tag}" if re.fullmatch(r"[0-9a-f]{64}", tag) else None
+
+
+def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(str(origin.hub), origin.file, repo_type="dataset", revision=origin.revision)
+    if not isinstance(found, str):
+        raise UserError(
+            f"{what}: offline, and {origin.file} of {origin.hub} is not in the local hub cache; run `hf download "
+            f"{origin.hub} {origin.file} --repo-type dataset --revision {origin.revision}` where there is a network, "
+            "or fetch without --offline and HF_HUB_OFFLINE"
+        )
+    target = folder / origin.file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(found, target)
+    return target, origin.checksum
+
+
+def resolve(origin: Origin, what: str) -> list[Origin]:
+    """The files of an origin: itself, or a seeded sample of the files that match its pattern, in order."""
+    if origin.pick is None:
+        return [origin]
+    from huggingface_hub import HfApi
+
+    with _origin_errors(origin, what):
+        listed = HfApi().list_repo_files(str(origin.hub), repo_type="dataset", revision=origin.revision)
+    files = sorted(name for name in listed if fnmatchcase(name, origin.file))
+    if len(files) < origin.pick:
+        raise UserError(f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}")
+    chosen = sorted(generator(axis="pick files", files=origin.file).permutation(len(files))[: origin.pick])
+    return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
+
+
+def size_of(entry: Entry) -> int | None:
+    """Bytes of the files of an entry, if all of them are on the hub and it states them. Raises UserError."""
+    from huggingface_hub import HfApi
+
+    total = 0
+    for origin in entry.origins:
+        if origin.hub is None:
+            return None
+        files = [each.file for each in resolve(origin, entry.name)]
+        with _origin_errors(origin, entry.name):
+            found = HfApi().get_paths_info(origin.hub, files, repo_type="dataset", revision=origin.revision)
+        total += sum(getattr(each, "size", 0) for each in found)
+    return total
+
+
+@contextmanager
+def plain_errors(what: str, kind: Literal["model", "dataset"], place: str, by_hand: str) -> Iterator[None]:
+    """Convert the client's errors into a UserError of one line.
+
+    `place` is what is asked of the repository `what`; `by_hand` is what to do without the hub.
+    """
+    from huggingface_hub import errors
+
+    word = "data set" if kind == "dataset" else "model"
+    log_in = "log in with `hf auth login` or HF_TOKEN, or"
+    found: Exception
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        address = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{what}"
+        why, found = f"{what} is gated; accept its terms at {address} and {log_in}", error
+    except errors.RepositoryNotFoundError as error:
+        why, found = f"the hub has no {word} {what} that you may see; {log_in}", error
+    except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
+        why, found = f"the hub has no {place} (404);", error
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:
+        where = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
+        why, found = f"the hub cannot be reached and {place} is not in its local cache; {where}, or", error
+    except errors.HfHubHTTPError as error:
+        why, found = f"the hub answers {error.response.status_code} for {place}; try later, or", error
+    except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        text = " ".join(str(error).split())
+        why, found = f"the connection to the hub failed: {text}; run the command again, or", error
+    else:
+        return
+    raise UserError(f"{why} {by_hand}") from found
+
+
+@contextmanager
+def _origin_errors(origin: Origin, what: str) -> Iterator[None]:
+    """`plain_errors` for an origin of an entry."""
+    place = f"{origin.hub}/{origin.file} at {origin.revision}"
+    by_hand = f"download {origin.name} manually and run `harness data import`"
+    try:
+        with plain_errors(str(origin.hub), "dataset", place, by_hand):
+            yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from error.__cause__
