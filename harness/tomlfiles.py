@@ -1,14 +1,18 @@
-"""TOML files as pydantic models; one line for each mistake in a file."""
+"""TOML files as pydantic models, and their values as arguments of classes; one line for each mistake in a file."""
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from harness.errors import UserError
 
@@ -19,6 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 #: bytes of the largest file that is read, and parts of the longest key: the time to read one grows with their square
 LARGEST, LONGEST_KEY = 10**6, 32
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*+\.[ \t]*+){{{LONGEST_KEY}}}")
 
 
@@ -105,3 +110,37 @@ def _text(path: Path, what: str) -> str:
             f"the {what} {path}, line {line}, has a key of more than {LONGEST_KEY} parts; correct that line"
         )
     return text
+
+
+def check_keywords(kind: type, values: Mapping[str, object], place: str) -> None:
+    """Refuse a value of another type than `kind` declares for it, and a number that is not finite.
+
+    Arguments without a declared type are not checked. `place` is the table in messages. Raises UserError.
+    """
+    known = _declared(kind)
+    for name, value in values.items():
+        if name not in known:
+            continue
+        try:
+            # as JSON, a list of a file is a sequence of any type, and true is no number
+            known[name].validate_json(json.dumps(value))
+        except ValidationError as error:
+            raise UserError(f"{place}, key '{name}': {error.errors()[0]['msg']}") from error
+        except TypeError as error:
+            raise UserError(f"{place}, key '{name}': a date is not allowed; write a text or a number") from error
+
+
+@cache
+def _declared(kind: type) -> dict[str, TypeAdapter[Any]]:
+    """What checks each argument of a class whose type can be checked."""
+    try:
+        arguments = inspect.signature(kind, eval_str=True).parameters
+    except (NameError, TypeError, ValueError):  # a name that is only there for type checkers
+        return {}
+    found: dict[str, TypeAdapter[Any]] = {}
+    for name, argument in arguments.items():
+        try:
+            found[name] = TypeAdapter(argument.annotation, config=_STRICT)
+        except (PydanticSchemaGenerationError, PydanticUserError):  # a class of another package
+            continue
+    return found

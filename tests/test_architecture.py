@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
     *("errors", "seeds", "stopping", "inputs", "metrics", "verdicts", "formatting", "plaintext", "processors"),
-    *("locks", "keywords", "tomlfiles", "parquet", "files", "textfiles", "caches", "sources", "foreign", "registry"),
+    *("locks", "tomlfiles", "parquet", "files", "textfiles", "caches", "sources", "foreign", "registry"),
     *("plugin_code", "declarations"),
 )
 FLOORS = {

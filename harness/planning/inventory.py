@@ -21,7 +21,6 @@ from harness.evaluation.transfer import TRANSFER
 from harness.fetching import recorded_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.inputs import Stream
-from harness.keywords import check_keywords
 from harness.metrics import AVERAGE
 from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
@@ -31,6 +30,7 @@ from harness.setting import read_with
 from harness.sources import OWN_FILE, Missing, digest, placed
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
+from harness.tomlfiles import check_keywords
 
 
 class Checkable(Protocol):

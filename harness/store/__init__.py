@@ -1,6 +1,5 @@
 """The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
 
-from harness.store.backend import BACKEND_VERSION, earlier_backends, is_earlier
 from harness.store.files import Store, find_results
 from harness.store.frame import FRAME_COLUMNS, frame_of, metrics_of, overrides_text, unjudged, unscored
 from harness.store.indexed import (
@@ -10,11 +9,23 @@ from harness.store.indexed import (
     IndexedResults,
     Judge,
     StaleIndexError,
+    earlier_backends,
     of_profile,
     some_of,
     without_overrides,
 )
-from harness.store.schema import DevCurve, Evaluation, Failure, LossCurves, Protocol, Result, Spec, TeacherUse
+from harness.store.schema import (
+    BACKEND_VERSION,
+    DevCurve,
+    Evaluation,
+    Failure,
+    LossCurves,
+    Protocol,
+    Result,
+    Spec,
+    TeacherUse,
+    is_earlier,
+)
 
 __all__ = [
     "BACKEND_VERSION",

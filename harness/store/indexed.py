@@ -13,8 +13,9 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from harness.errors import UserError
+from harness.formatting import count_of
 from harness.store.columns import ColumnArray, Tables, tables_of
-from harness.store.schema import Result
+from harness.store.schema import BACKEND_VERSION, Result, is_earlier
 
 #: reads a result file; raises UserError for one that cannot be used
 ReadResult = Callable[[Path], Result]
@@ -233,6 +234,22 @@ def some_of(results: Sequence[Result], kept: Sequence[bool]) -> Sequence[Result]
     if isinstance(results, IndexedResults):
         return results.where(kept)
     return [result for result, mark in zip(results, kept, strict=True) if mark]
+
+
+def earlier_backends(results: Sequence[Result]) -> str:
+    """One line on the results of earlier backends; empty where there are none."""
+    if isinstance(results, IndexedResults):
+        earlier = [backend for backend in results.backends() if backend < BACKEND_VERSION]
+    else:
+        earlier = [result.backend for result in results if is_earlier(result)]
+    if not earlier:
+        return ""
+    versions = " and ".join(map(str, sorted(set(earlier))))
+    were = "was" if len(earlier) == 1 else "were"
+    return (
+        f"{count_of(len(earlier), 'result')} {were} made by backend {versions}, the current one is {BACKEND_VERSION}: "
+        "the numbers have changed (CHANGELOG.md); `harness run` with their options trains them again"
+    )
 
 
 def joined_results(results: Sequence[Result]) -> Result:

@@ -13,6 +13,8 @@ from harness.sources import digest
 from harness.spec import RunSpec
 
 SCHEMA_VERSION: Final = 3
+#: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
+BACKEND_VERSION: Final = 3
 
 #: a number whose squares and their sums are finite too
 Number = Annotated[float, Field(ge=-1e60, le=1e60)]
@@ -243,3 +245,8 @@ class Failure(Record):
     def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
         """Whether this run failed."""
         return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)
+
+
+def is_earlier(result: Result) -> bool:
+    """Whether a run was trained by an earlier backend; what trains nothing has no backend."""
+    return bool(result.hyperparameters.get("training")) and result.backend < BACKEND_VERSION
