@@ -203,11 +203,11 @@ def typed(doc: str | None, cases: Iterable[str], rounds: int, precisions: Sequen
     return parser.parse_args()
 
 
-def answer(step: Callable[[int], None]) -> None:
+def answer(step: Callable[[int], None], now: Callable[[], float] = time.perf_counter) -> None:
     """Take a step at each line of standard input and print its seconds; at the end, the peak of memory in MB."""
     print(json.dumps("ready"), flush=True)
     for number, _ in enumerate(sys.stdin):
-        clock = time.perf_counter()
+        clock = now()
         step(number)
-        print(json.dumps(time.perf_counter() - clock), flush=True)
+        print(json.dumps(now() - clock), flush=True)
     print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024), flush=True)

@@ -45,10 +45,14 @@ class Packed:
         return self.offsets[:-1]
 
     def to(self, device: torch.device) -> Packed:
-        """Move the tensors."""
-        ids, columns, places, offsets = (
-            sent(each, device) for each in (self.ids, self.columns, self.places, self.offsets)
-        )
+        """Copy the tensors, together, to a device; nothing is copied where they are there."""
+        if device.type == self.ids.device.type:
+            return self
+        tokens, odd = len(self.ids), len(self.offsets) % 2
+        offsets = torch.cat([self.offsets, self.offsets[-1:]]) if odd else self.offsets
+        whole = sent(torch.cat([self.ids, self.columns, self.places, offsets.view(torch.int64)]), device)
+        ids, columns, places, offsets = torch.split(whole, [tokens, tokens, tokens, len(whole) - 3 * tokens])
+        offsets = offsets.view(torch.int32)[: self.rows + 1]
         return replace(self, ids=ids, columns=columns, places=places, offsets=offsets)
 
     def repeated(self, views: int) -> Packed:
@@ -69,16 +73,20 @@ class Packed:
 class TokenRows(Mapping[str, Tensor]):
     """B rows of token ids, as a mapping `input_ids` and `attention_mask`, (B, L) int64, with padding at the end.
 
-    `packed` has the same rows without padding.
+    `packed` has the same rows without padding. The padded ones are sent to a device when they are first read there,
+    which a packed pass does not.
     """
 
     def __init__(self, ids: Tensor, mask: Tensor, packed: Packed, lengths: np.ndarray) -> None:
-        """`ids` and `mask` are (B, L); `lengths`, (B,), stay on the host."""
+        """`ids` and `mask` are (B, L), on the host or where `packed` is; `lengths`, (B,), stay on the host."""
         self._tensors = dict(zip(NAMES, (ids, mask), strict=True))
         self.packed, self.lengths = packed, lengths
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._tensors[name]
+        value, device = self._tensors[name], self.packed.ids.device
+        if value.device.type != device.type:
+            value = self._tensors[name] = sent(value, device)
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
@@ -123,8 +131,8 @@ class TokenRows(Mapping[str, Tensor]):
         return rows.to(ids.device) if bool((rows["attention_mask"] == mask.cpu()).all()) else None
 
     def to(self, device: torch.device) -> TokenRows:
-        """Move the tensors."""
-        ids, mask = (sent(tensor, device) for tensor in self._tensors.values())
+        """Copy the packed rows to a device."""
+        ids, mask = self._tensors.values()
         return TokenRows(ids, mask, self.packed.to(device), self.lengths)
 
     def part(self, start: int, stop: int) -> TokenRows:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import torch
@@ -39,42 +40,54 @@ class AdamW(torch.optim.Optimizer):
         """`groups` have `params` and `weight_decay`; `lr` is set before each step."""
         super().__init__(groups, {"lr": 0.0, "weight_decay": 0.0})
         self.epsilon, self.moving, self.beta1, self.beta2 = epsilon, moving, beta1, beta2
+        self._cohorts: list[_Cohort] = []
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update together the parameters of equal step number."""
-        for group in self.param_groups:
-            alike: dict[int, list[Tensor]] = defaultdict(list)
+        """Update together the parameters that have had the same steps."""
+        parts = [part for cohort in self._cohorts or self._known() for part in cohort.split(moving=self.moving)]
+        self._cohorts = [cohort for _, cohort in parts]
+        for moved, cohort in parts:
+            if moved:
+                self._update(cohort)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore moments and numbers of steps."""
+        super().load_state_dict(state_dict)
+        self._cohorts = []
+
+    def _known(self) -> list[_Cohort]:
+        """The parameters by group and number of steps, of which those without any have no state."""
+        alike: dict[tuple[int, int], _Cohort] = {}
+        for place, group in enumerate(self.param_groups):
             for parameter in group["params"]:
-                if parameter.grad is not None or (self.moving and parameter in self.state):
-                    alike[self._count(parameter)].append(parameter)
-            for number, parameters in alike.items():
-                self._update(parameters, number, group["lr"], group["weight_decay"])
+                state = self.state.get(parameter, {})
+                cohort = alike.setdefault((place, state.get("step", 0)), _Cohort(group, [], []))
+                cohort.parameters.append(parameter)
+                cohort.states.append(state)
+        return list(alike.values())
 
-    def _count(self, parameter: Tensor) -> int:
-        """Return the number of this step of a parameter, from 1."""
-        state = self.state[parameter]
-        if not state:
-            state.update(step=0, mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
-        state["step"] += 1
-        return int(state["step"])
-
-    def _update(self, parameters: list[Tensor], number: int, rate: float, decay: float) -> None:
-        """Update parameters of one step number by torch's fused Adam: one pass over them, no tensors between.
+    def _update(self, cohort: _Cohort) -> None:
+        """Update parameters by torch's fused Adam: one pass over them, no tensors between.
 
         It adds its epsilon after the correction, so this one's is divided by the correction beforehand.
         """
-        means, squares = ([self.state[each][name] for each in parameters] for name in ("mean", "square"))
-        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        number, group, parameters = cohort.number + 1, cohort.group, cohort.parameters
+        if number == 1:
+            for parameter, state in zip(parameters, cohort.states, strict=True):
+                state.update(mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
+                self.state[parameter] = state
+        for state in cohort.states:
+            state["step"] = number
         count = torch.full((), number, dtype=torch.float32, device=parameters[0].device)
         torch._fused_adam_(
             parameters,
-            gradients,
-            means,
-            squares,
+            [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters],
+            [state["mean"] for state in cohort.states],
+            [state["square"] for state in cohort.states],
             [],
             [count] * len(parameters),
-            lr=rate,
+            lr=group["lr"],
             beta1=self.beta1,
             beta2=self.beta2,
             weight_decay=0.0,
@@ -82,5 +95,32 @@ class AdamW(torch.optim.Optimizer):
             amsgrad=False,
             maximize=False,
         )
-        if decay:
-            torch._foreach_mul_(parameters, 1 - rate * decay)
+        if group["weight_decay"]:
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+
+
+@dataclass(frozen=True)
+class _Cohort:
+    """Parameters of one group that have had the same steps, with their states."""
+
+    group: dict[str, Any]
+    parameters: list[Tensor]
+    states: list[dict[str, Any]]
+
+    @property
+    def number(self) -> int:
+        """Steps so far."""
+        return int(self.states[0].get("step", 0))
+
+    def split(self, *, moving: bool) -> Iterator[tuple[bool, _Cohort]]:
+        """Yield the part that a step moves and the part that rests, where there are such."""
+        if moving and self.number:
+            yield True, self
+            return
+        moves = [parameter.grad is not None for parameter in self.parameters]
+        if len(set(moves)) == 1:
+            yield moves[0], self
+            return
+        for moved in (True, False):
+            chosen = [each == moved for each in moves]
+            yield moved, _Cohort(self.group, [*compress(self.parameters, chosen)], [*compress(self.states, chosen)])

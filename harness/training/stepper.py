@@ -39,11 +39,14 @@ class Stepper:
             group["lr"] = self.rate(number)
         torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.training.max_grad_norm)
+        # torch makes a Python object for each gradient unless there is one: the list keeps them to the end of the step
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        _clip(gradients, self.training.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         # before the next forward pass: what lies among its activations splits the memory that they leave
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def rate(self, number: int) -> float:
         """Return the learning rate of a step, counted from 0.
@@ -67,6 +70,14 @@ class Stepper:
         """Restore the state of a checkpoint."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
+
+
+def _clip(gradients: list[Tensor], largest: float) -> None:
+    """Scale gradients to a norm of `largest` at most, as `clip_grad_norm_` does; a device is not waited for."""
+    if not gradients:
+        return
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    torch._foreach_mul_(gradients, torch.clamp(largest / (norm + 1e-6), max=1.0))
 
 
 def _groups(modules: Sequence[nn.Module], weight_decay: float) -> list[dict[str, Any]]:

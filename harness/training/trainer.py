@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.encoders.dropout import seed_dropout
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.errors import first_line
@@ -120,7 +121,7 @@ class Trainer:
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
         """Yield stream, weighted loss and terms of each batch of a step; the next is computed after an update."""
         for stream, batch in self.batches.of(step):
-            torch.manual_seed(self._dropout_seed(step, stream))
+            seed_dropout(self._dropout_seed(step, stream), self.device)
             with autocast(self.training.precision, self.device.type):
                 total, terms = self.method.loss(batch, self.encode)
             yield stream, total, terms

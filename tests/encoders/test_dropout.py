@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.encoders.dropout import Dropout, dropped, quicken
+from harness.encoders.dropout import Dropout, dropped, quicken, seed_dropout
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16])
@@ -56,3 +56,11 @@ def test_every_dropout_of_a_model_is_replaced_and_rests_in_evaluation() -> None:
     assert model[1][0].p == 0.5
     assert torch.equal(model[1](values), values)
     assert (model.train()[1](values) == 0).any()
+
+
+def test_a_seed_gives_the_draws_of_torchs_own() -> None:
+    drawn = []
+    for seed in (torch.manual_seed, lambda seed: seed_dropout(seed, torch.device("cpu"))):
+        seed(7)
+        drawn.append((torch.rand(9), dropped(torch.ones(99), 0.5)))
+    torch.testing.assert_close(*drawn, rtol=0, atol=0)

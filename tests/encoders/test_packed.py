@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake_device import CUDA, fake_cuda
 from torch import Tensor
 from transformers import (
     AutoModel,
@@ -222,3 +223,20 @@ def test_rows_padded_at_their_beginning_are_not_packed() -> None:
 def test_a_saved_model_does_not_name_the_attention(tmp_path: Path) -> None:
     Student.load(student_folder()).save(tmp_path)
     assert "harness" not in json.dumps(json.loads((tmp_path / "config.json").read_text()))
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_rows_reach_a_device_in_one_copy_and_padded_ones_when_they_are_read(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[Tensor] = []
+    tokens = rows().part(0, count)
+    monkeypatch.setattr("harness.encoders.rows.sent", lambda value, device: copies.append(value) or value)
+    there = tokens.to(torch.device("cuda"))
+    assert len(copies) == 1
+    torch.testing.assert_close(vars(there.packed), vars(tokens.packed), rtol=0, atol=0)
+    monkeypatch.undo()
+    with fake_cuda():
+        there = tokens.to(CUDA)
+        assert there.packed.offsets.dtype == torch.int32
+        assert [there[name].device.type for name in there] == ["cuda"] * 2
