@@ -11,7 +11,7 @@ from harness.registry import OWN, errors_of, get_class, names, targets
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.seeds.words import Sentence
 from harness.reporting.site.html import Pages, slug
 from harness.reporting.tables.grids import Grid
 
